@@ -83,7 +83,7 @@ def options_table(page: str) -> str:
 
 def columns_table(page: str) -> str:
     """A row for each column of training.csv that every training has."""
-    return _table([("column", "meaning"), *((f"`{column.name}`", column.meaning) for column in COLUMNS)])
+    return _table([("column", "meaning"), *((f"`{name}`", meaning) for name, meaning in COLUMNS.items())])
 
 
 def rooms_table(page: str) -> str:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.doctor.inputs import Inputs
-from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
-from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
+from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, Diagnosis, diagnose
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
@@ -20,6 +19,9 @@ from nnunet_dro.sampling import EarnedBall, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
 
 FloatArray = npt.NDArray[np.float64]
+
+#: The file with the measurements, and its column with what the default trainer would keep of the patches.
+CASES_FILE, HARDNESS = "doctor.csv", "hardness"
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,7 @@ class LossSpread:
 
 
 def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
-    """Estimate the spread from the losses of each case, in the order in which they were measured.
-
-    Those that are not finite are left out. ``within`` is NaN without a second loss of a case.
-    """
+    """Estimate the spread from each case's finite losses, in order; ``within`` is NaN without a second loss."""
     collected, variances = Spread(len(losses)), []
     for i, of_case in enumerate(losses):
         finite = [loss for loss in of_case if math.isfinite(loss)]
@@ -83,10 +82,7 @@ def trainer_name(*, epochs: int, iterations: int) -> str:
 
 
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
-    """The losses of cases in the last third of the logged epochs, one for each epoch in which a case was drawn.
-
-    At least the last one, and NaN for a case that the file lacks.
-    """
+    """The losses of cases in the last third of the epochs, at least the last one; NaN for one without any."""
     log = read_log(path, LOSSES)
     last = log.values.ffill().iloc[-1]
     recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
@@ -150,8 +146,7 @@ def conclude(
 ) -> Answer:
     """Apply the rules to the measurements, a row per case.
 
-    ``history`` has the losses of the training cases from hardness.csv, where none were measured, and ``length`` the
-    number of epochs of the training and of iterations per epoch.
+    ``history`` has the losses of the training cases where none were measured, ``length`` the epochs and iterations.
     """
     losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()

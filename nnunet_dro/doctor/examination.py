@@ -1,25 +1,113 @@
-"""Examine a finished training: measure what is missing, apply the rules, write the page."""
+"""Examine a finished training: measure what is missing, apply the rules, write the page.
 
+The measurements are in a file that grows by a row per case, so that a run that ends early goes on.
+"""
+
+import csv
+import io
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from nnunet_dro.doctor.answer import Answer, conclude, duration, stale_losses
+import pandas as pd
+
+from nnunet_dro.doctor.answer import CASES_FILE, HARDNESS, Answer, conclude, duration, stale_losses
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
-from nnunet_dro.doctor.measurements import HARDNESS, LOSS, Measurements
 from nnunet_dro.doctor.page import doctor_html
-from nnunet_dro.doctor.rules import TRAINING, VALIDATION
+from nnunet_dro.doctor.rules import CONTRAST, DICE, LOSS, TRAINING, VALIDATION, VOXELS
 from nnunet_dro.files.case_log import LOSSES
-from nnunet_dro.files.output_folder import check_output, write_files
+from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.output_folder import check_output, replacing, write_files
 
 if TYPE_CHECKING:
     from nnunet_dro.doctor.model import FinishedModel
 
-PAGE_FILE = "doctor.html"
+SETTINGS_FILE, PAGE_FILE = "doctor.json", "doctor.html"
 
 #: Augmented patches per case, unless another number is asked for.
 N_PATCHES = 4
+
+#: Columns before those of the losses and of the Dice.
+_FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
+
+#: What each setting is called in the error for another value.
+_NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patches", "prediction": "other predictions"}
+
+
+class Measurements:
+    """The measured cases in ``doctor.csv``, and in ``doctor.json`` the settings that they were measured with.
+
+    A folder with measurements with other settings is refused.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
+        self._path = folder / CASES_FILE
+        losses = [f"{LOSS}{n + 1}" for n in range(settings["patches"])]
+        hardness = [HARDNESS] if losses else []
+        of_labels = [f"{what}{label}" for what in (VOXELS, CONTRAST, DICE) for label in labels]
+        self._columns = [*_FIRST, *hardness, *losses, *(of_labels if settings["prediction"] else [])]
+        self.rows: dict[str, dict[str, Any]] = {}
+        if (folder / SETTINGS_FILE).exists() and self._path.exists():
+            self._check(folder / SETTINGS_FILE, settings)
+            self._read()
+        folder.mkdir(parents=True, exist_ok=True)
+        # The table first: one without settings counts as none, and never the settings of one table with another.
+        with replacing(self._path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            writer = self._writer(file)
+            writer.writeheader()
+            writer.writerows(self.rows.values())
+        with replacing(folder / SETTINGS_FILE) as partial:
+            partial.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Append the row of a case."""
+        self.rows[str(row["case"])] = dict(row)
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            self._writer(file).writerow(row)
+
+    def table(self, cases: Mapping[str, str]) -> pd.DataFrame:
+        """The rows of the cases, each with its set, ``training`` or ``validation``."""
+        rows = [self.rows[case] | {"set": name} for case, name in cases.items()]
+        return pd.DataFrame(rows, columns=self._columns)
+
+    def _writer(self, file: TextIO) -> "csv.DictWriter[str]":
+        return csv.DictWriter(file, self._columns, lineterminator="\n", extrasaction="ignore")
+
+    def _check(self, path: Path, settings: Mapping[str, Any]) -> None:
+        cure = "Name another folder with --output, or delete these files to measure anew."
+        try:
+            before = read_json(path)
+            differing = [name for name in settings if before.get(name) != settings[name]]
+        except (ValueError, AttributeError) as error:
+            raise ValueError(f"`{path.name}` must be JSON, got {str(path)!r}, which is damaged. {cure}") from error
+        if differing:
+            name = differing[0]
+            values = "" if name == "checkpoint" else f" ({before.get(name)}, not {settings[name]})"
+            raise ValueError(
+                f"`output` must hold measurements with the same settings, got {str(path.parent)!r}, whose "
+                f"{CASES_FILE} has {_NAMES[name]}{values}. {cure}"
+            )
+
+    def _read(self) -> None:
+        content = self._path.read_text(encoding="utf-8")
+        # A run that was killed may have left half a row.
+        lines = csv.DictReader(io.StringIO(content[: content.rfind("\n") + 1], newline=""))
+        cure = "Delete the file to measure anew."
+        if list(lines.fieldnames or self._columns) != self._columns:
+            raise ValueError(f"`{CASES_FILE}` must have the columns of this training, got {str(self._path)!r}. {cure}")
+        try:
+            for line in lines:
+                numbers = {name: _number(line[name]) for name in self._columns[2:]}
+                self.rows[line["case"]] = {"case": line["case"], "set": line["set"], **numbers}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`{CASES_FILE}` must hold numbers, got {str(self._path)!r}: {error}. {cure}") from error
+
+
+def _number(text: str) -> float:
+    # Voxels are written as they were.
+    return int(text) if text.isdigit() else float(text)
 
 
 def examine(
@@ -36,9 +124,8 @@ def examine(
 ) -> tuple[Answer, Path]:
     """Examine a finished training and write doctor.csv, doctor.json and doctor.html; a run that was ended goes on.
 
-    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot tell anything.
-    ``progress`` is called with the number of measured cases and of all cases, ``report`` with what is about to be done
-    and how long it will take, in words. The answer is returned with the path of the page.
+    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot tell anything. The
+    answer is returned with the path of the page.
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder

@@ -15,7 +15,7 @@ from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
 
 from nnunet_dro.doctor.inputs import Inputs
-from nnunet_dro.doctor.measurements import CONTRAST, DICE, VOXELS
+from nnunet_dro.doctor.rules import CONTRAST, DICE, VOXELS
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
@@ -81,11 +81,10 @@ class FinishedModel:
 
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:
-        """Losses of augmented patches of a case, as its training draws and augments them; the same in every call.
+        """Losses of augmented patches of a case, as its training makes them, and its hardness; always the same.
 
-        Returns:
-            nnU-Net's loss of each patch alone, and the hardness that the default trainer would know the case by: the
-            pooled one, or the mean loss where the training has another loss than nnU-Net's own.
+        The hardness is what the default trainer would know the case by: the pooled one, or the mean loss where the
+        training has another loss than nnU-Net's own.
         """
         # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of their order.
         seed = zlib.crc32(case.encode())
@@ -100,10 +99,12 @@ class FinishedModel:
         for start in range(0, n_patches, step):
             part = slice(start, start + step)
             data = batch["data"][part].to(self.trainer.device)
-            target = _to_device(batch["target"], part, self.trainer.device)
+            target = batch["target"]
+            is_deep = not isinstance(target, torch.Tensor)
+            scales = [scale[part].to(self.trainer.device) for scale in (target if is_deep else [target])]
             is_cuda = self.trainer.device.type == "cuda"
             with torch.autocast("cuda") if is_cuda else contextlib.nullcontext():
-                patches = self._per_case(self.trainer.network(data), target)
+                patches = self._per_case(self.trainer.network(data), scales if is_deep else scales[0])
             losses += patches.hardness.float().tolist()
             if is_own:
                 hardness = pooled(torch.zeros(len(data), dtype=torch.long, device=data.device), patches)[-1].item()
@@ -111,11 +112,7 @@ class FinishedModel:
 
     @torch.no_grad()
     def prediction(self, case: str) -> dict[str, float]:
-        """What the reference of a preprocessed case holds, and how well it is predicted, without mirroring.
-
-        For each label or region, under its name with `VOXELS`, `CONTRAST` and `DICE` before it: its voxels in the
-        reference, their contrast in the channel that has most of it, and its Dice.
-        """
+        """Voxels and largest contrast of each label in a case's reference, and its Dice, without mirroring."""
         data, reference, previous, _ = self._dataset(case).load_case(case)
         data = image = np.asarray(data[:])
         if previous is not None:
@@ -154,12 +151,6 @@ class FinishedModel:
         share = max(1.0, n_usual / n_patches)
         of_case.get_do_oversample = lambda j: usual.get_do_oversample(int((j + 0.5) * share) % n_usual)
         return of_case
-
-
-def _to_device(target: Any, part: slice, device: torch.device) -> Any:
-    if isinstance(target, torch.Tensor):
-        return target[part].to(device)
-    return [scale[part].to(device) for scale in target]
 
 
 @contextlib.contextmanager

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from nnunet_dro.doctor import rules
-from nnunet_dro.doctor.answer import Answer, duration
-from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
-from nnunet_dro.doctor.rules import TRAINING, VALIDATION, State, Stratum
+from nnunet_dro.doctor.answer import CASES_FILE, Answer, duration
+from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, VALIDATION, State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
 from nnunet_dro.evaluation.report.figures import StratumCases, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -113,25 +111,18 @@ def _strata_table(answer: Answer) -> Table:
         above = f"{of.capitalize()} cases"
         columns.append((document.Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
         for column, written in _COMPARED.items():
-            columns.append((replace(column, above=above), partial(_compared, of, column.title, written)))
+            columns.append((replace(column, above=above), lambda one, of=of, w=written: w(getattr(one, of))))
     columns += [(document.Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
     return Table.of("Strata", columns, answer.diagnosis.strata)
 
 
-#: What is said of a comparison.
+#: What is said of a comparison, if there is one.
 _COMPARED = {
-    document.Column("Label", "text"): lambda compared: compared.label,
-    document.Column("Mean"): lambda compared: points(compared.mean),
-    document.Column("Others"): lambda compared: points(compared.others),
-    document.Column("p"): lambda compared: probability(compared),
+    document.Column("Label", "text"): lambda compared: compared.label if compared else "",
+    document.Column("Mean"): lambda compared: points(compared.mean) if compared else NO_VALUE,
+    document.Column("Others"): lambda compared: points(compared.others) if compared else "",
+    document.Column("p"): lambda compared: probability(compared) if compared else "",
 }
-
-
-def _compared(of: str, title: str, written: Any, stratum: Stratum) -> str:
-    compared = getattr(stratum, of)
-    if compared is None:
-        return NO_VALUE if title == "Mean" else ""
-    return str(written(compared))
 
 
 def _charts(answer: Answer) -> list[tuple[str, list[Markup]]]:
@@ -182,9 +173,9 @@ def _spread(answer: Answer) -> list[Block]:
         rows += [(f"Effective cases of {answer.trainer}", effective), ("Its beta", f"{answer.draws.beta:.2g}")]
     about = (
         "Standard deviations of nnU-Net's loss of augmented patches of the training cases. Hardness weighted "
-        "sampling can"
+        "sampling can only find what differs between cases."
     )
-    return [Prose(f"{about} only find what differs between cases."), Table.of_pairs("Spread", rows, kind="facts")]
+    return [Prose(about), Table.of_pairs("Spread", rows, kind="facts")]
 
 
 def _known(value: float, form: str) -> str:

@@ -44,6 +44,9 @@ EXPLAINED, FEWEST_EXPLAINED = 0.5, 30
 
 TRAINING, VALIDATION = "training", "validation"
 
+#: What the columns of the cases begin with, before the number of a patch or the name of a label.
+LOSS, DICE, VOXELS, CONTRAST = "loss_", "dice_", "voxels_", "contrast_"
+
 
 class Finding(str, Enum):
     """What the rules find."""
@@ -76,7 +79,7 @@ class Comparison:
     mean: float  # Dice of the group
     others: float  # mean Dice of the others
     probability: float  # of ranks as low as these by chance (Mann-Whitney, one-sided)
-    smallest: float  # such probability that groups of this size can have
+    evidence: int  # 4 that it is behind, 3 perhaps, 2 of too few cases to tell, 1 lower by less than that, 0 nothing
 
     @property
     def difference(self) -> float:
@@ -86,19 +89,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A stratum of a column, or all cases (whose column is empty).
+    """A stratum of a column, or all cases; a comparison is None where it or what it is compared with has no case."""
 
-    Its training cases are compared with the other training cases, its validation cases with all training cases; the
-    comparison is None where one of the two has no case.
-    """
-
-    column: str
+    column: str  # empty for all cases
     name: str
     n_training: int
     n_validation: int
     state: State
-    training: Comparison | None
-    validation: Comparison | None
+    training: Comparison | None  # of its training cases with the other training cases
+    validation: Comparison | None  # of its validation cases with all training cases
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the rules say.
-
-    The outliers are those that no stratum explains, worst first. A stratum explains its cases if it is behind, or may
-    be, and half of its training cases or more are that far below.
-    """
+    """What the rules say; the outliers are those that no stratum explains, worst first."""
 
     finding: Finding
     strata: tuple[Stratum, ...]  # of every column, and all cases last
@@ -154,21 +149,16 @@ class Diagnosis:
 
 
 def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_iterations: int) -> Diagnosis:
-    """Apply the rules.
+    """Apply the rules to the cases, a row each, of whose labels ``dice_<label>`` is NaN where a case does not have it.
 
-    Args:
-        cases: A row per case: ``case``, ``set`` (training or validation), and the Dice of each label in columns named
-            ``dice_<label>`` (NaN where the case does not have it); ``voxels_<label>`` and ``contrast_<label>``, if they
-            were measured.
-        strata: The same rows: columns with the strata, of any names; None without strata.
-        n_iterations: Number of iterations of the training.
+    The size and contrast of the labels are known where they were measured. The strata have the same rows.
     """
     is_training = (cases["set"] == TRAINING).to_numpy()
     training, n = cases[is_training], int(is_training.sum())
     if not n:
         raise ValueError("`cases` must have training cases, got none. Measure the cases of the training.")
-    labels = [str(name).removeprefix("dice_") for name in cases.columns if str(name).startswith("dice_")]
-    medians = {label: float(training[f"dice_{label}"].median()) for label in labels}
+    labels = [str(name).removeprefix(DICE) for name in cases.columns if str(name).startswith(DICE)]
+    medians = {label: float(training[DICE + label].median()) for label in labels}
     learnt = [label for label in labels if medians[label] >= LEARNT]
     groups = list(_groups(cases[[]] if strata is None else strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
@@ -184,6 +174,7 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
     for stratum, (_, _, members) in zip(found, groups, strict=True):
         of_stratum = members[is_training]
         is_behind |= of_stratum & (stratum.state == State.BEHIND)
+        # A stratum explains its cases if it is behind, or may be, and at least half of them are far below.
         if stratum.state in (State.BEHIND, State.SUSPICION) and 2 * is_low[of_stratum].sum() >= of_stratum.sum():
             is_explained |= of_stratum
     outliers = tuple(one for one in low if one.case not in set(training["case"][is_explained]))
@@ -220,38 +211,26 @@ def _stratum(
 ) -> Stratum:
     is_training = (cases["set"] == TRAINING).to_numpy()
     mine, unseen = cases[members & is_training], cases[members & ~is_training]
-    training, of_training = _worst(mine, cases[~members & is_training], labels, limit)
-    validation, of_validation = _worst(unseen, cases[is_training], labels, limit)
-    if 4 in (training, validation):
-        state = State.BEHIND if training == 4 else State.NOT_CARRIED_OVER
+    training = _worst(mine, cases[~members & is_training], labels, limit)
+    validation = _worst(unseen, cases[is_training], labels, limit)
+    evidence = [0 if comparison is None else comparison.evidence for comparison in (training, validation)]
+    if 4 in evidence:
+        state = State.BEHIND if evidence[0] == 4 else State.NOT_CARRIED_OVER
     else:
-        state = (State.LEVEL, State.LOWER, State.TOO_FEW, State.SUSPICION)[max(training, validation)]
-    return Stratum(column, name, len(mine), len(unseen), state, of_training, of_validation)
+        state = (State.LEVEL, State.LOWER, State.TOO_FEW, State.SUSPICION)[max(evidence)]
+    return Stratum(column, name, len(mine), len(unseen), state, training, validation)
 
 
-def _worst(
-    group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float
-) -> tuple[int, Comparison | None]:
-    """The comparison with the most evidence, of several the one furthest below; with that evidence."""
-    found = [comparison for label in labels if (comparison := _compare(group, others, label))]
-    both = [(_evidence(comparison, limit), comparison) for comparison in found]
-    return max(both, key=lambda one: (one[0], one[1].difference), default=(0, None))
+def _worst(group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float) -> Comparison | None:
+    """The comparison with the most evidence, of several the one furthest below."""
+    found = [comparison for label in labels if (comparison := _compare(group, others, label, limit))]
+    return max(found, key=lambda comparison: (comparison.evidence, comparison.difference), default=None)
 
 
-def _evidence(c: Comparison, limit: float) -> int:
-    """What a comparison says: 4 behind, 3 perhaps, 2 of too few cases to tell, 1 lower by less than that, 0 nothing."""
-    if c.difference >= BEHIND and c.probability < SUSPICION:
-        return 4 if c.probability < limit else 3
-    # However low such a group is, chance would explain it.
-    if c.difference >= BEHIND and c.smallest >= SUSPICION:
-        return 2
-    return int(c.difference >= LOWER and c.probability < SUSPICION)
-
-
-def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Comparison | None:
+def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float) -> Comparison | None:
     from scipy.stats import mannwhitneyu
 
-    mine, theirs = (part[f"dice_{label}"].dropna().to_numpy(dtype=float) for part in (group, others))
+    mine, theirs = (part[DICE + label].dropna().to_numpy(dtype=float) for part in (group, others))
     if not (len(mine) and len(theirs)):
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -259,20 +238,24 @@ def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Compariso
         lowest = np.arange(len(mine)) - float(len(mine))
         smallest = float(mannwhitneyu(lowest, np.arange(float(len(theirs))), alternative="less").pvalue)
     probability = probability if np.isfinite(probability) else 1.0  # all values are equal
-    return Comparison(label, len(mine), float(mine.mean()), float(theirs.mean()), probability, smallest)
+    mean, of_others = float(mine.mean()), float(theirs.mean())
+    difference, is_suspicious = of_others - mean, probability < SUSPICION
+    if difference >= BEHIND and is_suspicious:
+        evidence = 4 if probability < limit else 3
+    elif difference >= BEHIND and smallest >= SUSPICION:
+        evidence = 2  # however low such a group is, chance would explain it
+    else:
+        evidence = int(difference >= LOWER and is_suspicious)
+    return Comparison(label, len(mine), mean, of_others, probability, evidence)
 
 
 def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> tuple[Outlier, ...]:
     found = []
     for label in labels:
-        dice = training[f"dice_{label}"]
+        dice = training.set_index("case")[DICE + label]
         median = float(dice.median())
         limit = median - max(OUTLIER, OUTLIER_SD * 1.4826 * float((dice - median).abs().median()))
-        is_low = dice < limit
-        found += [
-            Outlier(str(case), label, float(value), limit)
-            for case, value in zip(training["case"][is_low], dice[is_low], strict=True)
-        ]
+        found += [Outlier(str(case), label, float(value), limit) for case, value in dice[dice < limit].items()]
     by_case: dict[str, Outlier] = {}
     for outlier in sorted(found, key=lambda one: one.dice - one.limit):
         by_case.setdefault(outlier.case, outlier)
@@ -284,12 +267,12 @@ def _without_size_and_contrast(
 ) -> tuple[pd.DataFrame, Explanation | None]:
     """The cases with a Dice from which what size and contrast predict is taken, and how much that is.
 
-    The prediction is linear in the ranks of both. Labels of which they were not measured, or explain little, keep their
-    Dice, and so do validation cases. Of several labels, the explanation is that of the one that is explained best.
+    The prediction is linear in the ranks of both. Labels of which they explain little keep their Dice, and validation
+    cases theirs. Of several labels, the explanation is that of the one that is explained best.
     """
     adjusted, found = cases.copy(), []
     for label in labels:
-        columns = [f"dice_{label}", f"voxels_{label}", f"contrast_{label}"]
+        columns = [f"{what}{label}" for what in (DICE, VOXELS, CONTRAST)]
         if not set(columns) <= set(cases.columns):
             continue
         complete = is_training & cases[columns].notna().all(axis=1).to_numpy()

@@ -5,8 +5,17 @@ import shlex
 from rich.console import RenderableType
 
 from nnunet_dro.doctor.answer import Answer, duration
-from nnunet_dro.doctor.measurements import VOXELS
-from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, FEWEST_ITERATIONS, LOWER, Comparison, Finding, State, Stratum
+from nnunet_dro.doctor.rules import (
+    BEHIND,
+    FEWEST_CASES,
+    FEWEST_ITERATIONS,
+    LOWER,
+    VOXELS,
+    Comparison,
+    Finding,
+    State,
+    Stratum,
+)
 from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
 from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.pages.document import Block, Heading, Note, Prose
@@ -91,10 +100,22 @@ def why(answer: Answer) -> list[str]:
         )
     if diagnosis.is_untrained:
         sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
-    groups = [_behind(stratum, c) for stratum in diagnosis.those(State.BEHIND) if (c := stratum.training)]
-    not_carried_over = diagnosis.those(State.NOT_CARRIED_OVER)
-    groups += [_not_carried_over(stratum, c) for stratum in not_carried_over if (c := stratum.validation)]
-    single = [_outliers([outlier.case for outlier in diagnosis.outliers])] if diagnosis.outliers else []
+    groups = [
+        f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
+        f"trained on: mean Dice of {c.label} {points(c.mean)}, others {points(c.others)}."
+        for stratum in diagnosis.those(State.BEHIND)
+        if (c := stratum.training)
+    ]
+    groups += [
+        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {c.label} "
+        f"of {points(c.mean)}, where training cases have {points(c.others)}."
+        for stratum in diagnosis.those(State.NOT_CARRIED_OVER)
+        if (c := stratum.validation)
+    ]
+    single = []
+    if cases := [outlier.case for outlier in diagnosis.outliers]:
+        are = f"{count(len(cases), 'training case')} {'is' if len(cases) == 1 else 'are'}"
+        single = [f"{are} far below the others, and no stratum explains it: {name_some(cases)}."]
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
     if diagnosis.finding == Finding.SMALL_OR_FAINT and (explanation := diagnosis.explanation) is not None:
         sentences.append(
@@ -103,10 +124,24 @@ def why(answer: Answer) -> list[str]:
             f"{points(explanation.high)} in the other. Beyond that, no stratum is behind."
         )
     if diagnosis.finding == Finding.CANNOT_TELL:
-        sentences += [_uncertain(stratum) for stratum in diagnosis.those(State.SUSPICION)]
+        for stratum in diagnosis.those(State.SUSPICION):
+            c, _ = _clearest(stratum, BEHIND)
+            sentences.append(
+                f"{_capital(stratum)} may be behind: {count(c.n, 'case')} with a mean Dice of {c.label} of "
+                f"{points(c.mean)}, others {points(c.others)}. That many comparisons make such a difference by chance."
+            )
         sentences += _unfinished(answer) if _is_unfinished(answer) else []
     if diagnosis.finding == Finding.NOTHING_FAILS:
-        sentences.append(_nothing(answer))
+        n_strata = sum(bool(stratum.column) for stratum in diagnosis.strata)
+        whom = f"None of {count(n_strata, 'stratum')}" if n_strata else "No group of cases"
+        text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+        lower = []
+        for stratum in diagnosis.those(State.LOWER):
+            if stratum.column:
+                c, kind = _clearest(stratum, LOWER)
+                means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
+                lower.append(f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})")
+        sentences.append(f"{text} Lower by less: {'; '.join(lower)}." if lower else text)
     return sentences
 
 
@@ -198,54 +233,15 @@ def _unfinished(answer: Answer) -> list[str]:
     return sentences
 
 
-def _behind(stratum: Stratum, c: Comparison) -> str:
-    return (
-        f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
-        f"trained on: mean Dice of {c.label} {points(c.mean)}, others {points(c.others)}."
-    )
-
-
-def _not_carried_over(stratum: Stratum, c: Comparison) -> str:
-    return (
-        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {c.label} "
-        f"of {points(c.mean)}, where training cases have {points(c.others)}."
-    )
-
-
-def _outliers(cases: list[str]) -> str:
-    verb = "is" if len(cases) == 1 else "are"
-    return (
-        f"{count(len(cases), 'training case')} {verb} far below the others, and no stratum explains it: "
-        f"{name_some(cases)}."
-    )
-
-
 def _capital(stratum: Stratum) -> str:
     return f"The stratum {title(stratum)}" if stratum.column else "All cases"
 
 
-def _uncertain(stratum: Stratum) -> str:
-    comparisons = [c for c in (stratum.training, stratum.validation) if c is not None]
-    worst = min((c for c in comparisons if c.difference >= BEHIND), key=lambda c: c.probability)
-    return (
-        f"{_capital(stratum)} may be behind: {count(worst.n, 'case')} with a mean Dice of {worst.label} of "
-        f"{points(worst.mean)}, others {points(worst.others)}. That many comparisons make such a difference by chance."
-    )
-
-
-def _nothing(answer: Answer) -> str:
-    strata = [stratum for stratum in answer.diagnosis.strata if stratum.column]
-    whom = f"None of {count(len(strata), 'stratum')}" if strata else "No group of cases"
-    text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
-    lower = [_lower(stratum) for stratum in answer.diagnosis.those(State.LOWER) if stratum.column]
-    return f"{text} Lower by less: {'; '.join(lower)}." if lower else text
-
-
-def _lower(stratum: Stratum) -> str:
-    compared = [(c, kind) for c, kind in ((stratum.training, "training"), (stratum.validation, "validation")) if c]
-    c, kind = min((one for one in compared if one[0].difference >= LOWER), key=lambda one: one[0].probability)
-    means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
-    return f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})"
+def _clearest(stratum: Stratum, difference: float) -> tuple[Comparison, str]:
+    """The comparison that chance explains least, of those with at least this difference, and of which cases it is."""
+    both = ((stratum.training, "training"), (stratum.validation, "validation"))
+    found = [(compared, kind) for compared, kind in both if compared and compared.difference >= difference]
+    return min(found, key=lambda one: one[0].probability)
 
 
 def _robust_training(answer: Answer) -> list[str]:

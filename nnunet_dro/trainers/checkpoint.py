@@ -28,8 +28,7 @@ class CheckpointedLogger:
     """nnU-Net's logger, whose part of a checkpoint also carries the state of the hardness table.
 
     nnU-Net builds its checkpoints inline. In every version, the logger is the one object that it asks for a part of the
-    checkpoint when saving, and gives this part back to when loading. In all other respects this is the wrapped logger.
-    ``save`` returns the state, or None for none; ``load`` takes it.
+    checkpoint when saving, and gives this part back to when loading.
     """
 
     def __init__(

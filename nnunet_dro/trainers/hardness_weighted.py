@@ -177,9 +177,8 @@ class HardnessWeighted(_Trainer):
     def _fill_stale_losses(self, log: HardnessLog) -> None:
         """Give every case its stale loss in one pass without gradient over augmented patches of the training.
 
-        The draws are first visits, as at the start of any training by hardness, but no step follows them and no log
-        counts them. The network is in the mode of nnU-Net's online validation, so that nothing in it changes. Rules
-        that draw uniformly or by group need no losses; for them there is no pass. All ranks must call this.
+        The draws are first visits, but no step follows them and no log counts them. The network is in the mode of nnU-
+        Net's online validation, so that nothing in it changes. All ranks must call this.
         """
         table, mean_weight = log.table, self.loss.mean_weight
         if not table.rule.needs_losses or (table.rule == UNIFORM and not self.options.auto_beta):

@@ -60,11 +60,14 @@ class HardnessWeightedLoss(nn.Module):
     def drawn(self, batch: dict[str, Any], rule: Rule | None = None) -> Iterator[None]:
         """Within this context the loss belongs to ``batch``, with its draws, and weights its cases.
 
-        The loss weights of the rule multiply the importance weights. They are those of now, not of the draw, because
-        they are part of what is minimised, whereas importance weights correct the draw.
+        The loss weights of the rule multiply the importance weights. They are those of now, because they are part of
+        what is minimised, whereas importance weights correct the draw.
         """
         self._batch = batch
-        self._rule_weights = None if rule is None else _loss_weights(rule, CaseColumns.in_batch(batch))
+        if rule is not None:
+            drawn = CaseColumns.in_batch(batch)
+            weights = rule.loss_weights(drawn.indices.numpy(), drawn.probabilities.numpy())
+            self._rule_weights = None if weights is None else torch.from_numpy(weights).float()
         try:
             yield
         finally:
@@ -92,11 +95,7 @@ class HardnessWeightedLoss(nn.Module):
         return cases.weighted(weights)
 
     def step(self) -> tuple[CaseColumns, float]:
-        """The cases of the last weighted call on all ranks, in double precision on the CPU, and nnU-Net's loss.
-
-        The loss is that of this rank's batch, with all weights 1. If the cases are on their way from a GPU, this waits
-        for them.
-        """
+        """The cases of the last weighted call on all ranks, on the CPU, and nnU-Net's loss of this rank's batch."""
         if self._readback is None:
             raise RuntimeError(
                 "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer with "
@@ -132,18 +131,12 @@ class HardnessWeightedLoss(nn.Module):
             self._readback = values.cpu()
 
 
-def _loss_weights(rule: Rule, drawn: CaseColumns) -> Tensor | None:
-    weights = rule.loss_weights(drawn.indices.numpy(), drawn.probabilities.numpy())
-    return None if weights is None else torch.from_numpy(weights).float()
-
-
 def per_case_loss(
     loss: nn.Module, options: TrainerOptions | None = None, *, shares: Sequence[float] | None = None
 ) -> DiceCELoss | CaseByCaseLoss:
     """The per-case form of the loss that a trainer's ``_build_loss`` returned.
 
-    This is nnU-Net's own Dice + cross-entropy in one pass for the whole batch, and any other loss case by case. Options
-    adjust the cross-entropy and choose the hardness; ``la`` and ``vs`` need the shares of `voxel_shares`.
+    This is nnU-Net's own Dice + cross-entropy in one pass, which options adjust, and any other loss case by case.
     """
     options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)
@@ -221,10 +214,5 @@ def _dice_ce_settings(loss: Any) -> dict[str, Any] | None:
         "ignore_label": ignore_label,
         "weight_ce": loss.weight_ce,
         "weight_dice": loss.weight_dice,
-        "sum_over_ranks": _sum_over_ranks if dice.ddp and dice.batch_dice else None,
+        "sum_over_ranks": (lambda values: AllGatherGrad.apply(values).sum(0)) if dice.ddp and dice.batch_dice else None,
     }
-
-
-def _sum_over_ranks(values: Tensor) -> Tensor:
-    gathered: Tensor = AllGatherGrad.apply(values)
-    return gathered.sum(0)

@@ -40,11 +40,7 @@ class Objective:
         return f"{self.statistic} of {self.metric}" + ("" if self.by is None else f" by {self.by} {self.over}")
 
     def value(self, strata: pd.DataFrame) -> float:
-        """The statistic of the strata of an evaluation, a fraction or mm.
-
-        It is averaged over the labels that have a value; then the worst stratum counts, or the mean of the strata.
-        Strata without a value are left out.
-        """
+        """A fraction, or mm: the mean over the labels, of the worst stratum with a value or as a mean of these."""
         rows = strata[strata["metric"] == self.metric]
         values = rows.groupby(rows["stratum"].astype(str))[self.statistic].mean().dropna()
         if values.empty:
@@ -64,11 +60,12 @@ def parse_objective(text: str) -> Objective:
     if statistic not in STATISTICS:
         cure = f"Choose from: {', '.join(STATISTICS)}."
         raise ValueError(f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}")
+    metric = metric or "dice"
     known = [name for name, of_name in METRICS.items() if not (of_name.on_lesions or of_name.is_signed)]
-    if metric is not None and metric not in known:
+    if metric not in known:
         cure = f"Choose from: {', '.join(known)}."
         raise ValueError(f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}")
-    return Objective(statistic, metric or "dice", by, "mean" if over == "mean" else "worst")
+    return Objective(statistic, metric, by, "mean" if over == "mean" else "worst")
 
 
 def check_objective(objective: Objective, cases: Path | None, validation_cases: Collection[str]) -> None:
@@ -82,11 +79,7 @@ def check_objective(objective: Objective, cases: Path | None, validation_cases: 
 
 
 def score(objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None) -> float:
-    """Compute the objective of a fold's validation predictions.
-
-    If only one of reference and prediction has a label, its distance is 374 mm (the rule of BraTS) and its fractions
-    are 0, so that a network that finds nothing is not better than one that finds the label in the wrong place.
-    """
+    """Compute the objective of a fold's validation predictions."""
     evaluation = evaluate(
         references,
         fold,
@@ -95,6 +88,7 @@ def score(objective: Objective, *, references: Path, fold: Path, dataset_json: P
         by=[objective.by] if objective.by else (),
         overall=False,
         metrics=[objective.metric],
+        # 374 mm where one of the two lacks a label: finding nothing is no better than finding it in the wrong place.
         empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
         n_resamples=0,
         jobs=cpu_count(),

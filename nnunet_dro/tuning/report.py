@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 import pandas as pd
 from markupsafe import Markup
@@ -32,22 +33,15 @@ _SILENT = "no sign of life"
 
 
 def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
-    """A row per trial: what trials.csv has.
-
-    ``value`` is the objective (a fraction, or mm), ``epochs`` counts those with a pseudo Dice, ``pseudo_dice`` is the
-    running mean after the last of them, and ``reason`` says why a trial is not complete.
-    """
+    """A row per trial, as in trials.csv: ``pseudo_dice`` is the running mean after the last of its ``epochs``."""
     rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
     columns = ["number", "state", "value", *settings.space.names]
     columns += ["trainer", "repeat_of", "epochs", "pseudo_dice", "minutes", "reason"]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"repeat_of": "Int64"})
+    return pd.DataFrame(rows, columns=columns).astype({"repeat_of": "Int64"})
 
 
 def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
-    attributes = trial.user_attrs
-    last = max(trial.intermediate_values, default=None)
-    dice = None if last is None else abs(trial.intermediate_values[last])
+    attributes, last = trial.user_attrs, trial.last_step
     reason = attributes.get("reason", _SILENT if trial.state == TrialState.FAIL else "")
     # A trial that was started again has the attributes of its first attempt.
     is_over = trial.state in (TrialState.PRUNED, TrialState.FAIL)
@@ -59,7 +53,7 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
         "trainer": attributes.get("trainer", ""),
         "repeat_of": attributes.get(REPEAT_OF),
         "epochs": len(trial.intermediate_values),
-        "pseudo_dice": None if dice is None else round(dice, 4),
+        "pseudo_dice": None if last is None else round(abs(trial.intermediate_values[last]), 4),
         "minutes": round(trial.duration.total_seconds() / 60, 2) if trial.duration else None,
         "reason": reason if is_over else "",
     }
@@ -98,17 +92,6 @@ def _repeats(found: Sequence[Repeated], title: str) -> Table:
     return Table.of(title, columns, found)
 
 
-def _again(study: optuna.Study) -> str:
-    """What the chosen trainer scored in its further trainings; empty without any."""
-    chosen = chosen_trial(study)
-    found = [one for one in repeated(study) if chosen is not None and one.trial.number == chosen.number]
-    if not found:
-        return ""
-    (one,) = found
-    spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
-    return f"{one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
-
-
 def warnings_of(study: optuna.Study, settings: Settings) -> list[str]:
     """Sentences about the chosen trainer: which of its values lie at the edge of their range."""
     chosen = chosen_trial(study)
@@ -126,8 +109,7 @@ def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     """The trials with the best first, then the pruned ones, then the others by number."""
     rank = frame["state"].map({"complete": 0, "pruned": 1}).fillna(2)
     value = frame["value"].astype(float).fillna(0) * (-1 if settings.objective.maximise else 1)
-    order = pd.DataFrame({"rank": rank, "value": value, "number": frame["number"]})
-    return frame.loc[order.sort_values(["rank", "value", "number"]).index]
+    return frame.iloc[np.lexsort((frame["number"], value, rank))]
 
 
 def _shown(value: Any, form: str = "g") -> str:
@@ -182,12 +164,16 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
 
 def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Block]:
     """The best trial, and what its further trainings gave."""
-    best, again = chosen_trial(study), _again(study)
+    best, found = chosen_trial(study), repeated(study)
     yield Heading("The best", anchor="best", short="The best")
     if best is None:
         yield Prose("No trial is complete.", kind="")
     else:
-        value = f"{best.value:.4f}{f' in the search and {again}' if again else ''}"
+        value = f"{best.value:.4f}"
+        for one in found:
+            if one.trial.number == best.number:
+                spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
+                value += f" in the search and {one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
         yield Prose(f"The best is trial {best.number}, with {value}: {best.user_attrs['trainer']}", kind="first")
         yield Prose(command, kind="command")
         yield from map(Note, warnings_of(study, settings))
@@ -195,7 +181,7 @@ def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Blo
         "The best of many trials does better on these validation cases than it will on new ones: report its result on "
         "other data, or on other folds."
     )
-    if found := repeated(study):
+    if found:
         yield Heading("The best, trained again", anchor="again", short="Trained again")
         yield Prose(
             "Each of these trainers was trained again, with other random numbers. The mean and the standard deviation "

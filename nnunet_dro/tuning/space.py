@@ -40,7 +40,7 @@ class Range:
     text: str  # as the user wrote it
     name: str  # of the option, which precedes the number in the trainer's name
     field: str  # of the trainer's options
-    low: float
+    low: float  # an integer, as the other end, if the option is one
     high: float
     log: bool
     is_integer: bool
@@ -48,8 +48,7 @@ class Range:
     @property
     def middle(self) -> float:
         """The value halfway between the ends, on the scale of the range."""
-        middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
-        return self.as_written(math.floor(middle) if self.is_integer else middle)
+        return self.as_written(math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2)
 
     def as_written(self, value: float) -> float:
         """The value as in the trainer's name: an integer, or three significant digits within the range."""
@@ -67,7 +66,7 @@ class Range:
         """A value beyond the lower or the upper end."""
         is_upper = edge == "upper"
         if self.is_integer:
-            return int(self.high) + 1 if is_upper else int(self.low) - 1
+            return self.high + 1 if is_upper else self.low - 1
         place = 1 + _BEYOND if is_upper else -_BEYOND
         scaled = self.low * (self.high / self.low) ** place if self.log else self.low + place * (self.high - self.low)
         return float(f"{scaled:.{_DIGITS}g}")
@@ -109,9 +108,8 @@ class Space:
     @property
     def defaults(self) -> dict[str, Any]:
         """What the trainer with the fixed options alone has; a number that is off has no entry."""
-        numbers = {one.name: getattr(self.fixed, one.field) for one in self.ranges}
-        words = {choice.name: OFF for choice in self.choices}
-        return {**{name: value for name, value in numbers.items() if value is not None}, **words}
+        numbers = {one.name: value for one in self.ranges if (value := getattr(self.fixed, one.field)) is not None}
+        return numbers | {choice.name: OFF for choice in self.choices}
 
     @property
     def has_defaults(self) -> bool:
@@ -128,22 +126,18 @@ class Space:
         """What Optuna draws from, by name."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-        found: dict[str, BaseDistribution] = {}
+        found: dict[str, Any] = {choice.name: CategoricalDistribution((OFF, *choice.words)) for choice in self.choices}
         for one in self.ranges:
-            if one.is_integer:
-                found[one.name] = IntDistribution(int(one.low), int(one.high), log=one.log)
-            else:
-                found[one.name] = FloatDistribution(one.low, one.high, log=one.log)
-        return found | {choice.name: CategoricalDistribution((OFF, *choice.words)) for choice in self.choices}
+            kind: Any = IntDistribution if one.is_integer else FloatDistribution
+            found[one.name] = kind(one.low, one.high, log=one.log)
+        return {name: found[name] for name in self.names}
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Let Optuna suggest a value of everything that is tuned, in the form of the trainer's name."""
         values: dict[str, Any] = {}
         for one in self.ranges:
-            if one.is_integer:
-                values[one.name] = trial.suggest_int(one.name, int(one.low), int(one.high), log=one.log)
-            else:
-                values[one.name] = trial.suggest_float(one.name, one.low, one.high, log=one.log)
+            suggest: Any = trial.suggest_int if one.is_integer else trial.suggest_float
+            values[one.name] = suggest(one.name, one.low, one.high, log=one.log)
         for choice in self.choices:
             values[choice.name] = trial.suggest_categorical(choice.name, (OFF, *choice.words))
         return self.as_written(values)
@@ -195,7 +189,7 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
         raise ValueError(
             f"`trainer` must be one of {known}, with or without options, got {trainer!r}. Choose one."
         ) from error
-    fixed = _with_length(fixed, name, {"epochs": epochs, "iterations": iterations})
+    fixed = _with_length(fixed, name, epochs=epochs, iterations=iterations)
     if not options:
         raise ValueError(f"`option` must be given at least once, got none. {_EXAMPLE}")
     ranges = tuple(_range(text, type(fixed)) for text in options if ":" in text)
@@ -210,13 +204,12 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
     return space
 
 
-def _with_length(fixed: TrainerOptions, name: str, given: Mapping[str, int | None]) -> TrainerOptions:
-    defaults = {field.name: field.default for field in fields(fixed)}
-    for field, value in given.items():
-        named = getattr(fixed, field)
-        if value is not None and named not in (defaults[field], value):
-            raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
+def _with_length(fixed: TrainerOptions, name: str, **given: int | None) -> TrainerOptions:
     lengths: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    named = {option.field: getattr(fixed, option.field) for option in fixed.given_options()}
+    for field, value in lengths.items():
+        if named.get(field, value) != value:
+            raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
     return replace(fixed, **lengths)
 
 
@@ -232,11 +225,13 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
         low, high = (float(end) for end in (ends[:2] if log else ends))
     except ValueError as error:
         raise ValueError(f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {_EXAMPLE}") from error
-    is_integer = numbers[name].read is int
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {_EXAMPLE}")
-    if is_integer and not (low.is_integer() and high.is_integer()):
-        raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
+    is_integer = numbers[name].read is int
+    if is_integer:
+        if not (low.is_integer() and high.is_integer()):
+            raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
+        low, high = int(low), int(high)
     if log and low <= 0:
         raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW.")
     return Range(text, name, numbers[name].field, low, high, log, is_integer)

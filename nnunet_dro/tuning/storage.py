@@ -42,10 +42,7 @@ _OPENING_ERRORS = (*STORAGE_ERRORS, ImportError, RuntimeError)
 
 
 def open_storage(url: str | None, folder: Path) -> RDBStorage:
-    """Open the storage of a study: a database that several machines share, or the file ``study.db`` in its folder.
-
-    On a shared one, trials give signs of life; a trial that gives none fails and is restarted.
-    """
+    """Open a database that several machines share, whose dead trials are restarted, or ``study.db`` in the folder."""
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
         if url is None:
@@ -60,7 +57,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             "Remove the file, or name another study with --study." if url is None else "Check the URL and its driver."
         )
         raise ValueError(
-            f"`storage` must be a database of Optuna, got {without_password(url or here)!r}: "
+            f"`storage` must be a database of Optuna, got {_without_password(url or here)!r}: "
             f"{message_of(error)}. {cure}"
         ) from error
 
@@ -93,8 +90,7 @@ def _open_shared(url: str) -> RDBStorage:
             time.sleep(_OPENING_SECONDS)
 
 
-def without_password(url: str) -> str:
-    """A URL with its password hidden."""
+def _without_password(url: str) -> str:
     try:
         return sqlalchemy.make_url(url).render_as_string(hide_password=True)
     except sqlalchemy.exc.ArgumentError:
@@ -135,10 +131,7 @@ def _text(value: Any) -> str:
 
 
 def fail_what_was_left_running(study: optuna.Study) -> list[int]:
-    """Mark trials of a killed process, which seem to run, as failed, and queue them to go on where they stopped.
-
-    This must be called only if no other process works on the study; see `alone`. It returns the trials' numbers.
-    """
+    """Fail trials that a killed process left running, and queue them again; the study must be ours alone."""
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in left:
         # The attributes of a trial that has ended cannot be set.

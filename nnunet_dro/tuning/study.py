@@ -1,11 +1,13 @@
 """A study: trials, each of which is a training, run one after the other and shown until enough have finished."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
+from optuna.samplers import BaseSampler, GPSampler, PartialFixedSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.markup import escape
@@ -23,18 +25,17 @@ from nnunet_dro.tuning.trials import (
     TRAINER,
     best_trial,
     draw_options,
-    giving,
     has_twin,
-    make_sampler,
-    own_seed,
     queue_again,
     queue_next,
     search_trials,
-    target_of,
 )
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
+
+#: Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
+_STARTUP_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,14 @@ class Display:
         again = f", again ({trial.user_attrs[REPEAT]})" if REPEAT in trial.user_attrs else ""
         name = trial.user_attrs.get("trainer", "") + again
         minutes = f", {trial.duration.total_seconds() / 60:.1f} min" if trial.duration else ""
+        reason = trial.user_attrs.get("reason", "")
         if trial.state == TrialState.COMPLETE:
             best = ", the best so far" if is_best else ""
             self.note(f"trial {trial.number}: {trial.value:.4f} {name}{minutes}{best}")
         elif trial.state == TrialState.PRUNED:
-            self.note(f"trial {trial.number}: pruned {name}{minutes}; {trial.user_attrs.get('reason', '')}")
+            self.note(f"trial {trial.number}: pruned {name}{minutes}; {reason}")
         else:
-            name = f" {name}" if name else ""
-            self.note(f"trial {trial.number}: failed{name}; {trial.user_attrs.get('reason', '')}")
+            self.note(f"trial {trial.number}: failed{f' {name}' if name else ''}; {reason}")
             for line in trial.user_attrs.get("lines", ())[:-1]:
                 self.note(f"    {line}")
 
@@ -109,9 +110,8 @@ class _Watch:
         # After the last epoch, only the validation is left, which is worth its time.
         may_end = self.prune and self._reported < self.n_epochs - 1
         if new and may_end and self.trial.should_prune():
-            reason = (
-                f"pseudo Dice {epochs.pseudo_dice[self._reported]:.4f} after epoch {self._reported}: below the median"
-            )
+            dice = epochs.pseudo_dice[self._reported]
+            reason = f"pseudo Dice {dice:.4f} after epoch {self._reported}: below the median"
             self.trial.set_user_attr("reason", reason)
             raise optuna.TrialPruned(reason)
 
@@ -153,7 +153,7 @@ class Tuner:
         # Trials that run elsewhere may be better; whoever finishes the last one goes on.
         is_over = not search_trials(self.study, (TrialState.RUNNING,))
         while is_over and queue_next(self.study, self.settings.n_repeats):
-            self.study.sampler = giving(None, seed=self._seed)
+            self.study.sampler = RandomSampler(seed=self._seed)
             self._next()
 
     def _is_needed(self) -> bool:
@@ -169,19 +169,25 @@ class Tuner:
     def _draw(self) -> bool:
         """Draw the options of the next trial; False if there is none left to try."""
         settings, trials = self.settings, self.study.get_trials(deepcopy=False)
-        self._seed = own_seed(settings.seed, n_before=len(trials), is_shared=settings.is_shared)
-        options = None
+        # With one seed for all, a second start would repeat the first; processes that share a study draw other options.
+        entropy = None if settings.is_shared else [settings.seed, len(trials)]
+        self._seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+        options: dict[str, Any] | None = {}  # a queued trial keeps its own
         if not any(trial.state == TrialState.WAITING for trial in trials):
-            has_failed = self._n_failed + self._n_refused > 0
-            sampler = make_sampler(
-                settings.sampler, seed=self._seed, n_trials=settings.n_trials, after_failure=has_failed
-            )
-            options = draw_options(self.study, settings.space, sampler, seed=self._seed)
+            options = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
             if options is None:
                 self.display.note(f"No other combination was found in {N_ATTEMPTS} draws; the search ends.")
                 return False
-        self.study.sampler = giving(options, seed=self._seed)
+        self.study.sampler = PartialFixedSampler(options, RandomSampler(seed=self._seed))
         return True
+
+    def _sampler(self) -> BaseSampler:
+        # A sampler learns nothing from failed trials, and would choose the same options again.
+        if self._n_failed + self._n_refused > 0:
+            return RandomSampler(seed=self._seed)
+        n_startup = min(_STARTUP_TRIALS, max(1, self.settings.n_trials // 2))
+        kind = TPESampler if self.settings.sampler == "tpe" else GPSampler
+        return kind(seed=self._seed, n_startup_trials=n_startup)
 
     def _next(self) -> None:
         self.safe_stop.check()
@@ -202,12 +208,10 @@ class Tuner:
         allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
         if self._n_failed >= allowed:
             which = f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
-            raise ValueError(
-                f"Tuning needs trials that succeed, got none of {which}: {error}. See {self._log(trial.number)}."
-            )
+            see = f"See {self._log(trial.number)}."
+            raise ValueError(f"Tuning needs trials that succeed, got none of {which}: {error}. {see}")
         if self._n_refused >= _REFUSALS_IN_A_ROW:
-            cure = "Tune options that can be combined."
-            got = f"{self._n_refused} refused in a row"
+            got, cure = f"{self._n_refused} refused in a row", "Tune options that can be combined."
             raise ValueError(f"`option` must allow combinations, got {got}: {error} {cure}")
 
     def _log(self, number: int) -> Path:
@@ -243,8 +247,11 @@ class Tuner:
         # Two trainings would write into one folder.
         if has_twin(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
             raise _TrialFailedError("an earlier trial trains the same", is_refusal=True)
-        repeat = trial.user_attrs.get(REPEAT, 0)
-        target, environment = target_of(settings.target, settings.folder, repeat)
+        target, environment = settings.target, {}
+        if repeat := trial.user_attrs.get(REPEAT, 0):
+            # Without a folder of its own, it would be taken for the training that is already there.
+            results = settings.folder / "repeats" / str(repeat)
+            target, environment = replace(target, results=results / target.dataset), {"nnUNet_results": str(results)}
         train(
             target,
             trainer,

@@ -1,21 +1,18 @@
 """The trials of a study: those of the search, which comes next, and the trainings that repeat the best of them.
 
 The best trainers of a search are trained again: nnU-Net seeds neither its first weights nor its draws, so that the same
-command is another training. Its results go to a folder of their own in place of nnUNet_results, or it would be taken
-for the training that is already there.
+command is another training.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.samplers import BaseSampler, GPSampler, PartialFixedSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from nnunet_dro.nnunet.training import Target
 from nnunet_dro.tuning.space import Space
 
 #: How many of the best trainers are trained again.
@@ -23,9 +20,6 @@ _N_BEST = 3
 
 #: Random draws after which a space counts as exhausted.
 N_ATTEMPTS = 500
-
-#: Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
-_STARTUP_TRIALS = 10
 
 #: States of trials that count as finished.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -62,12 +56,9 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
 
 def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
-
-    def what(one: FrozenTrial) -> tuple[Any, ...]:
-        return one.user_attrs.get(TRAINER), one.user_attrs.get(REPEAT)
-
-    earlier = study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
-    return any(what(other) == what(trial) for other in earlier if other.number < trial.number)
+    trials = study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    earlier = [other.user_attrs for other in trials if other.number < trial.number]
+    return any(all(other.get(key) == trial.user_attrs.get(key) for key in (TRAINER, REPEAT)) for other in earlier)
 
 
 def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
@@ -80,10 +71,7 @@ def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
 
 
 def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: Any) -> optuna.Study:
-    """Copy a study into memory, with failed trials in place of those that are left out, so that numbers stay.
-
-    Trials that wait are left out in any case.
-    """
+    """Copy a study into memory; trials that wait or are left out become failed ones, so that numbers stay."""
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
     left_out = optuna.trial.create_trial(state=TrialState.FAIL)
     trials = study.get_trials(deepcopy=False)
@@ -96,10 +84,7 @@ def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A trainer that was trained again, with the objective of the further trainings.
-
-    That of the search is not among them: it was chosen because it is high, and is too high on average.
-    """
+    """A trainer with the objective of its further trainings; that of the search was chosen because it is high."""
 
     trial: FrozenTrial
     values: tuple[float, ...]
@@ -147,11 +132,7 @@ def repeated(study: optuna.Study) -> list[Repeated]:
 
 
 def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The trial whose trainer to use; None without a complete trial.
-
-    That is the one with the best mean of the further trainings, once all of the best have as many; until then, the one
-    with the best value.
-    """
+    """The trial to use: the best in further trainings, once all of the best have as many; until then, in the search."""
     found = repeated(study)
     if found and len(found) == len(_best(study)) and len({len(one.values) for one in found}) == 1:
         return found[0].trial
@@ -169,14 +150,6 @@ def queue_next(study: optuna.Study, n_repeats: int) -> bool:
                 study.enqueue_trial(trial.params, user_attrs={**same, REPEAT: n, REPEAT_OF: trial.number})
             return True
     return False
-
-
-def target_of(target: Target, folder: Path, repeat: int) -> tuple[Target, dict[str, str]]:
-    """The target of a repetition (0: of the search) with its folder of results, and nnU-Net's variables for it."""
-    if not repeat:
-        return target, {}
-    results = folder / "repeats" / str(repeat)
-    return replace(target, results=results / target.dataset), {"nnUNet_results": str(results)}
 
 
 def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, seed: int) -> dict[str, Any] | None:
@@ -217,28 +190,3 @@ def _key_of(trial: FrozenTrial) -> str | None:
     if "trainer" in attributes:
         return attributes["trainer"] if trial.state in (*FINISHED, TrialState.RUNNING) else None
     return _combination(attributes["values"]) if "values" in attributes and trial.state == TrialState.FAIL else None
-
-
-def giving(options: Mapping[str, Any] | None, *, seed: int) -> BaseSampler:
-    """The sampler that gives a trial the options drawn for it; a queued trial (None) keeps its own."""
-    return PartialFixedSampler(dict(options or {}), RandomSampler(seed=seed))
-
-
-def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
-    """The random seed of a trial: with one seed for all, a second start would repeat the first.
-
-    Processes that share a study must not draw the same options: there, it is another one in every call.
-    """
-    return int(np.random.SeedSequence(None if is_shared else [seed, n_before]).generate_state(1)[0])
-
-
-def make_sampler(kind: str, *, seed: int, n_trials: int, after_failure: bool) -> BaseSampler:
-    """Make the sampler of the next trial.
-
-    A sampler learns nothing from failed trials and would choose the same options again: after a failure they are drawn
-    at random.
-    """
-    if after_failure:
-        return RandomSampler(seed=seed)
-    n_startup = min(_STARTUP_TRIALS, max(1, n_trials // 2))
-    return (TPESampler if kind == "tpe" else GPSampler)(seed=seed, n_startup_trials=n_startup)

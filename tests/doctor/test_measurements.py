@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.doctor.measurements import Measurements
+from nnunet_dro.doctor.examination import Measurements
 
 SETTINGS = {"checkpoint": "a" * 8, "patches": 2, "prediction": True}
 

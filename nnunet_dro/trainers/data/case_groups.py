@@ -65,10 +65,7 @@ def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Serie
 
 
 def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.Series[str], Path]":
-    """A column of the case table of a trainer's dataset by case, and the path of the table.
-
-    ``meaning`` says after a colon what to write into a column that may have no other name.
-    """
+    """A column of a trainer's case table, by case, and its path; ``meaning`` says what to write into the column."""
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
@@ -86,8 +83,7 @@ def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.S
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     """The group of each case by column, for the columns that divide them into a few groups, to watch in the log.
 
-    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99. A case
-    without an entry has the group ``missing``. Without a case table there is nothing to watch.
+    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:

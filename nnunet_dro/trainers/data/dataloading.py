@@ -18,8 +18,6 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 class DrawsByHardness:
     """Mixin for a data loader of nnU-Net that draws its cases from a table and adds the draws to its batches.
 
-    A batch has the entry of `CaseColumns` in addition to nnU-Net's own.
-
     With sub-volumes, the items of the table are cells, and the centre of a patch lies in the cell that was drawn.
     """
 
@@ -38,10 +36,7 @@ class DrawsByHardness:
     def taking_over(
         cls: type[Loader], loader: Any, table: HardnessTable, subvolumes: Subvolumes | None = None
     ) -> Loader:
-        """Create a loader that replaces one that nnU-Net set up, and draws its cases from a table.
-
-        The table has the cases of the loader in the same order, or the items of `Subvolumes.names`.
-        """
+        """Replace a loader that nnU-Net set up; the table has its cases in the same order, or the sub-volumes."""
         if not issubclass(cls, type(loader)):
             raise TypeError(
                 f"`loader_class` must derive from {type(loader).__name__}, the data loader of this trainer, got "
@@ -156,13 +151,10 @@ def _holder_of(augmenter: Any) -> str:
 
 
 def restart(augmenter: Any, *, patience: float = 2.0) -> None:
-    """Restart the workers of a multi-threaded augmenter, once none of their batches is on its way.
-
-    If a worker ends while its batch is being received, the receiving thread of batchgenerators prints a traceback. It
-    is harmless, but looks like the end of the training. ``patience`` is the longest wait in seconds.
-    """
+    """Restart the workers of a multi-threaded augmenter, once none of their batches is on its way, or after seconds."""
     pause = getattr(augmenter, "pause_event", None)
     if pause is not None:
+        # If a worker ends while its batch is being received, batchgenerators prints a traceback, as if all had ended.
         pause.set()
         quiet_since = start = time.monotonic()
         while (now := time.monotonic()) < start + patience and now < quiet_since + 0.1:

@@ -97,10 +97,7 @@ def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]
 def locations_inside(
     class_locations: Mapping[Any, Any] | None, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> dict[Any, NDArray[Any]]:
-    """The locations sampled by nnU-Net that lie in a box, whose ``stop`` is the voxel after its last one.
-
-    They are arrays (m, 4), channel first, or an empty list for each class or region; their order does not change.
-    """
+    """The locations sampled by nnU-Net, arrays (m, 4) channel first, that lie in a box; their order does not change."""
     inside = {}
     for key, locations in (class_locations or {}).items():
         rows = np.asarray(locations)
@@ -113,12 +110,10 @@ def locations_inside(
 
 
 def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None) -> Subvolumes:
-    """Divide the cases of nnU-Net's data loader for training into sub-volumes.
+    """Divide the cases of nnU-Net's data loader into sub-volumes; ``report`` gets progress and who is left out.
 
-    With an ignore label, only cells with annotated voxels become items, because nothing can be learnt in the others.
-    The annotated voxels are those that nnU-Net sampled during preprocessing. nnU-Net crops a case without annotated
-    voxels at random and warns about it; here such a case has no item, unless no case has any annotated voxel, where all
-    cells become items. ``report`` gets the progress of reading, and which cases are left out.
+    With an ignore label, only cells with annotated voxels that nnU-Net sampled become items, because nothing can be
+    learnt in the others, unless no case has any: then all do.
     """
     every = Subvolumes(tuple(loader.indices), grid)
     if not loader.has_ignore or math.prod(every.grid) == 1:

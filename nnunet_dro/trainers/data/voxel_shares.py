@@ -29,10 +29,9 @@ def voxel_shares(
 ) -> tuple[float, ...]:
     """Share of each label (background first), or of each region, among the voxels of a trainer's training cases.
 
-    The preprocessed segmentations are counted once, by as many threads as there are processors per rank (8 at most)
-    unless ``jobs`` says how many, and the counts kept for other folds and trainings, in
-    ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``. The shares do not take nnU-Net's oversampling of
-    foreground into account. Every rank of a distributed training may call this; no rank waits for another one.
+    The voxels are counted once and the counts kept for other folds and trainings in ``<data
+    identifier>_voxel_counts.json``. nnU-Net's oversampling of foreground does not count. Every rank may call this, and
+    waits for no other.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.
@@ -71,10 +70,7 @@ def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[floa
 def region_shares(
     counts: Mapping[int, int], regions: Sequence[int | Iterable[int]], *, ignore_label: int | None
 ) -> tuple[float, ...]:
-    """Share of the annotated voxels that are inside each region; regions may overlap.
-
-    share_r = (n_r + 1) / (N + 2), strictly between 0 and 1. `OUTSIDE` counts as background.
-    """
+    """Share of the annotated voxels inside each region, (n_r + 1) / (N + 2) in (0, 1); `OUTSIDE` is background."""
     n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
     inside = [_in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions]
     return tuple((n + 1) / (n_annotated + 2) for n in inside)
@@ -93,8 +89,7 @@ def voxel_counts(
     """Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like others.
 
     Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same size and the same
-    modification time to the second, which copying preserves. If the cache cannot be read, it is created again; if it
-    cannot be written, nothing is kept. ``log`` gets a line when something must be counted, and when it was not kept.
+    modification time to the second, which copying preserves. A cache that cannot be read is created again.
     """
     known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}

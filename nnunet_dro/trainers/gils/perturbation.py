@@ -74,7 +74,10 @@ def ascend(
     all_voxels = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
     n = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
     surrogate = _Surrogate(network, features, losses_of, data.detach(), gamma, n, n_channels)
-    ball = _Ball(surrogate.original, largest_change, n_channels)
+    radius = None
+    if largest_change is not None:
+        # Of the standard deviation over the voxels of the patch, and its root mean square over the channels.
+        radius = largest_change * surrogate.original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
     with _as_one_function(network):
         start = surrogate(surrogate.original, needs_gradient=steps > 0)
         best = start
@@ -83,7 +86,9 @@ def ascend(
         is_non_finite = ~start.is_finite
         for step in range(1, steps + 1):
             # `best.gradient` is that of the sum over voxels, so it already contains the n of the formula.
-            moved = ball.nearest(best.data + surrogate.over_voxels(eta_of) * best.gradient)
+            moved = best.data + surrogate.over_voxels(eta_of) * best.gradient
+            if radius is not None:
+                moved = _within(moved, surrogate.original, radius, n_channels)
             there = surrogate(moved, needs_gradient=step < steps)
             is_better = there.is_finite & (there.value >= best.value)
             is_non_finite |= ~there.is_finite
@@ -118,29 +123,13 @@ class _Place:
         )
 
 
-class _Ball:
-    """The images of each case whose root mean square change is at most ``radius`` standard deviations of its patch.
-
-    The standard deviation is taken over the voxels of the patch, and its root mean square over the channels. Only the
-    first ``n_channels`` channels count, or all of them if that is None; the other channels never change.
-    """
-
-    def __init__(self, original: Tensor, radius: float | None, n_channels: int | None) -> None:
-        self.original = original
-        self.n_channels = n_channels
-        self.radius: Tensor | None = None
-        if radius is not None:
-            self.radius = radius * original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
-
-    def nearest(self, data: Tensor) -> Tensor:
-        """The nearest image of each case in its ball."""
-        if self.radius is None:
-            return data
-        change = data - self.original
-        # The smallest positive number prevents a division by 0; a change of 0 stays 0.
-        size = _root_mean_square(change[:, : self.n_channels]).clamp_min(torch.finfo(change.dtype).tiny)
-        factor = (self.radius / size).clamp_max(1)
-        return self.original + factor.view(-1, *[1] * (data.ndim - 1)) * change
+def _within(data: Tensor, original: Tensor, radius: Tensor, n_channels: int | None) -> Tensor:
+    """The nearest image of each case whose first channels have at most this root mean square change."""
+    change = data - original
+    # The smallest positive number prevents a division by 0; a change of 0 stays 0.
+    size = _root_mean_square(change[:, :n_channels]).clamp_min(torch.finfo(change.dtype).tiny)
+    factor = (radius / size).clamp_max(1)
+    return original + factor.view(-1, *[1] * (data.ndim - 1)) * change
 
 
 def _root_mean_square(values: Tensor) -> Tensor:
@@ -237,13 +226,11 @@ def bare(network: nn.Module) -> nn.Module:
 
 
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
-    """Find the module of a `bare` network whose input is the features of each voxel.
-
-    Its name is dotted as in `torch.nn.Module.named_modules`; '' for the last segmentation layer of nnU-Net's own
-    networks, which computes the logits of full resolution.
-    """
-    where = name or _nnunet_layer(network)
-    modules = dict(network.named_modules())
+    """Find the module of a `bare` network whose input is the features: by its dotted name, '' for nnU-Net's own."""
+    where, modules = name, dict(network.named_modules())
+    layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
+    if not name and isinstance(layers, nn.ModuleList) and len(layers):
+        where = f"decoder.seg_layers.{len(layers) - 1}"  # computes the logits of full resolution
     if where and where in modules:
         return modules[where]
     last = ", ".join([module for module in modules if module][-8:])
@@ -252,8 +239,3 @@ def find_features_module(network: nn.Module, name: str) -> nn.Module:
         f"`features_module` must name the layer that computes the logits of full resolution, {wrong}. Derive from the "
         f"trainer, and set `features_module` to one of the network's modules. The last ones are: {last}."
     )
-
-
-def _nnunet_layer(network: nn.Module) -> str:
-    layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
-    return f"decoder.seg_layers.{len(layers) - 1}" if isinstance(layers, nn.ModuleList) and len(layers) else ""

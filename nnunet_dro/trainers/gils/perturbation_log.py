@@ -23,11 +23,10 @@ _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
 class PerturbationLog(EpochLog):
     """Collects the perturbations of an epoch, over the cases of this process, and writes their means and an example.
 
-    The columns of perturbations.csv are the root mean square change of a voxel, in units of the normalised images
-    (standard deviations, for most of nnU-Net's normalisations), mean and maximum over cases; the mean over cases of
-    the root mean square of ||z - z_0|| over voxels; the means of l at the original images and of
-    l - gamma/2 ||z - z_0||^2 at the generated ones; the share of the steps that were taken back; and the number of
-    cases for which a loss, feature or gradient was not finite. ``steps`` is T of the inner maximisation.
+    Changes are root mean squares over voxels, of the normalised images and of the features; the surrogate is l at the
+    original images and l - gamma/2 ||z - z_0||^2 at the generated ones, where the last columns count the steps that
+    were taken back and the cases for which a loss, feature or gradient was not finite. ``steps`` is T of the inner
+    maximisation.
     """
 
     what, file = "perturbations", "perturbations.csv"
@@ -111,9 +110,8 @@ def make_example(
 ) -> Example:
     """Pick the slice with most foreground of the case with most foreground, and of several the one nearest the middle.
 
-    The batches have the shape (b, channels, *spatial), with two or three spatial axes. The target is that of full
-    resolution, (b, 1, *spatial) or (b, regions [+ 1 to ignore], *spatial). With regions, any ``ignore_label`` says that
-    its last channel marks the voxels to ignore.
+    The batches have the shape (b, channels, *spatial), with two or three spatial axes, and the target that of full
+    resolution as in `DiceCELoss.forward`.
     """
     if regions:
         labels = (target if ignore_label is None else target[:, :-1]).long().sum(1)

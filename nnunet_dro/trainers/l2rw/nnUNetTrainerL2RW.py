@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -37,10 +37,7 @@ _SMALL_BATCH = 4
 
 
 class FastestWay:
-    """Finds the faster of the two ways to learnt weights in the first iterations of a training.
-
-    Both ways are exact, so the choice only changes the time.
-    """
+    """Finds the faster of the two ways to learnt weights, both exact, in the first iterations of a training."""
 
     def __init__(self, learned: LearnedWeights, device: torch.device) -> None:
         self.learned = learned
@@ -106,13 +103,10 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return LearnedWeights(
             network,
             lambda output, target: self.loss.per_case(output, target).losses,
-            autocast=self._autocast,
+            autocast=lambda: torch.autocast("cuda") if self.device.type == "cuda" else nullcontext(),
             scale=None if self.grad_scaler is None else self.grad_scaler.scale,
             sum_over_ranks=dist.all_reduce if self.is_ddp else None,
         )
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type) if self.device.type == "cuda" else nullcontext()
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """The data loaders of training and validation; sets up the one of the trusted cases as well."""
@@ -194,10 +188,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
-    """Those of a trainer's training cases that have ``yes`` in the column ``trusted`` of the case table, at least one.
-
-    A case without a row or an entry in the table is not trusted.
-    """
+    """The training cases with ``yes`` in the column ``trusted`` of the trainer's case table, at least one."""
     meaning = ": yes for cases whose label maps you have checked, otherwise no"
     entries, path = table_column(trainer, _COLUMN, meaning=meaning)
     says = entries.str.lower()
@@ -220,10 +211,7 @@ def trusted_batch_size(n_cases: int) -> int:
 
 
 def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]) -> Any:
-    """Create an augmenter that draws trusted cases only, uniformly, with a loader of ``loader_class``.
-
-    It augments as that of the training cases does, and has as many workers as nnU-Net uses for validation.
-    """
+    """An augmenter that draws trusted cases only, uniformly, with as many workers as nnU-Net has for validation."""
     loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)

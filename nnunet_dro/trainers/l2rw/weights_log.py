@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, save_picture
-from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
+from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry
 
 #: Number of cases that the line of an epoch and the picture name, lowest first.
 _N_NAMED = 5
@@ -20,25 +20,19 @@ _N_NAMED = 5
 _TRUSTED_COLOUR = "#56B4E9"
 
 
-class WeightsLog(EpochLog):
+class WeightsLog(CaseLog):
     """Adds up the weights of the cases in an epoch, and writes their means.
 
     Weights are relative: the weight in the weighted mean times the number of cases in the batch, so that plain training
-    has a weight of 1 for every case. Trusted cases have a colour of their own in the picture.
-
-    Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
+    has a weight of 1 for every case.
     """
 
     what, file = "weights", "weights.csv"
     columns = ("epoch", "case", "weight", "times_seen")
 
     def __init__(self, cases: Sequence[str], trusted: Collection[str]) -> None:
-        super().__init__()
-        self.cases = tuple(cases)
+        super().__init__(cases)
         self.trusted = frozenset(trusted)
-        self._position = {case: i for i, case in enumerate(self.cases)}
-        self._means: dict[int, NDArray[np.float32]] = {}
-        self._times: dict[int, NDArray[np.int32]] = {}
         self._start_epoch()
 
     def _start_epoch(self) -> None:
@@ -47,10 +41,7 @@ class WeightsLog(EpochLog):
         self._n_steps = self._n_without_step = self._n_zero = 0
 
     def record(self, cases: CaseColumns) -> None:
-        """Add the weights of one iteration, which are finite and >= 0.
-
-        If all are 0, the iteration made no step; its cases count as seen, with a weight of 0.
-        """
+        """Add the weights of one iteration, finite and >= 0; if all are 0, it made no step, but its cases were seen."""
         where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
         np.add.at(self._sums, where, given)
         np.add.at(self._seen, where, 1)
@@ -61,7 +52,7 @@ class WeightsLog(EpochLog):
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         with np.errstate(invalid="ignore"):
             means, times = self._sums / self._seen, self._seen
-        self._means[epoch], self._times[epoch] = means.astype(np.float32), times
+        self._history[epoch], self._times[epoch] = means.astype(np.float32), times
         n_seen = int(times.sum())
         row: Row = {
             "epoch": epoch,
@@ -81,12 +72,12 @@ class WeightsLog(EpochLog):
         return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
 
     def _write_others(self, folder: Path) -> None:
-        data = (self._means, self._times, self.cases, self.trusted, self.rows)
+        data = (self._history, self._times, self.cases, self.trusted, self.rows)
         save_picture(folder / "weights.png", draw_weights, *data)
 
     def lowest(self) -> list[tuple[str, float]]:
         """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
-        means = running_means(self._means, self._times, np.array([max(self._means)]))[-1]
+        means = running_means(self._history, self._times, np.array([max(self._history)]))[-1]
         seen = np.flatnonzero(~np.isnan(means))
         return [(self.cases[i], float(means[i])) for i in seen[np.argsort(means[seen], kind="stable")][:_N_NAMED]]
 
@@ -100,21 +91,13 @@ class WeightsLog(EpochLog):
         self.rows = [{name: value for name, value in row.items() if name != "lowest"} for row in state["epochs"]]
         self._start_epoch()
 
-    def _take_back(self, entries: list[str]) -> None:
-        number, case, weight, seen = entries
-        means = self._means.setdefault(int(number), np.full(len(self.cases), np.nan, dtype=np.float32))
-        times = self._times.setdefault(int(number), np.zeros(len(self.cases), dtype=np.int32))
-        if weight and (i := self._position.get(case)) is not None:
-            means[i], times[i] = float(weight), int(seen)
-
 
 def running_means(
     means: Mapping[int, NDArray[np.float32]], times_seen: Mapping[int, NDArray[np.int32]], epochs: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Mean weight of every case over all epochs so far, weighted by how often the case was seen.
+    """Mean weight of every case up to each of some epochs, weighted by how often it was seen, shape (n_epochs, n).
 
-    From the means of each epoch, (n,), NaN for a case that was not seen, and how often it was; for some epochs, in
-    ascending order. The result is (n_epochs, n), NaN until a case was seen.
+    From the means of each epoch, (n,), and how often each case was seen; NaN until a case was seen.
     """
     n = len(next(iter(means.values())))
     sums, times = np.zeros(n), np.zeros(n)
@@ -135,10 +118,7 @@ def draw_weights(
     trusted: Collection[str],
     rows: Sequence[Row],
 ) -> Figure:
-    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
-
-    Means and times seen are those of `running_means`; trusted cases have a colour of their own.
-    """
+    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step."""
     epochs = drawn_epochs(means)
     running = running_means(means, times_seen, epochs)
     figure = Figure(figsize=(11, 8), layout="constrained")

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnunet_dro.files.output_folder import replacing
 
 #: The scalars of an epoch by their names; the first is ``epoch``.
@@ -18,20 +21,14 @@ class EpochLog:
     """Collects the results of the iterations of an epoch, and writes files for the user at its end.
 
     Each epoch is complete and in the file once, even if the training is killed.
-
-    Attributes:
-        what: Name of what is logged, for messages.
-        file: Name of the CSV file that gets rows for every epoch.
-        columns: Names of its columns; the first is ``epoch``.
-        rows: The scalars of each epoch so far.
     """
 
-    what: ClassVar[str]
-    file: ClassVar[str]
-    columns: ClassVar[Sequence[str]]
+    what: ClassVar[str]  # name of what is logged, for messages
+    file: ClassVar[str]  # name of the CSV file that gets rows for every epoch
+    columns: ClassVar[Sequence[str]]  # of the file; the first is ``epoch``
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Row] = []  # the scalars of each epoch so far
 
     def end_epoch(self, epoch: int, folder: Path) -> list[str]:
         """Write the files of an epoch into the folder of the fold; returns lines for nnU-Net's log.
@@ -69,12 +66,27 @@ class EpochLog:
         """Continue with a row of the file."""
 
 
-def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Append the rows of an epoch to a CSV file; a new file starts with the names of the columns.
+class CaseLog(EpochLog):
+    """A log of cases: its columns begin with the epoch, the case and its value, and end with how often it was drawn."""
 
-    Raises:
-        OSError: If not all rows could be written; the file is as it was before.
-    """
+    def __init__(self, cases: Sequence[str]) -> None:
+        super().__init__()
+        self.cases = tuple(cases)
+        self._position = {case: i for i, case in enumerate(self.cases)}
+        #: The values, NaN for a case without one, and the numbers of draws, arrays (n,) by epoch.
+        self._history: dict[int, NDArray[np.float32]] = {}
+        self._times: dict[int, NDArray[np.int32]] = {}
+
+    def _take_back(self, entries: list[str]) -> None:
+        (epoch, case, value, *_, times), n = entries, len(self.cases)
+        values_of = self._history.setdefault(int(epoch), np.full(n, np.nan, dtype=np.float32))
+        times_of = self._times.setdefault(int(epoch), np.zeros(n, dtype=np.int32))
+        if (i := self._position.get(case)) is not None:
+            values_of[i], times_of[i] = float(value or "nan"), int(times)
+
+
+def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Append rows to a CSV file, all or none (OSError); a new file starts with the names of the columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if not path.exists():

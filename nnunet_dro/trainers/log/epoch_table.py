@@ -1,9 +1,8 @@
-"""The columns of training.csv, each said once with its meaning and where it comes from, and what they warn of."""
+"""The columns of training.csv: what each means, how it follows from an epoch, and what they warn of."""
 
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -52,126 +51,70 @@ _CURES: dict[type[Rule], str] = {
 }
 
 
-@dataclass(frozen=True)
-class EndedEpoch:
-    """What the columns of an epoch are computed from: the table at its end, and what was counted in it.
-
-    Draws and losses are those of the cases, (n,), with NaN for a case without a loss; ``groups`` has the group of each
-    case by column of the case table. Without importance weights, their share and mean are NaN.
-    """
-
-    number: int
-    table: HardnessTable
-    draws: NDArray[np.int32]
-    losses: NDArray[np.float64]
-    n_refused: int
-    clipped_share: float = math.nan
-    mean_weight: float = math.nan
-    falls: Mapping[str, float] = field(default_factory=dict)
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @property
-    def known(self) -> NDArray[np.float64]:
-        """The stale losses of the table's items that have one."""
-        losses = self.table.losses
-        return losses[~np.isnan(losses)]
-
-    @property
-    def ages(self) -> NDArray[np.float64]:
-        """The ages of the losses in iterations; none before every item was seen."""
-        ages = self.table.staleness
-        return ages[:0] if self.table.n_unseen else ages[~np.isnan(ages)]
+#: What each column means, in their order; those of groups come after them.
+COLUMNS = {
+    "epoch": "Number of the epoch, from 0 as in nnU-Net.",
+    "effective_cases": "exp(entropy) of the probabilities of the draws at the end of the epoch.",
+    "clipped_share": "Share of the epoch's importance weights that hit the clip; empty without such weights.",
+    "refused_losses": "Number of losses that were not finite and not stored.",
+    "mean_loss": "Mean of the stale losses; empty while no case has one.",
+    "robust_loss": "What the method minimises, of the stale losses: for KL R = log(mean(exp(beta L))) / beta, between "
+    "their mean and their maximum.",
+    "worst_5_percent_bound": "At most 5 % of the cases have a stale loss above it: R + log(20) / beta (Fidon et al. "
+    "2022, eq. 15); `inf` for beta 0 and for other rules than KL.",
+    "beta": "Robustness at the end of the epoch; empty for a rule without one.",
+    "mean_weight": "Mean importance weight; empty without such weights.",
+    "mean_staleness": "Mean age of the stale losses at the end of the epoch, in iterations since they were stored; "
+    "empty until every case was seen.",
+    "largest_staleness": "Age of the oldest of them.",
+    "fall_of_drawn": "By how much the stale loss of the cases that are drawn more often than others has fallen since "
+    "the first epochs; empty where no draw depends on losses.",
+    "fall_of_others": "The same of the other cases.",
+}
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of training.csv: its name, what it means, and how it follows from an epoch."""
-
-    name: str
-    meaning: str
-    of: Callable[[EndedEpoch], float]
-
-
-#: All columns, in their order; those of groups come after them.
-COLUMNS = (
-    Column("epoch", "Number of the epoch, from 0 as in nnU-Net.", lambda epoch: epoch.number),
-    Column(
-        "effective_cases",
-        "exp(entropy) of the probabilities of the draws at the end of the epoch.",
-        lambda epoch: effective_cases(epoch.table.probabilities()),
-    ),
-    Column(
-        "clipped_share",
-        "Share of the epoch's importance weights that hit the clip; empty without such weights.",
-        lambda epoch: epoch.clipped_share,
-    ),
-    Column("refused_losses", "Number of losses that were not finite and not stored.", lambda epoch: epoch.n_refused),
-    Column(
-        "mean_loss",
-        "Mean of the stale losses; empty while no case has one.",
-        lambda epoch: float(epoch.known.mean()) if len(epoch.known) else math.nan,
-    ),
-    Column(
-        "robust_loss",
-        "What the method minimises, of the stale losses: for KL R = log(mean(exp(beta L))) / beta, between their mean "
-        "and their maximum.",
-        lambda epoch: epoch.table.rule.robust_loss(epoch.table.losses),
-    ),
-    Column(
-        "worst_5_percent_bound",
-        "At most 5 % of the cases have a stale loss above it: R + log(20) / beta (Fidon et al. 2022, eq. 15); `inf` "
-        "for beta 0 and for other rules than KL.",
-        lambda epoch: (
-            epoch.table.rule.percentile_bound(epoch.table.losses, share=0.05) if len(epoch.known) else math.nan
-        ),
-    ),
-    Column(
-        "beta",
-        "Robustness at the end of the epoch; empty for a rule without one.",
-        lambda epoch: epoch.table.rule.beta if isinstance(epoch.table.rule, RuleWithBeta) else math.nan,
-    ),
-    Column("mean_weight", "Mean importance weight; empty without such weights.", lambda epoch: epoch.mean_weight),
-    Column(
-        "mean_staleness",
-        "Mean age of the stale losses at the end of the epoch, in iterations since they were stored; empty until every "
-        "case was seen.",
-        lambda epoch: float(epoch.ages.mean()) if len(epoch.ages) else math.nan,
-    ),
-    Column(
-        "largest_staleness",
-        "Age of the oldest of them.",
-        lambda epoch: float(epoch.ages.max()) if len(epoch.ages) else math.nan,
-    ),
-    Column(
-        "fall_of_drawn",
-        "By how much the stale loss of the cases that are drawn more often than others has fallen since the first "
-        "epochs; empty where no draw depends on losses.",
-        lambda epoch: epoch.falls.get("fall_of_drawn", math.nan),
-    ),
-    Column(
-        "fall_of_others",
-        "The same of the other cases.",
-        lambda epoch: epoch.falls.get("fall_of_others", math.nan),
-    ),
-)
+def row_of(
+    epoch: int,
+    table: HardnessTable,
+    *,
+    n_refused: int,
+    clipped_share: float,
+    mean_weight: float,
+    falls: Mapping[str, float],
+) -> Row:
+    """All `COLUMNS` of an epoch, from the table at its end and from what was counted in it; NaN for an empty entry."""
+    rule, losses, ages = table.rule, table.losses, table.staleness
+    known = losses[~np.isnan(losses)]
+    ages = ages[:0] if table.n_unseen else ages[~np.isnan(ages)]
+    return {
+        "epoch": epoch,
+        "effective_cases": effective_cases(table.probabilities()),
+        "clipped_share": clipped_share,
+        "refused_losses": n_refused,
+        "mean_loss": float(known.mean()) if len(known) else math.nan,
+        "robust_loss": rule.robust_loss(losses),
+        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05) if len(known) else math.nan,
+        "beta": rule.beta if isinstance(rule, RuleWithBeta) else math.nan,
+        "mean_weight": mean_weight,
+        "mean_staleness": float(ages.mean()) if len(ages) else math.nan,
+        "largest_staleness": float(ages.max()) if len(ages) else math.nan,
+        "fall_of_drawn": falls.get("fall_of_drawn", math.nan),
+        "fall_of_others": falls.get("fall_of_others", math.nan),
+    }
 
 
-def row_of(epoch: EndedEpoch) -> Row:
-    """All scalars of an epoch by their names, those of the groups last."""
-    return {column.name: column.of(epoch) for column in COLUMNS} | _of_groups(epoch)
-
-
-def _of_groups(epoch: EndedEpoch) -> Row:
+def row_of_groups(
+    groups: Mapping[str, Sequence[str]], rule: Rule, draws: NDArray[np.int32], losses: NDArray[np.float64]
+) -> Row:
     """Share of the draws and mean stale loss of each group, and its weight if the rule has group weights."""
     row: Row = {}
-    for column, of_case in epoch.groups.items():
+    for column, of_case in groups.items():
         names = np.asarray(of_case, dtype=str)
         for group in np.unique(names):
             mine = names == group
-            known = epoch.losses[mine][~np.isnan(epoch.losses[mine])]
-            row[group_column("draws", column, group)] = float(epoch.draws[mine].sum() / max(1, epoch.draws.sum()))
+            known = losses[mine][~np.isnan(losses[mine])]
+            row[group_column("draws", column, group)] = float(draws[mine].sum() / max(1, draws.sum()))
             row[group_column("loss", column, group)] = float(known.mean()) if len(known) else math.nan
-    rule = epoch.table.rule
     if isinstance(rule, GroupRule):
         row |= {f"weight[{name}]": float(weight) for name, weight in zip(rule.names, rule.weights, strict=True)}
     return row
@@ -185,7 +128,7 @@ def group_column(what: str, column: str, group: str) -> str:
 def write_table(path: Path, rows: Sequence[Row]) -> None:
     """Write training.csv with a row per epoch; unknown numbers are empty entries."""
     # A training that is resumed may have other groups, and older versions had fewer columns.
-    names = list(dict.fromkeys([column.name for column in COLUMNS] + [name for row in rows for name in row]))
+    names = list(dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)]))
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
@@ -194,9 +137,8 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
 
 def saved_row(saved: Mapping[str, Any]) -> Row:
     """A row from a checkpoint; those of version 0.2 have the numbers of groups apart."""
-    missing = dict.fromkeys((column.name for column in COLUMNS), math.nan)
     own = {name: value for name, value in saved.items() if name not in ("groups", "n_draws")}
-    return {**missing, **own, **saved.get("groups", {})}
+    return {**dict.fromkeys(COLUMNS, math.nan), **own, **saved.get("groups", {})}
 
 
 def concentration_warnings(
@@ -210,13 +152,8 @@ def concentration_warnings(
 ) -> list[str]:
     """Warnings that became true in the last epoch; its items are cases or sub-volumes.
 
-    Args:
-        rows: The rows of training.csv so far.
-        n_items: Number of items.
-        rule: The rule that they are drawn by.
-        items: What these are called.
-        shares: Share of the cases by the name that training.csv has for a group's share of the draws.
-        n_draws: Number of draws by epoch; needed with ``shares``.
+    The shares are those of the cases, by the name that training.csv has for a group's share of the draws, of which
+    there are ``n_draws`` by epoch.
     """
     warnings = []
     cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
@@ -236,14 +173,15 @@ def concentration_warnings(
             "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
             f"nnUNetTrainerIW_<column>. {cure}"
         )
-    before = _neglected(rows[:-1], shares or {}, n_draws or {})
-    if new := [name for name in _neglected(rows, shares or {}, n_draws or {}) if name not in before]:
+    shares, n_draws = shares or {}, n_draws or {}
+    before = _neglected(rows[:-1], shares, n_draws)
+    if new := [name for name in _neglected(rows, shares, n_draws) if name not in before]:
+        groups = {name: name.removeprefix("draws[").removesuffix("]") for name in new}
         of_group = [
-            f"{_group(name)} ({_percent(shares[name])} of the cases, {_percent(_recent(rows, name))} of the draws)"
-            for name in new
-            if shares
+            f"{group} ({100 * shares[name]:.1f} % of the cases, {100 * _recent(rows, name):.1f} % of the draws)"
+            for name, group in groups.items()
         ]
-        columns = sorted({_group(name).partition("=")[0] for name in new})
+        columns = sorted({group.partition("=")[0] for group in groups.values()})
         warnings.append(
             f"WARNING: the hard cases are not the rare ones. In the last {_N_RISING} epochs draws were taken from "
             f"{name_some(of_group)}. To look at small groups more often, train with "
@@ -252,12 +190,12 @@ def concentration_warnings(
     return warnings
 
 
-def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[np.float32]]) -> dict[str, float]:
+def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[Any]]) -> dict[str, float]:
     """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
 
-    From the mean of the first epochs to that of the last ones, in which a single patch counts little. Each case that
-    had more than an equal share of the draws since then counts by what it had more. Losses (NaN for a case without one)
-    and numbers of draws are arrays (n,) by epoch. There is nothing in it while there is nothing to compare.
+    From the mean of the first epochs to that of the last ones, in which a single patch counts little; a case that had
+    more than an equal share of the draws since then counts by what it had more. Losses and draws are arrays (n,) by
+    epoch. There is nothing in it while there is nothing to compare.
     """
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:
@@ -316,11 +254,3 @@ def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mappin
 def _recent(rows: Sequence[Row], name: str) -> float:
     """A group's share of the draws in the last epochs; NaN if an epoch does not say."""
     return float(np.mean([row.get(name, np.nan) for row in rows[-_N_RISING:]]))
-
-
-def _group(name: str) -> str:
-    return name.removeprefix("draws[").removesuffix("]")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -15,13 +15,13 @@ from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
-from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
+from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry
 from nnunet_dro.trainers.log.epoch_table import (
-    EndedEpoch,
     concentration_warnings,
     falls,
     group_column,
     row_of,
+    row_of_groups,
     saved_row,
     write_table,
 )
@@ -36,15 +36,11 @@ _OLD_IN_PASSES = 50
 _N_SUBVOLUMES_LISTED = 1000
 
 
-class HardnessLog(EpochLog):
+class HardnessLog(CaseLog):
     """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases.
 
-    Args:
-        table: The table of stale losses.
-        importance: The importance weights in use, or None.
-        groups: Groups to report, as the group of each case by column of the case table.
-        subvolumes: The sub-volumes, if they are the items of the table; None if these are cases. The loss of a case is
-            then the mean loss of its items, its probability and draws are their sums.
+    The groups to report are those of each case by column of the case table. Where sub-volumes are the items of the
+    table, the loss of a case is the mean loss of its items, its probability and draws are their sums.
     """
 
     what, file = "hardness", "hardness.csv"
@@ -58,17 +54,13 @@ class HardnessLog(EpochLog):
         groups: Mapping[str, Sequence[str]] | None = None,
         subvolumes: Subvolumes | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(table.cases if subvolumes is None else subvolumes.cases)
         self.table = table
         self.importance = importance
         self.groups = groups or {}
         self.subvolumes = subvolumes
-        self.cases = table.cases if subvolumes is None else subvolumes.cases
         #: What the table holds losses of, for messages.
         self.items = "cases" if subvolumes is None else "sub-volumes"
-        self._position = {case: i for i, case in enumerate(self.cases)}
-        self._history: dict[int, NDArray[np.float32]] = {}
-        self._drawn: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
 
     def _start_epoch(self) -> None:
@@ -86,20 +78,17 @@ class HardnessLog(EpochLog):
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         draws, losses = self._per_case(self._draws), self._mean_losses()
-        self._history[epoch], self._drawn[epoch] = losses.astype(np.float32), draws.astype(np.float32)
-        weighs = self.importance is not None
-        ended = EndedEpoch(
-            number=epoch,
-            table=self.table,
-            draws=draws,
-            losses=losses,
+        self._history[epoch], self._times[epoch] = losses.astype(np.float32), draws
+        rule, weighs = self.table.rule, self.importance is not None
+        row = row_of(
+            epoch,
+            self.table,
             n_refused=self.table.refused - self._refused_before,
             clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
             mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
-            falls=falls(self._history, self._drawn) if self.table.rule.needs_losses else {},
-            groups=self.groups,
+            falls=falls(self._history, self._times) if rule.needs_losses else {},
         )
-        row = row_of(ended)
+        row |= row_of_groups(self.groups, rule, draws, losses)
         line = self._line(row)
         self._start_epoch()
         columns = zip(self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True)
@@ -117,7 +106,7 @@ class HardnessLog(EpochLog):
             for column, of_case in self.groups.items():
                 for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
                     shares[group_column("draws", column, group)] = float(n / len(self.cases))
-        n_draws = {epoch: int(draws.sum()) for epoch, draws in self._drawn.items()}
+        n_draws = {epoch: int(draws.sum()) for epoch, draws in self._times.items()}
         return concentration_warnings(
             self.rows, len(self.table), rule=self.table.rule, items=self.items, shares=shares, n_draws=n_draws
         )
@@ -182,14 +171,6 @@ class HardnessLog(EpochLog):
         self.rows = [saved_row(epoch) for epoch in state["epochs"]]
         self._start_epoch()
         return changed
-
-    def _take_back(self, entries: list[str]) -> None:
-        number, case, loss, _, n = entries
-        losses = self._history.setdefault(int(number), np.full(len(self.cases), np.nan, dtype=np.float32))
-        draws = self._drawn.setdefault(int(number), np.zeros(len(self.cases), dtype=np.float32))
-        if (i := self._position.get(case)) is not None:
-            draws[i] = float(n)
-            losses[i] = float(loss or "nan")
 
     def _list_subvolumes(self, path: Path) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""
