@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,8 +37,8 @@ def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
     assert rare.state == State.BEHIND
     assert rare.training.label == "organ"
     assert rare.training.difference == pytest.approx(0.7)
-    # All 80 x 6 pairs have the rare case below.
-    assert rare.training.probability == pytest.approx(rare.training.smallest)
+    # All 80 x 6 pairs have the rare case below: one of all choices of 6 of 86 ranks.
+    assert rare.training.probability == pytest.approx(1 / math.comb(86, 6))
     assert finding(table, n_iterations=1_000) == Finding.HARD, "a short training can tell what fails"
 
 
