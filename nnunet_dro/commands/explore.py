@@ -39,8 +39,7 @@ def explore(
     """Find combinations of attributes with the worst scores in half of the cases, confirm them on the others."""
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
-    from nnunet_dro.exploration.page import exploration_files
-    from nnunet_dro.exploration.words import exploration_table
+    from nnunet_dro.exploration.page import exploration_files, exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
     check_output(output, overwrite=overwrite)

@@ -41,14 +41,11 @@ _SHIFT, _SHIFT_MM, _GROUPS = 0.1, 10.0, 500
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A combination that is carried over, with the scores of its label.
-
-    ``goodness`` is that of the scores, NaN also for the cases of the combinations of this label that were found before.
-    """
+    """A combination that is carried over, with the scores of its label; cases of those found before it do not count."""
 
     scores: LabelScores
     found: Found
-    goodness: FloatArray
+    goodness: FloatArray  # of the scores, NaN for a case that does not count
 
     @property
     def members(self) -> BoolArray:
@@ -170,10 +167,7 @@ class Power:
 
 
 def power_of(search: Search, labels: Sequence[LabelScores], metric: Metric, *, rng: np.random.Generator) -> Power:
-    """The chance that a group of random patients is confirmed if their scores are 10 points worse than they are.
-
-    It is an upper bound: the search has to prefer the group to all others, and Holm's correction may be for several.
-    """
+    """The chance, at most, that a group of random patients is confirmed if their scores are 10 points worse."""
     scores = max(labels, key=lambda one: int((~np.isnan(one.goodness)).sum()))
     counted = ~np.isnan(scores.goodness)
     halves = [np.flatnonzero(counted & half) for half in (search.searched, ~search.searched)]

@@ -35,13 +35,7 @@ DEFINITIONS = {
 
 @dataclass(frozen=True)
 class Exploration:
-    """Which combinations of attributes score lower than the rest.
-
-    ``table`` has a row per combination that was carried over, in the order of the search, with the columns of
-    explore.csv. ``cases`` has a row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where
-    undefined), ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
-    place in the table, 0 for none), and a column per attribute.
-    """
+    """Which combinations of attributes score lower than the rest."""
 
     method: str
     metric: str
@@ -53,7 +47,9 @@ class Exploration:
     n_combinations: int  # of those that were looked at, over all labels
     max_attributes: int
     power: Power
-    table: pd.DataFrame
+    table: pd.DataFrame  # a row per combination that was carried over, in the order of the search, as in explore.csv
+    #: A row per case and label with a combination, whose place in the table it has (0 for none), with the ``value`` and
+    #: the ``filled`` one, which is the worst where the label was missed or invented, and a column per attribute.
     cases: pd.DataFrame
     about: Mapping[str, Any]
     notes: tuple[str, ...] = ()
@@ -84,9 +80,8 @@ def explore_evaluation(
 ) -> Exploration:
     """Find the combinations of attributes whose cases have the worst scores, and confirm them on other cases.
 
-    The options are those of the command. All labels are one family of tests. On data in which attributes say nothing
-    about scores, some combination is confirmed in at most 5 % of the seeds. ``progress`` is called with the number of
-    sets of attributes that were looked at and of all.
+    All labels are one family of tests. On data in which attributes say nothing about scores, some combination is
+    confirmed in at most 5 % of the seeds.
     """
     limits = Limits(max_attributes, min_cases)
     if n_candidates < 1:

@@ -31,11 +31,7 @@ def find_attributes(
     table: Path | None = None,
     min_cases: int = 1,
 ) -> tuple[list[Attribute], list[str]]:
-    """The attributes to combine, and notes on them.
-
-    By default these are the attributes of the evaluation and all columns of the case table, in which columns with more
-    than `MOST_GROUPS` different entries that are all numbers are cut into thirds. Intersections are taken apart.
-    """
+    """The attributes to combine, and notes; intersections are taken apart, many numbers cut into thirds."""
     known = case_table_of(evaluation, cases)
     patient = evaluation.options.patient
     given = read_cases_of(table, cases) if table else known[["case"]]

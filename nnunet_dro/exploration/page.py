@@ -1,4 +1,4 @@
-"""The files of an exploration: the table, a summary, and the page, which is one self-contained file."""
+"""What readers are told of an exploration: its files, the page, which is self-contained, and the terminal's table."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from rich.console import RenderableType
 
 from nnunet_dro.evaluation.report.figures import StratumCases, distribution
-from nnunet_dro.evaluation.report.formatting import metric_title, shown
+from nnunet_dro.evaluation.report.formatting import metric_title, number, p_value, quantity, shown, unit_sign
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.exploration.words import combinations_table, findings, heading, parts_of, size, title
 from nnunet_dro.files.json_file import json_records, json_text
-from nnunet_dro.naming import NO_VALUE
-from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
+from nnunet_dro.naming import NO_VALUE, count, share
+from nnunet_dro.pages import document
+from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.terminal import printed
 
 #: The most strata of an attribute that are named.
 _MOST_STRATA = 30
@@ -67,13 +69,12 @@ def exploration_html(exploration: Exploration) -> str:
         *map(Note, exploration.notes),
     ]
     if charts:
-        blocks.append(Heading("Against the rest", anchor="pictures", short="Pictures"))
         about = (
-            "The cases of the half that was tested. A dot is a case; the box spans the middle half, the heavy line is"
+            "The cases of the half that was tested. A dot is a case; the box spans the middle half, the heavy line is "
+            f"the median, the dotted one {metric.tail.upper()}. A label that was missed or invented and has no value "
+            "is drawn at the worst value."
         )
-        missed = "A label that was missed or invented and has no value is drawn at the worst value."
-        blocks.append(Prose(f"{about} the median, the dotted one {metric.tail.upper()}. {missed}"))
-        blocks.append(Figure(charts))
+        blocks += [Heading("Against the rest", anchor="pictures", short="Pictures"), Prose(about), Figure(charts)]
     attributes = [(name, _strata(strata)) for name, strata in exploration.attributes.items()]
     blocks += [
         Heading("Attributes", anchor="attributes", short="Attributes"),
@@ -163,3 +164,122 @@ def _against_the_rest(
             values, rows = np.array(shown(cases["filled"][where], metric)), cases.index[where].to_numpy(dtype=np.int64)
             found.append(StratumCases.of(place, name, values, rows, metric))
     return found
+
+
+def parts_of(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
+    """Attribute and stratum of each part of a combination."""
+    numbers = [n for n in (1, 2, 3) if row.get(f"attribute_{n}")]
+    return [(str(row[f"attribute_{n}"]), str(row[f"stratum_{n}"])) for n in numbers]
+
+
+def title(row: Mapping[Any, Any]) -> str:
+    """The name of a combination: ``centre=A × scanner=B``."""
+    return " × ".join(f"{attribute}={stratum}" for attribute, stratum in parts_of(row))
+
+
+def heading(exploration: Exploration) -> str:
+    """What stands out."""
+    names = [title(row) for row in exploration.confirmed.to_dict("records")]
+    if len(names) < 2:
+        return f"{names[0] if names else 'Nothing'} stands out"
+    return f"{count(len(names), 'combination')} stand out"
+
+
+def size(exploration: Exploration) -> str:
+    """What was looked at, and on how many cases."""
+    cases = count(exploration.n_cases, "case")
+    if exploration.n_patients < exploration.n_cases:
+        cases += f" of {count(exploration.n_patients, 'patient')}"
+    labels = exploration.labels
+    of = labels[0] if len(labels) == 1 else count(len(labels), "label")
+    looked_at = count(exploration.n_combinations, "combination")
+    verb = "was" if exploration.n_combinations == 1 else "were"
+    up_to = min(exploration.max_attributes, len(exploration.attributes))
+    of_attributes = f"of up to {up_to} of {count(len(exploration.attributes), 'attribute')}"
+    searched = f"{looked_at} {of_attributes} {verb} looked at in one half ({exploration.n_searched:,} cases)"
+    metric = exploration.known_metric.title
+    n = len(exploration.table)
+    tested = "none was bad enough to be" if n == 0 else "1 was" if n == 1 else f"{n} were"
+    return f"{metric} of {of}, {cases}. {searched}; {tested} tested in the other."
+
+
+def findings(exploration: Exploration) -> list[str]:
+    """A sentence per combination that was confirmed, or one that says that there is none."""
+    if exploration.confirmed.empty:
+        found = "No combination that was tested is worse than the rest there."
+        if exploration.table.empty:
+            found = "No combination was so much worse than the rest that it was tested."
+        return [found, _could_have_found(exploration)]
+    return [_finding(row, exploration) for row in exploration.confirmed.to_dict("records")]
+
+
+def _could_have_found(exploration: Exploration) -> str:
+    power, metric = exploration.power, exploration.known_metric
+    of = f" of {power.label}" if len(exploration.labels) > 1 else ""
+    shift = "10 points" if metric.unit == "fraction" else f"10 {metric.unit}"
+    worse = f"{shift} {'lower' if metric.more_is_better else 'farther from 0' if metric.is_signed else 'larger'}"
+    halves = f"{count(power.n_group, 'case')} in each half (of {power.n_searched:,} and {power.n_tested:,})"
+    return (
+        f"What could have been found: a group with {halves} whose {metric.title}{of} is {worse} is confirmed in at "
+        f"most {share(power.share)} of such data. Smaller groups and differences are found less often."
+    )
+
+
+def _finding(row: Mapping[Any, Any], exploration: Exploration) -> str:
+    metric = exploration.known_metric
+    of = f" of {row['label']}" if len(exploration.labels) > 1 else ""
+    means = f"{quantity(row['mean_test'], metric)} in {count(row['n_test'], 'case')}"
+    rest = f"{quantity(row['mean_rest_test'], metric)} in the other {row['n_rest_test']:,}"
+    text = (
+        f"{title(row)}: mean {metric.title}{of} {means}, {rest}. A case of it is worse than another in "
+        f"{share(row['share_lower'])} of the pairs (Holm p {p_value(row['holm_p'])})."
+    )
+    if row["same_cases"]:
+        text += f" The same cases are: {row['same_cases']}."
+    return text
+
+
+def combinations_table(exploration: Exploration) -> Table:
+    """The combinations that were tested, those that were confirmed first of all in bold."""
+    metric = exploration.known_metric
+    several = len(exploration.labels) > 1
+
+    def name(row: Mapping[Any, Any]) -> Cell:
+        return Cell(title(row), (f"the same cases: {row['same_cases']}",) if row["same_cases"] else ())
+
+    def counted(row: Mapping[Any, Any]) -> str:
+        n, n_worst = row["n_test"], row["n_worst_test"]
+        return f"{n:,} ({n_worst} as worst)" if n_worst else f"{n:,}"
+
+    def when_found(row: Mapping[Any, Any]) -> Cell:
+        means = (number(row[column], metric) for column in ("mean_search", "mean_rest_search"))
+        return Cell(" / ".join(means), (f"n = {row['n_search']:,}",))
+
+    columns: list[Any] = [
+        (document.Column("Combination", "name", spare="below"), name),
+        *([(document.Column("Label", "text"), lambda row: str(row["label"]))] if several else []),
+        (document.Column("n"), counted),
+        (document.Column(f"Mean ({unit_sign(metric)})"), lambda row: number(row["mean_test"], metric)),
+        (document.Column("Of the rest"), lambda row: number(row["mean_rest_test"], metric)),
+        (document.Column("Worse in"), lambda row: share(row["share_lower"])),
+        (document.Column("Holm p"), lambda row: p_value(row["holm_p"])),
+        (document.Column("Confirmed", "text"), lambda row: "yes" if row["confirmed"] else "no"),
+        (document.Column("When found: mean / rest", spare="column"), when_found),
+    ]
+    notes = (
+        "Numbers are those of the half that was tested. Each row leaves out the cases of the rows above it"
+        f"{' (of its label)' if several else ''}.",
+        "Worse in: the share of all pairs of a case of the combination and another case in which the former is worse.",
+        "When found: the means in the half in which the combination was found, which flatter the search and prove "
+        "nothing.",
+    )
+    records = exploration.table.to_dict("records")
+    kinds = ["confirmed" if row["confirmed"] else "refuted" for row in records]
+    return Table.of("Combinations that were tested", columns, records, notes=notes, row_kinds=kinds)
+
+
+def exploration_table(exploration: Exploration) -> RenderableType:
+    """The combinations that were tested, and what was found, for rich's console; names are shown as they are."""
+    tables = [combinations_table(exploration)] if len(exploration.table) else []
+    blocks: list[Block] = [Heading(heading(exploration)), Prose(size(exploration), kind=""), *tables]
+    return printed([*blocks, Prose(findings(exploration)), *map(Note, exploration.notes)])

@@ -22,25 +22,21 @@ _MOST_CELLS = 1 << 21
 
 
 def patients_by_size(patients: CodeArray) -> list[CodeArray]:
-    """For every number of cases k that a patient may have, the places of the cases, shape (n_patients, k).
-
-    ``patients`` holds the number of each case's patient, shape (n,).
-    """
+    """For every number of cases k that a patient may have, the places of the cases, shape (n_patients, k)."""
     order = np.argsort(patients, kind="stable")
     _, starts, sizes = np.unique(patients[order], return_index=True, return_counts=True)
     return [order[starts[sizes == k, None] + np.arange(k)] for k in np.unique(sizes)]
 
 
 def standardised(groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: list[CodeArray]) -> FloatArray:
-    """How low the ranks of each group's cases are, in standard deviations of the permutations.
+    """How low the ranks of each group's cases are, in standard deviations of the permutations, shape (n_groups,).
 
     z = (S - E[S]) / sd[S], with S the sum of the ranks of a group's cases. With the patients i of one size, their
     membership m_i and ranks r_i (vectors over their cases), and dashes for means over patients,
 
         E[S] = N m' . r',    Var[S] = <sum (m_i - m')(m_i - m')^T, sum (r_i - r')(r_i - r')^T> / (N - 1),
 
-    added up over the sizes. ``groups`` holds the number of each case's group, negative for none. The result, shape
-    (n_groups,), is negative where scores are low, and 0 where permutations change nothing.
+    added up over the sizes. A case of a negative group is in none; z is 0 where permutations change nothing.
 
     Source: Hoeffding 1951, A combinatorial central limit theorem (mean and variance).
     """

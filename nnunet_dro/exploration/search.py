@@ -68,9 +68,8 @@ class Search:
     def lowest(self, goodness: FloatArray, *, progress: Callable[[], None] = lambda: None) -> tuple[Found | None, int]:
         """The combination with the least z in the half that is searched, and the number of those that were looked at.
 
-        ``goodness`` has the scores, shape (n_cases,): larger is better, -inf is the worst, NaN does not count. Of the
-        other half only the attributes are looked at, and which scores there are. Of equal combinations the one with the
-        fewest attributes counts. ``progress`` is called once per set of attributes.
+        The scores are larger where better, -inf is the worst, NaN does not count. Of the other half only the attributes
+        are looked at, and which scores there are. Of equal combinations the one with the fewest attributes counts.
         """
         counted, min_cases = ~np.isnan(goodness), self.limits.min_cases
         halves = (counted & self.searched, counted & ~self.searched)
