@@ -1,6 +1,6 @@
 """A complete run on real images, small enough for a laptop: plain nnU-Net compared with robust training."""
 
+from nnunet_dro.demo.preparation import Settings
 from nnunet_dro.demo.run import run_demo
-from nnunet_dro.demo.settings import Settings
 
 __all__ = ["Settings", "run_demo"]

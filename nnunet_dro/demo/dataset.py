@@ -70,13 +70,10 @@ def read_template() -> FloatArray:
 
 
 def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
-    """Divide the usable slices of the template into slices for training and slices for the test.
-
-    Sagittal slices come from one hemisphere: the template is symmetric, so that the other would show the test slices in
-    training.
-    """
+    """Divide the usable slices of the template into slices for training and slices for the test."""
     split: dict[str, list[Slice]] = {"train": [], "test": []}
     for axis, orientation in enumerate(ORIENTATIONS):
+        # Of one hemisphere: the template is symmetric, and the other would show the test slices in training.
         n_slices = template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
         usable = []
         for index in range(n_slices):
@@ -121,10 +118,7 @@ def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Simulate the image, 0 to 255, that the protocol of a centre would give.
-
-    A is a plain T1, B has a stronger gamma and more noise, C an inverted contrast like T2.
-    """
+    """Simulate the image, 0 to 255, of a centre: A a plain T1, B with stronger gamma and noise, C inverted like T2."""
     from scipy.ndimage import gaussian_filter
 
     if centre not in ("A", "B", "C"):

@@ -1,7 +1,9 @@
-"""What is trained, and on what: the division of a raw dataset, and plans with a small configuration."""
+"""What is trained, and on what: the settings, which a run's folder records, the division of a dataset, small plans."""
 
+import json
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,64 @@ import pandas as pd
 
 from nnunet_dro.evaluation import strata
 from nnunet_dro.files.case_table import attributes_of
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.raw_dataset import RawDataset
+
+#: nnU-Net as it is, with this package's logs.
+PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"
+
+_SETTINGS_FILE = "demo.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a run of the demo; a folder belongs to one of them."""
+
+    data: str | None  # raw dataset to use; None for the demo's own
+    by: str  # column of the case table to report by
+    trainer: str  # name of the robust trainer, without the length
+    epochs: int  # epochs of both trainings
+    iterations: int  # iterations per epoch of both trainings
+    seed: int  # random seed of the dataset and its division (nnU-Net's training has none)
+
+    @property
+    def trainers(self) -> dict[str, str]:
+        """Name of the trainer of each method."""
+        from nnunet_dro.trainers.registry import parse_trainer_name  # imports nnU-Net
+
+        names = {}
+        for method, name in (("ERM", PLAIN_TRAINER), ("DRO", self.trainer)):
+            base, options = parse_trainer_name(name)
+            names[method] = base + replace(options, epochs=self.epochs, iterations=self.iterations).suffix()
+        return names
+
+
+def claim(out: Path, settings: Settings) -> None:
+    """Reserve ``out`` for these settings, or check that it is reserved for them."""
+    recorded = out / _SETTINGS_FILE
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out.")
+    if not recorded.is_file():
+        if out.is_dir() and any(path.name != recorded.name for path in out.iterdir()):
+            cure = "Choose another with --out."
+            raise ValueError(f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. {cure}")
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(recorded) as new:
+            new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+        return
+    try:
+        before: Any = json.loads(recorded.read_text(encoding="utf-8"))
+        now = json.loads(json.dumps(asdict(settings)))
+        differing = next((f.name for f in fields(Settings) if before[f.name] != now[f.name]), None)
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        got = f"{str(recorded)!r}. Remove {out}."
+        raise ValueError(f"`out` must hold a readable {_SETTINGS_FILE}, got {got}") from error
+    if differing:
+        was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
+        cure = "Choose another with --out."
+        raise ValueError(f"`out` must be a new folder or one with the same settings, got {was}. {cure}")
+
 
 #: Fraction of each stratum that is held out if the dataset has no test set.
 TEST_FRACTION = 0.2
@@ -28,9 +86,9 @@ _SPLITS = {"train", "validation", "test"}
 class Division:
     """The cases for training, for nnU-Net's validation during the training, and for the test."""
 
-    train: tuple[str, ...]  # cases to train on
-    validation: tuple[str, ...]  # cases on which nnU-Net validates meanwhile
-    test: tuple[str, ...]  # cases that are held out
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
 
 
 def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
@@ -45,17 +103,14 @@ def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
 def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.random.Generator) -> Division:
     """Divide the cases of a dataset for one training and one test.
 
-    The test cases are those in imagesTs and labelsTs; without these, the cases whose entry in the column ``split`` of
-    the case table is ``test``; without that column, a fifth of every stratum of at least three cases. The validation
-    cases are those whose entry in that column is ``validation``, or else a few cases of the most frequent stratum, so
-    that the training loses no rare case.
+    Those of imagesTs are the test, else those that the column ``split`` names, else a fifth of every stratum. Where it
+    names none for validation, they are a few of the most frequent stratum, so that the training loses no rare case.
     """
     cases = list(dataset.training_cases)
     splits = dataset.table.set_index("case")["split"] if "split" in dataset.table else pd.Series(dtype=str)
     named = {case: str(splits[case]) for case in cases} if set(splits) <= _SPLITS and len(splits) else {}
     test = list(dataset.test_cases) or [case for case in cases if named.get(case) == "test"]
-    if not test:
-        test = _hold_out(cases, stratum_of_case, rng)
+    test = test or _hold_out(cases, stratum_of_case, rng)
     rest = [case for case in cases if case not in set(test)]
     validation = [case for case in rest if named.get(case) == "validation"]
     if not validation and rest:
@@ -92,10 +147,7 @@ BATCH_SIZE = {2: 4, 3: 2}
 
 
 def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
-    """Add a configuration ``PARENT_small`` to nnU-Net's plans, which uses the parent's preprocessed data.
-
-    Its network has the first stages of the parent's (kernels, strides) with fewer features.
-    """
+    """Add a configuration ``PARENT_small``, with the first stages of the parent's network and fewer features."""
     configurations = plans["configurations"]
     if parent not in configurations:
         known = ", ".join(configurations)

@@ -78,10 +78,7 @@ SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> RenderableType:
-    """Show the statistics of the Dice of all methods, in per cent, with the number of training cases of each stratum.
-
-    Numbers that are better than those of every other method by at least five points are bold.
-    """
+    """Show the statistics of the Dice in per cent, bold where at least five points better than all others."""
     columns: list[Any] = [
         (Column("label", "name"), itemgetter("label")),
         (Column(table["attribute"].iloc[0], "name"), itemgetter("stratum")),

@@ -15,9 +15,8 @@ from joblib import cpu_count
 from rich.console import Console
 
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
-from nnunet_dro.demo.preparation import PLANS_NAME, Division, divide, small_plans, strata_by
+from nnunet_dro.demo.preparation import PLANS_NAME, Division, Settings, claim, divide, small_plans, strata_by
 from nnunet_dro.demo.results import commands, compare_methods, render_table
-from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.evaluation import Labels
 from nnunet_dro.files.output_folder import replacing
@@ -36,11 +35,7 @@ _ABOUT_THE_DATA = (
 def run_demo(
     out: Path, settings: Settings, *, device: Device = Device.CPU, console: Console | None = None
 ) -> pd.DataFrame:
-    """Train plain nnU-Net and the robust trainer for the same time, and compare them on held-out cases.
-
-    A folder ``out`` that holds an earlier run with the same settings is continued; a length in the trainer's name gives
-    way to that of the settings. The statistics of the Dice per method, label and stratum are returned.
-    """
+    """Train plain nnU-Net and the robust trainer for the same time, and compare their Dice on held-out cases."""
     by, trainer = settings.by, settings.trainer
     try:
         names = settings.trainers

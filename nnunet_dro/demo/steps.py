@@ -35,18 +35,9 @@ class StepProgress:
 
 @contextmanager
 def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[StepProgress]]:
-    """Show steps that run at the same time, and a line with the duration of each once it has ended.
-
-    A console that is no terminal gets a line at the start of each as well. Displays that are not told when their step
-    ends take the end of this context for it.
-    """
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    """Show steps that run at the same time, and the duration of each once it, or this context, has ended."""
+    text = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), text, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     if not console.is_terminal:
         for title in titles:
             console.print(f"{title} ...", highlight=False)
