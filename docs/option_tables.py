@@ -66,7 +66,7 @@ def trainers_table(page: str) -> str:
     """A row for each trainer: its name, linked to its section of the page, and what it does."""
     rows = [("`-tr`", "what it is")]
     for name, cls in TRAINERS.items():
-        column = "_<column>" if issubclass(cls.options_class, GroupOptions) else ""
+        column = "_<column>" if isinstance(cls.options, GroupOptions) else ""
         rows.append((_linked(name + column, page), (cls.__doc__ or "").strip().splitlines()[0]))
     return _table(rows)
 

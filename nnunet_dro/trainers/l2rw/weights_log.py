@@ -95,10 +95,7 @@ class WeightsLog(CaseLog):
 def running_means(
     means: Mapping[int, NDArray[np.float32]], times_seen: Mapping[int, NDArray[np.int32]], epochs: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Mean weight of every case up to each of some epochs, weighted by how often it was seen, shape (n_epochs, n).
-
-    From the means of each epoch, (n,), and how often each case was seen; NaN until a case was seen.
-    """
+    """Mean weight of every case up to each epoch, by how often it was seen, (n_epochs, n); NaN until it was seen."""
     n = len(next(iter(means.values())))
     sums, times = np.zeros(n), np.zeros(n)
     wanted, rows = set(epochs.tolist()), []

@@ -95,10 +95,7 @@ def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
 
 
 def draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row]) -> Figure:
-    """Draw the stale losses of all cases, the effective number of cases, and the share of clipped weights, if any.
-
-    The history has the stale losses by epoch, (n,), NaN for a case without one; the rows are those of training.csv.
-    """
+    """Draw the stale losses of all cases by epoch, the effective number of cases, and the share of clipped weights."""
     epochs = drawn_epochs(history)
     losses = np.stack([history[epoch] for epoch in epochs])
     clipped = [100 * row["clipped_share"] for row in rows]

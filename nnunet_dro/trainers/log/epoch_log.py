@@ -18,10 +18,7 @@ Row = dict[str, float]
 
 
 class EpochLog:
-    """Collects the results of the iterations of an epoch, and writes files for the user at its end.
-
-    Each epoch is complete and in the file once, even if the training is killed.
-    """
+    """Collects the results of an epoch, and writes them at its end: whole and once, even if the training is killed."""
 
     what: ClassVar[str]  # name of what is logged, for messages
     file: ClassVar[str]  # name of the CSV file that gets rows for every epoch
@@ -31,10 +28,7 @@ class EpochLog:
         self.rows: list[Row] = []  # the scalars of each epoch so far
 
     def end_epoch(self, epoch: int, folder: Path) -> list[str]:
-        """Write the files of an epoch into the folder of the fold; returns lines for nnU-Net's log.
-
-        A file that cannot be written only causes a warning: it is not worth a training.
-        """
+        """Write the files of an epoch, and return lines for nnU-Net's log; what cannot be written is a warning."""
         row, line, entries = self._close(epoch)
         self.rows = [earlier for earlier in self.rows if earlier["epoch"] < epoch] + [row]
         lines = []
@@ -100,11 +94,15 @@ def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[obje
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> list[list[str]]:
-    """Drop the rows of a CSV file from an epoch on, and an incomplete last line; returns the others.
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file, whole or not at all."""
+    with replacing(path) as partial:
+        partial.unlink(missing_ok=True)  # of a process that was killed
+        append_rows(partial, columns, rows)
 
-    The file may be missing; one with other columns is started again.
-    """
+
+def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> list[list[str]]:
+    """Drop the rows of a CSV file from an epoch on, and an incomplete last line; other columns begin it anew."""
     if not path.exists():
         return []
     # Only a line feed ends a row: names may contain characters that end lines in other alphabets.

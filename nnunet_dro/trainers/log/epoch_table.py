@@ -1,6 +1,5 @@
 """The columns of training.csv: what each means, how it follows from an epoch, and what they warn of."""
 
-import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import (
     UNIFORM,
@@ -23,7 +21,7 @@ from nnunet_dro.sampling import (
     RuleWithBeta,
     effective_cases,
 )
-from nnunet_dro.trainers.log.epoch_log import Row, entry
+from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 
 #: Below this share of effective cases a training is warned of.
 _SMALL_SHARE = 0.1
@@ -129,10 +127,7 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
     """Write training.csv with a row per epoch; unknown numbers are empty entries."""
     # A training that is resumed may have other groups, and older versions had fewer columns.
     names = list(dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)]))
-    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([entry(row.get(name, math.nan)) for name in names] for row in rows)
+    write_rows(path, names, ([entry(row.get(name, math.nan)) for name in names] for row in rows))
 
 
 def saved_row(saved: Mapping[str, Any]) -> Row:
@@ -152,8 +147,7 @@ def concentration_warnings(
 ) -> list[str]:
     """Warnings that became true in the last epoch; its items are cases or sub-volumes.
 
-    The shares are those of the cases, by the name that training.csv has for a group's share of the draws, of which
-    there are ``n_draws`` by epoch.
+    ``shares`` are those of the cases, by the name of the column with a group's share of the draws.
     """
     warnings = []
     cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
@@ -193,9 +187,8 @@ def concentration_warnings(
 def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[Any]]) -> dict[str, float]:
     """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
 
-    From the mean of the first epochs to that of the last ones, in which a single patch counts little; a case that had
-    more than an equal share of the draws since then counts by what it had more. Losses and draws are arrays (n,) by
-    epoch. There is nothing in it while there is nothing to compare.
+    From the mean of the first epochs to that of the last ones; a case that had more than an equal share of the draws
+    counts by what it had more. There is nothing in it while there is nothing to compare.
     """
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:

@@ -1,6 +1,5 @@
 """The log of the hardness of the cases: hardness.csv, training.csv, hardness.png, and one line per epoch."""
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
-from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry
+from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 from nnunet_dro.trainers.log.epoch_table import (
     concentration_warnings,
     falls,
@@ -37,11 +35,7 @@ _N_SUBVOLUMES_LISTED = 1000
 
 
 class HardnessLog(CaseLog):
-    """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases.
-
-    The groups to report are those of each case by column of the case table. Where sub-volumes are the items of the
-    table, the loss of a case is the mean loss of its items, its probability and draws are their sums.
-    """
+    """Counts the draws and clipped weights of an epoch, and writes the hardness of cases, or of their sub-volumes."""
 
     what, file = "hardness", "hardness.csv"
     columns = ("epoch", "case", "loss", "probability", "draws")
@@ -176,7 +170,5 @@ class HardnessLog(CaseLog):
         """Write the hardest sub-volumes at the end of the last epoch."""
         losses, probabilities = self.table.losses, self.table.probabilities()
         hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[:_N_SUBVOLUMES_LISTED]
-        with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("subvolume", "loss", "probability"))
-            writer.writerows((self.table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest)
+        rows = ((self.table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest)
+        write_rows(path, ("subvolume", "loss", "probability"), rows)
