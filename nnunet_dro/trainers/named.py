@@ -11,7 +11,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.options import DROOptions, GroupOptions, TrainerOptions
+from nnunet_dro.trainers.options import GroupOptions
 
 #: Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
 _SAVED_SHARE = 0.05
@@ -24,9 +24,6 @@ _PLANS_LENGTH, _CONFIGURATION_LENGTH = 15, 18
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
     """nnU-Net's trainer with the length, the optimiser, the learning rate and the sampling that its name asks for."""
-
-    #: The class of the options that the name of this trainer can give.
-    options_class: ClassVar[type[TrainerOptions]] = DROOptions
 
     def __init__(
         self,
@@ -78,7 +75,6 @@ class GroupedTrainer(NamedTrainer):
     """A trainer whose name contains a column of the case table."""
 
     options: ClassVar[GroupOptions] = GroupOptions(column="group")  # each name has its own column
-    options_class = GroupOptions
 
     def groups(self, cases: Sequence[str]) -> list[str]:
         """Group of each case, or with `asWeights` its weight; raises the errors of `groups_of` or `weights_of`."""

@@ -13,4 +13,3 @@ class nnUNetTrainerGroupDRO(GroupedTrainer):  # noqa: N801
     """
 
     options: ClassVar[GroupDROOptions] = GroupDROOptions(column="group")
-    options_class = GroupDROOptions

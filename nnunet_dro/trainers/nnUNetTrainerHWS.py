@@ -13,4 +13,3 @@ class nnUNetTrainerHWS(NamedTrainer):  # noqa: N801
     """
 
     options: ClassVar[HWSOptions] = HWSOptions()
-    options_class = HWSOptions

@@ -14,7 +14,6 @@ class nnUNetTrainerIW(GroupedTrainer):  # noqa: N801
     """
 
     options: ClassVar[IWOptions] = IWOptions(column="group")
-    options_class = IWOptions
 
     def get_tr_and_val_datasets(self) -> tuple[Any, Any]:
         """nnU-Net's datasets; that of the training without the cases of weight 0, which must never be drawn."""

@@ -14,4 +14,3 @@ class nnUNetTrainerLS(NamedTrainer):  # noqa: N801
     """
 
     options: ClassVar[LSOptions] = LSOptions()
-    options_class = LSOptions

@@ -19,7 +19,7 @@ def trainer_overview() -> Group:
     trainers.add_column("name", no_wrap=True)
     trainers.add_column("what it does")
     for name, cls in TRAINERS.items():
-        column = "_<column>" if issubclass(cls.options_class, GroupOptions) else ""
+        column = "_<column>" if isinstance(cls.options, GroupOptions) else ""
         trainers.add_row(escape(name + column), escape((cls.__doc__ or "").strip().splitlines()[0]))
     title = "Options, appended to the name with _ in this order, each at most once"
     options = Table(title=title, title_justify="left", show_lines=False)
@@ -38,8 +38,8 @@ def default_of(option: Option) -> str:
     """The default of an option, as names write it; where trainers differ, with their names."""
     names: dict[str, list[str]] = {}
     for name, cls in TRAINERS.items():
-        if option in cls.options_class.known_options():
-            names.setdefault(option.default_in(cls.options_class), []).append(name.removeprefix("nnUNetTrainer"))
+        if option in cls.options.known_options():
+            names.setdefault(option.default_in(type(cls.options)), []).append(name.removeprefix("nnUNetTrainer"))
     if len(names) == 1:
         return next(iter(names))
     return ", ".join(f"{default} ({', '.join(of)})" for default, of in names.items())
@@ -47,7 +47,7 @@ def default_of(option: Option) -> str:
 
 def trainers_with(option: Option) -> str:
     """The trainers that have an option, without their common prefix; ``all`` if every trainer has it."""
-    names = [name for name, cls in TRAINERS.items() if option in cls.options_class.known_options()]
+    names = [name for name, cls in TRAINERS.items() if option in cls.options.known_options()]
     return "all" if len(names) == len(TRAINERS) else ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
 
 

@@ -97,7 +97,7 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
     if base is None or not _is_ours(name[len(base) :]):
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
-    return base, options_from_name(name, base=base, kind=TRAINERS[base].options_class)
+    return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:

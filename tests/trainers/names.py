@@ -63,12 +63,12 @@ COLUMNS = {**dict.fromkeys(EXAMPLES, "site"), "asWeights": "number"}
 
 def plain_name(base: str, form: str = "<n>epochs") -> str:
     """The name of a trainer without options, with a column that suits an option."""
-    return f"{base}_{COLUMNS[form]}" if issubclass(TRAINERS[base].options_class, GroupOptions) else base
+    return f"{base}_{COLUMNS[form]}" if isinstance(TRAINERS[base].options, GroupOptions) else base
 
 
 PLAIN_NAMES = [plain_name(base) for base in TRAINERS]
 ALL_NAMES = PLAIN_NAMES + [
     f"{plain_name(base, option.form)}_{OTHER_EXAMPLES.get((base, option.form), EXAMPLES[option.form])}"
     for base, trainer in TRAINERS.items()
-    for option in trainer.options_class.known_options()
+    for option in trainer.options.known_options()
 ]

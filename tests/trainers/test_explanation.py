@@ -28,7 +28,7 @@ def defaults_of(name):
 
 @pytest.mark.parametrize("name", TRAINERS)
 def test_every_trainer_can_be_explained(name):
-    column = "_centre" if issubclass(TRAINERS[name].options_class, GroupOptions) else ""
+    column = "_centre" if isinstance(TRAINERS[name].options, GroupOptions) else ""
     assert explain(name + column)[1].startswith(f"{name}: ")
 
 
@@ -66,7 +66,7 @@ def test_the_shell_completes_the_trainers():
 
 @pytest.mark.parametrize("name", TRAINERS)
 def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
-    kind = TRAINERS[name].options_class
+    kind = type(TRAINERS[name].options)
     start = f"{name}_centre_" if issubclass(kind, GroupOptions) else f"{name}_"
     offered = [word.removeprefix(start) for word in words(start)]
     assert offered == [option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"]

@@ -25,7 +25,6 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
     """
 
     options: ClassVar[GILSOptions] = GILSOptions()
-    options_class = GILSOptions
     #: Dotted name of the layer that computes the logits of full resolution; '' for nnU-Net's own networks.
     features_module: ClassVar[str] = ""
     #: Created together with the network.

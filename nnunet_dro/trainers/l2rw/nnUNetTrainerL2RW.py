@@ -82,7 +82,6 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     """
 
     options: ClassVar[TrainerOptions] = TrainerOptions()
-    options_class = TrainerOptions
     dataloader_trusted: Any = None
     #: Created together with the data loaders.
     weights_log: WeightsLog | None = None

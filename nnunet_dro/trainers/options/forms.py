@@ -10,11 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Option:
-    """One option as it is written in a trainer's name.
-
-    This is the only place that describes the option: the command line, the documentation and errors take their texts
-    from here. Its value is a field of the trainer's options, where its type, default and range are.
-    """
+    """An option in a trainer's name; the command line, the documentation and errors take their texts from here."""
 
     field: str  # the field of the trainer's options that it sets
     form: str  # how it is written, for users

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from nnunet_dro.sampling import (
     EXPLORATION,
     KL,
@@ -20,7 +18,7 @@ from nnunet_dro.sampling import (
     Rule,
 )
 from nnunet_dro.trainers.options.forms import Option
-from nnunet_dro.trainers.options.settings import Check, HardnessOptions, History, TrainerOptions
+from nnunet_dro.trainers.options.settings import HardnessOptions, History, TrainerOptions
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -57,19 +55,6 @@ class HWSOptions(HardnessOptions):
     exploration: float = EXPLORATION
     #: In the axis order of the preprocessed arrays.
     subvolumes: tuple[int, int, int] = (1, 1, 1)
-
-    def _checks(self) -> list[Check]:
-        low, high = self.clip
-        clip_rule = "two numbers with 0 <= lo <= 1 <= hi and lo < hi"
-        return [
-            (self.beta is None or (bool(np.isfinite(self.beta)) and self.beta >= 0), "beta", "a number >= 0"),
-            (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
-            (0 <= self.doro < 1, "doro", "a number in (0, 1)"),
-            (low < high and 0 <= low <= 1 <= high < np.inf, "clip", clip_rule),
-            (0 <= self.exploration <= 1, "exploration", "a number in [0, 1]"),
-            (min(self.subvolumes) >= 1, "subvolumes", "three numbers of at least 1"),
-            *super()._checks(),
-        ]
 
     def _without_effect(self) -> str | None:
         beta = bool(self.given_options("beta"))
@@ -132,10 +117,6 @@ class DROOptions(HWSOptions):
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
     exploration: float = 0.1
 
-    def _checks(self) -> list[Check]:
-        of_share = ((self.earned, "earned"), (0.5 if self.share is None else self.share, "share"))
-        return [*((0 < value < 1, name, "a number in (0, 1)") for value, name in of_share), *super()._checks()]
-
     def _without_effect(self) -> str | None:
         given = {"cvar": self.cvar, "betaauto": self.auto_beta, "chi2": self.chi2, "beta": self.beta is not None}
         other = next((word for word, is_given in given.items() if is_given), None)
@@ -164,19 +145,19 @@ class GroupOptions(TrainerOptions):
     column: str = ""
     has_column: ClassVar[bool] = True
 
-    def _checks(self) -> list[Check]:
-        column = self.column
-        rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
-        plain = (
-            "a column whose name has no `__`, no `_` at its ends, no control character and none of "
-            f"{' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
-        )
+    def __post_init__(self) -> None:
+        column, rule = self.column, ""
+        if not column:
+            rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
         is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set(_NOT_IN_FOLDERS)
-        return [
-            (bool(column), "column", rule),
-            (is_plain and column.isprintable(), "column", plain),
-            *super()._checks(),
-        ]
+        if not is_plain or not column.isprintable():
+            rule = (
+                "a column whose name has no `__`, no `_` at its ends, no control character and none of "
+                f"{' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
+            )
+        if rule:
+            raise ValueError(f"`column` must be {rule}, got {column!r}.")
+        super().__post_init__()
 
     def suffix(self) -> str:
         """The part of the trainer's name that gives the column and the options."""
@@ -193,13 +174,6 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
     nu: float = 0.01
     adjustment: float = 0.0
 
-    def _checks(self) -> list[Check]:
-        return [
-            (bool(np.isfinite(self.nu) and self.nu > 0), "nu", "a number > 0"),
-            (bool(np.isfinite(self.adjustment) and self.adjustment >= 0), "adjustment", "a number >= 0"),
-            *super()._checks(),
-        ]
-
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """Group weights that follow the losses of the groups."""
         return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
@@ -212,13 +186,6 @@ class IWOptions(GroupOptions):
     as_weights: bool = False
     power: float = 1.0
     share: float | None = None
-
-    def _checks(self) -> list[Check]:
-        return [
-            (0 <= self.power <= 1, "power", "a number in [0, 1]"),
-            (self.share is None or 0 < self.share < 1, "share", "a number in (0, 1)"),
-            *super()._checks(),
-        ]
 
     def _without_effect(self) -> str | None:
         if self.as_weights and (of_groups := self.given_options("power", "share")):
@@ -253,12 +220,10 @@ class LSOptions(TrainerOptions):
         """Probability that the reference of the cross-entropy gives to the other classes."""
         return self.smoothing
 
-    def _checks(self) -> list[Check]:
-        return [
-            (0 <= self.smoothing <= 0.5, "smoothing", "a number in [0, 0.5]"),
-            (self.polynomial_tail is None, "polynomial_tail", "left out with label smoothing"),
-            *super()._checks(),
-        ]
+    def __post_init__(self) -> None:
+        if self.polynomial_tail is not None:
+            raise ValueError(f"`poly` must be left out with label smoothing, got {self.polynomial_tail!r}.")
+        super().__post_init__()
 
     @classmethod
     def known_options(cls) -> list[Option]:
@@ -278,15 +243,3 @@ class GILSOptions(LSOptions):
     penalty: float = 1e-3
     largest_change: float | None = None
     warmup: int = 0
-
-    def _checks(self) -> list[Check]:
-        eta, gamma, largest = self.step_size, self.penalty, self.largest_change
-        fewer = f"fewer than the {self.epochs} epochs of the training"
-        return [
-            *super()._checks(),
-            (1 <= self.steps <= 15, "steps", "1 to 15 (nnUNetTrainerLS takes no step)"),
-            (bool(np.isfinite(eta) and eta > 0), "step_size", "a number > 0"),
-            (bool(np.isfinite(gamma) and gamma >= 0), "penalty", "a number >= 0"),
-            (largest is None or bool(np.isfinite(largest) and largest > 0), "largest_change", "a number > 0"),
-            (0 <= self.warmup < self.epochs, "warmup", fewer),
-        ]

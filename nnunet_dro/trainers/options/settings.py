@@ -1,12 +1,11 @@
 """Options of every trainer: they are checked when they are made, and read from the name of the trainer."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
-
-import numpy as np
 
 from nnunet_dro.sampling import UNIFORM, Rule
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
@@ -18,8 +17,29 @@ if TYPE_CHECKING:
 NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
 NNUNET_LEARNING_RATE = 0.01
 
-#: Whether the rule holds, the field that is checked, and the rule in words.
-Check = tuple[bool, str, str]
+#: What the values of some fields must be, in words, and whether one is; None, where a field may be, always is.
+_RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
+    ("beta", "adjustment", "penalty", "logit_adjustment", "vector_scaling"): (
+        "a number >= 0",
+        lambda value: 0 <= value < math.inf,
+    ),
+    ("nu", "step_size", "largest_change", "polynomial_tail", "learning_rate"): (
+        "a number > 0",
+        lambda value: 0 < value < math.inf,
+    ),
+    ("earned", "share", "cvar"): ("a number in (0, 1)", lambda value: 0 < value < 1),
+    ("doro",): ("a number in (0, 1)", lambda value: 0 <= value < 1),
+    ("momentum", "memory"): ("a number in [0, 1)", lambda value: 0 <= value < 1),
+    ("power", "exploration"): ("a number in [0, 1]", lambda value: 0 <= value <= 1),
+    ("smoothing",): ("a number in [0, 0.5]", lambda value: 0 <= value <= 0.5),
+    ("steps",): ("1 to 15 (nnUNetTrainerLS takes no step)", lambda value: 1 <= value <= 15),
+    ("clip",): (
+        "two numbers with 0 <= lo <= 1 <= hi and lo < hi",
+        lambda clip: clip[0] < clip[1] and 0 <= clip[0] <= 1 <= clip[1] < math.inf,
+    ),
+    ("subvolumes",): ("three numbers of at least 1", lambda grid: min(grid) >= 1),
+    ("epochs", "iterations"): ("at least 1", lambda value: value >= 1),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +54,7 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
-    """Options of every trainer of this package; `OPTIONS` says what each field does, `_checks` what it may be.
-
-    Raises:
-        ValueError: If a number is out of its range, or an option has no effect together with another one.
+    """Options of every trainer of this package; `OPTIONS` says what each field does, `_RULES` what it may be.
 
     Example:
         >>> options = TrainerOptions(logit_adjustment=1.0, epochs=20)
@@ -64,23 +81,16 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         words = {option.field: option.word for option in OPTIONS}
-        for holds, field, rule in self._checks():
-            if not holds:
-                raise ValueError(f"`{words.get(field, field)}` must be {rule}, got {getattr(self, field)!r}.")
+        known = {field.name for field in fields(self)}
+        for names, (rule, holds) in _RULES.items():
+            for name in names:
+                value = getattr(self, name) if name in known else None
+                if value is not None and not holds(value):
+                    raise ValueError(f"`{words[name]}` must be {rule}, got {value!r}.")
+        if not 0 <= (warmup := getattr(self, "warmup", 0)) < self.epochs:
+            raise ValueError(f"`warmup` must be fewer than the {self.epochs} epochs of the training, got {warmup!r}.")
         if reason := self._without_effect():
             raise ValueError(f"{reason} Leave it out.")
-
-    def _checks(self) -> list[Check]:
-        tau, gamma, alpha = self.logit_adjustment, self.vector_scaling, self.polynomial_tail
-        rate = self.learning_rate
-        return [
-            (bool(np.isfinite(tau) and tau >= 0), "logit_adjustment", "a number >= 0"),
-            (bool(np.isfinite(gamma) and gamma >= 0), "vector_scaling", "a number >= 0"),
-            (alpha is None or bool(np.isfinite(alpha) and alpha > 0), "polynomial_tail", "a number > 0"),
-            (bool(np.isfinite(rate) and rate > 0), "learning_rate", "a number > 0"),
-            (self.epochs >= 1, "epochs", "at least 1"),
-            (self.iterations >= 1, "iterations", "at least 1"),
-        ]
 
     def _without_effect(self) -> str | None:
         """Reason why an option has no effect together with another one, or None. One configuration has one name."""
@@ -140,15 +150,6 @@ class HardnessOptions(TrainerOptions, History):
         """How the losses of the cases are collected."""
         return self
 
-    def _checks(self) -> list[Check]:
-        fewer = f"fewer than the {self.epochs} epochs of the training"
-        return [
-            *super()._checks(),
-            (0 <= self.momentum < 1, "momentum", "a number in [0, 1)"),
-            (0 <= self.memory < 1, "memory", "a number in [0, 1)"),
-            (0 <= self.warmup < self.epochs, "warmup", fewer),
-        ]
-
     def _without_effect(self) -> str | None:
         if self.hardness != "pooled" and self.given_options("memory"):
             return "`memory` has no effect without the pooled hardness (`hardPooled`)."
@@ -161,10 +162,7 @@ Options = TypeVar("Options", bound=TrainerOptions)
 def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
     """Read the options of a class from what follows nnU-Net's ``-tr``, the name ``base`` and the options.
 
-    Raises:
-        ValueError: If an option is unknown, duplicated, out of range, without effect or not written in the one way that
-            finds the model again (another order, a default, 10.0 instead of 10), or if the name of a group trainer
-            lacks its column; the message says what to write.
+    What is not written in the one way that finds the model again is refused; the message says what to write.
 
     Example:
         >>> from nnunet_dro.trainers.options import DROOptions
