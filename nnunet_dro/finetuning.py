@@ -100,58 +100,52 @@ def find_source(given: str, target: Target) -> Path:
 def read_source(path: Path) -> SourceModel:
     """Read a model; what is not a checkpoint of nnU-Net is refused."""
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
+    weights, arguments = checkpoint["network_weights"], checkpoint["init_args"]
+    axes, model_folder = checkpoint.get("inference_allowed_mirroring_axes"), path.absolute().parents[1]
     try:
-        return _model(path, checkpoint)
+        for prefix in _PREFIXES:
+            weights = {name.removeprefix(prefix): values for name, values in weights.items()}
+        trainer, epochs = checkpoint["trainer_name"], int(checkpoint.get("current_epoch", 0))
+        return SourceModel(
+            path=path,
+            source=Source(trainer, str(path.absolute()), epochs, digest_of(weights)),
+            weights=weights,
+            mirroring_axes=None if axes is None else tuple(axes),
+            fold=arguments.get("fold"),
+            configuration=arguments["configuration"],
+            plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
+            dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
+        )
     except (TypeError, AttributeError, ValueError) as error:
         cure = "Copy it again from where the model was trained."
         raise ValueError(f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}") from error
 
 
-def _model(path: Path, checkpoint: Mapping[str, Any]) -> SourceModel:
-    weights = checkpoint["network_weights"]
-    for prefix in _PREFIXES:
-        weights = {name.removeprefix(prefix): values for name, values in weights.items()}
-    arguments, model_folder = checkpoint["init_args"], path.absolute().parents[1]
-    axes = checkpoint.get("inference_allowed_mirroring_axes")
-    trainer, epochs = str(checkpoint["trainer_name"]), int(checkpoint.get("current_epoch", 0))
-    return SourceModel(
-        path=path,
-        source=Source(trainer, str(path.absolute()), epochs, digest_of(weights)),
-        weights=weights,
-        mirroring_axes=None if axes is None else tuple(axes),
-        fold=arguments.get("fold"),
-        configuration=str(arguments["configuration"]),
-        plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
-        dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
-    )
-
-
 def check_same_task(model: SourceModel, target: Target) -> None:
     """Check that the target has the source's labels and channels, and images as the source's network expects them."""
     try:
-        _check_same_task(model, target)
+        for before, now, cure in _compared(model, target):
+            if what := next((what for what in before if before[what] != now[what]), None):
+                rule, got = f"have the {what} of what is trained, {now[what]!r}", f"{before[what]!r} in {model.path}"
+                raise ValueError(f"`from` must {rule}, got {got}. {cure}")
     except (KeyError, TypeError, AttributeError) as error:
-        places = f"{str(model.path)!r} or {str(target.preprocessed)!r}"
+        got = f"others in {str(model.path)!r} or {str(target.preprocessed)!r}"
         cure = "Copy the model again, or plan again."
-        raise ValueError(
-            f"`from` must have nnU-Net's plans and dataset.json, got others in {places}. {cure}"
-        ) from error
+        raise ValueError(f"`from` must have nnU-Net's plans and dataset.json, got {got}. {cure}") from error
 
 
-def _check_same_task(model: SourceModel, target: Target) -> None:
+def _compared(model: SourceModel, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+    """What must be the same of the source and of what is trained, and what to do where it is not."""
     if model.dataset is not None:
-        before, now = _task(model.dataset), _task(read_dataset_json(target.dataset_json))
-        for what in before:
-            if before[what] != now[what]:
-                _refuse(model, what, before[what], now[what], "Train a model of this dataset first.")
-    if model.plans is None:
-        return
-    plans = read_json(target.preprocessed / f"{target.plans}.json")
-    before, now = _images(model.plans, model.configuration), _images(plans, target.configuration)
-    for what in before:
-        if before[what] != now[what]:
-            cure = "Plan and preprocess with the plans of that model (nnUNetv2_move_plans_between_datasets)."
-            _refuse(model, what, before[what], now[what], cure)
+        yield (
+            _task(model.dataset),
+            _task(read_dataset_json(target.dataset_json)),
+            "Train a model of this dataset first.",
+        )
+    if model.plans is not None:
+        plans = read_json(target.preprocessed / f"{target.plans}.json")
+        cure = "Plan and preprocess with the plans of that model (nnUNetv2_move_plans_between_datasets)."
+        yield _images(model.plans, model.configuration), _images(plans, target.configuration), cure
 
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,10 +168,6 @@ def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
         key = "foreground_intensity_properties_per_channel"
         images[key] = plans.get(key, plans.get("foreground_intensity_properties_by_modality"))
     return images
-
-
-def _refuse(model: SourceModel, what: str, before: Any, now: Any, cure: str) -> None:
-    raise ValueError(f"`from` must have the {what} of what is trained, {now!r}, got {before!r} in {model.path}. {cure}")
 
 
 def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> None:
@@ -212,11 +202,7 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
 
 
 def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, device: str) -> Path:
-    """Write the checkpoint of a training that has the source's weights and no epoch behind it.
-
-    It is ``checkpoint_best.pth``, of which nnU-Net's ``--c`` takes the last notice, so that every later one comes
-    first. It is made on the CPU; where the source does not fit, nothing is left in the folder.
-    """
+    """Write a checkpoint with the source's weights and no epoch behind it, of which ``--c`` takes the last notice."""
     check_same_task(model, target)
     fold = target.fold if target.fold == "all" else int(target.fold)
     with _without_traces(target.fold_folder(trainer)), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):

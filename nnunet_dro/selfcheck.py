@@ -145,8 +145,12 @@ class SelfcheckRecord:
 
     def lines(self) -> list[str]:
         """The record as text, a line per number."""
+
+        def shown(number: float) -> str:
+            return "undefined" if number != number else f"{number:.9g}"
+
         table = [
-            f"  {'ok    ' if n.agrees else 'WRONG '}{n.part:<12}{_shown(n.expected):>14}{_shown(n.found):>14}  {n.name}"
+            f"  {'ok    ' if n.agrees else 'WRONG '}{n.part:<12}{shown(n.expected):>14}{shown(n.found):>14}  {n.name}"
             for n in self.numbers
         ]
         n_wrong = sum(not number.agrees for number in self.numbers)
@@ -191,10 +195,6 @@ def installed_sha256(package: Path) -> str:
         content = path.read_bytes()
         digest.update(b"%d %d " % (len(name), len(content)) + name + content)
     return digest.hexdigest()
-
-
-def _shown(number: float) -> str:
-    return "undefined" if number != number else f"{number:.9g}"
 
 
 def _versions() -> dict[str, str]:

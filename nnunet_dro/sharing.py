@@ -64,33 +64,37 @@ def share_model(
     """Write a trained model as a zip file for ``nnUNetv2_install_pretrained_model_from_zip``.
 
     The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has what prediction
-    needs: nothing of the training cases, neither names nor losses, and not the state of the optimiser.
+    needs: neither names nor losses of the training cases, and not the state of the optimiser.
     """
     check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
     plans, dataset = (_description(model_folder / name) for name in (PLANS_JSON, DATASET_JSON))
     cases = set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
+    name = model_folder.absolute().parent.name
+    if not re.fullmatch(r"Dataset\d{3,}_.+", name):
+        name = str(plans["dataset_name"])  # the model has been moved
     left_out: dict[str, Sequence[str]] = {}
     with replacing(output) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
             state = read_checkpoint(model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint.")
             _check_trainer(state["trainer_name"])
-            cases |= _training_cases(state)
+            table = state.get("logging", {}).get(STATE_KEY, {}).get("table", {})
+            cases |= {str(case).split("@")[0] for case in table.get("cases", ())}  # sub-volumes are named CASE@0,0,1
             configuration = state["init_args"]["configuration"]
-            folder = f"{_dataset_name(model_folder, plans)}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
+            folder = f"{name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _OF_CHECKPOINT]
             with io.BytesIO() as buffer:
                 torch.save(_for_prediction(state), buffer)
                 archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
         progress(len(shared_folds), len(shared_folds))
         kept_texts = [key for key in _TEXTS if key in dataset and not _names_a_case(dataset[key], cases)]
-        for name, content, kept in (
+        for file, content, kept in (
             (PLANS_JSON, plans, _OF_PLANS),
             (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts)),
         ):
-            archive.writestr(f"{folder}/{name}", json.dumps({k: content[k] for k in kept if k in content}, indent=4))
-            left_out[name] = [key for key in content if key not in kept]
+            archive.writestr(f"{folder}/{file}", json.dumps({k: content[k] for k in kept if k in content}, indent=4))
+            left_out[file] = [key for key in content if key not in kept]
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
@@ -140,12 +144,6 @@ def _description(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _dataset_name(model_folder: Path, plans: Mapping[str, Any]) -> str:
-    """The name of the folder above, or of the plans where the model has been moved."""
-    name = model_folder.absolute().parent.name
-    return name if re.fullmatch(r"Dataset\d{3,}_.+", name) else str(plans["dataset_name"])
-
-
 def _check_trainer(name: str) -> None:
     """Check that nnU-Net's own trainer builds the network of this one."""
     trainer = find_trainer(name)
@@ -159,12 +157,6 @@ def _check_trainer(name: str) -> None:
             f"`trainer` must have the network of nnUNetTrainer, got {name!r}, which builds its own: nnU-Net cannot "
             "predict without the trainer. Share it together with its code, with nnUNetv2_export_model_to_zip."
         )
-
-
-def _training_cases(checkpoint: Mapping[str, Any]) -> set[str]:
-    table = checkpoint.get("logging", {}).get(STATE_KEY, {}).get("table", {})
-    # Sub-volumes are named CASE@0,0,1.
-    return {str(case).split("@")[0] for case in table.get("cases", ())}
 
 
 def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,7 @@ _PREFIX = "nnUNetTrainer"
 
 
 def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
-    """Names of trainers, or after an underscore the options that may follow, with their help.
-
-    Nothing heavy is imported: the shell waits for the answer.
-    """
+    """Names of trainers, or after an underscore the options that may follow, with their help, at once."""
     names = sorted(path.stem for path in _TRAINERS.rglob(f"{_PREFIX}[A-Z]*.py"))
     base = next((name for name in sorted(names, key=len, reverse=True) if incomplete.startswith(f"{name}_")), None)
     if base is None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import optuna
     from rich.console import Console
 
-    from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning.study import Settings
 
 #: Packages that the extra `tune` installs.
@@ -136,17 +135,21 @@ def _check_extra() -> None:
 
 
 def _tune(settings: "Settings", name: str, storage: str | None) -> None:
+    """Run trials, and write and print the results so far, whatever ends them."""
     import warnings
     from contextlib import nullcontext
 
     import optuna
+    from rich.console import Console
 
     from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning import storage as storages
-    from nnunet_dro.tuning.study import about
+    from nnunet_dro.tuning.report import write_trials
+    from nnunet_dro.tuning.study import Display, Tuner, about
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True)
     with (
         warnings.catch_warnings(),
         nullcontext() if settings.is_shared else storages.alone(settings.folder),
@@ -158,29 +161,17 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
             with storages.closing(opened):
                 topic = about(settings.space, settings.target, settings.objective)
                 study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
-                _run(study, settings, safe_stop)
+                try:
+                    with progress_bar("Tuning", console=console) as progress:
+                        display = Display(console, progress)
+                        for number in [] if settings.is_shared else storages.fail_what_was_left_running(study):
+                            display.note(f"trial {number}: was killed; it continues where it stopped.")
+                        Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
+                finally:
+                    _report(study, settings, Console(highlight=False, soft_wrap=True))
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
             raise ValueError(f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}") from error
-
-
-def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
-    """Run trials, and write and print the results so far, whatever ends them."""
-    from rich.console import Console
-
-    from nnunet_dro.tuning.report import write_trials
-    from nnunet_dro.tuning.storage import fail_what_was_left_running
-    from nnunet_dro.tuning.study import Display, Tuner
-
-    try:
-        console = Console(stderr=True)
-        with progress_bar("Tuning", console=console) as progress:
-            display = Display(console, progress)
-            for number in [] if settings.is_shared else fail_what_was_left_running(study):
-                display.note(f"trial {number}: was killed; it continues where it stopped.")
-            Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
-    finally:
-        _report(study, settings, Console(highlight=False, soft_wrap=True))
 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NoReturn
 
 from nnunet_dro.nnunet.watcher import Watcher
@@ -23,28 +23,35 @@ from nnunet_dro.nnunet.watcher import Watcher
 _TERMINATION = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+@contextmanager
+def _handled(numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle signals in a way of our own; in any thread but the main one, which alone receives them, do nothing."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if is_main}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 class SafeStop:
     """A context in which Ctrl-C and requests to terminate wait until the program can stop without damage.
 
-    An interrupt in the middle of a transaction would leave a database locked. A second request is obeyed at once.
-    In any thread but the main one, which alone receives signals, the context does nothing.
+    An interrupt in the middle of a transaction would leave a database locked. A second request is obeyed at once. Only
+    the main thread receives signals; in any other, the context does nothing.
     """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._before: dict[int, Any] = {}
+        self._context = _handled((signal.SIGINT, *_TERMINATION), self._ask)
 
     def __enter__(self) -> "SafeStop":
-        if threading.current_thread() is threading.main_thread():
-            numbers = (signal.SIGINT, *_TERMINATION)
-            self._before = {number: signal.signal(number, self._ask) for number in numbers}
+        self._context.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         if self._asked.is_set():
@@ -64,15 +71,8 @@ def termination_as_exit() -> Iterator[None]:
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handled(_TERMINATION, leave):
         yield
-        return
-    before = {number: signal.signal(number, leave) for number in _TERMINATION}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 #: How many of the last lines of a log an error shows.
@@ -159,14 +159,11 @@ def run_command(
 def run_commands(
     commands: Sequence[Command], *, while_running: Callable[[], None], safe_stop: SafeStop | None = None
 ) -> None:
-    """Run commands at the same time until all have ended.
+    """Run commands at the same time until all have ended; ``while_running`` is called about twice a second.
 
-    If one fails, the others are ended. If this function is interrupted (by Ctrl-C, a request to terminate, or an error
-    of ``while_running``), all commands and their children are ended: as if by Ctrl-C, and after a while by force. If
-    this process is killed, they are ended as well.
-
-    ``while_running`` is called about twice a second. ``safe_stop`` holds back requests to stop until one of these calls
-    is over; without it they are obeyed at once.
+    If one fails, or this function is interrupted, all commands and their children are ended: as if by Ctrl-C, and after
+    a while by force. If this process is killed, they are ended as well. ``safe_stop`` holds back requests to stop until
+    a call is over.
     """
     programs = [find_command(command.arguments[0]) for command in commands]
     running: list[_Running] = []

@@ -34,9 +34,8 @@ def find_dataset_json(reference: Path) -> Path | None:
 def read_dataset_json(path: Path) -> Mapping[str, Any]:
     """Read a dataset.json."""
     if not path.is_file():
-        raise FileNotFoundError(
-            f"`dataset_json` must be a file, got {str(path)!r}, which does not exist. Check the path."
-        )
+        got = f"{str(path)!r}, which does not exist"
+        raise FileNotFoundError(f"`dataset_json` must be a file, got {got}. Check the path.")
     try:
         content = read_json(path, encoding="utf-8-sig")
     except ValueError as error:
@@ -67,10 +66,7 @@ def folder_of(variable: str, *, cure: str = "") -> Path:
 
 
 def dataset_folder(variable: str, dataset: str) -> Path | None:
-    """The folder of a dataset below nnUNet_raw or another variable; None if the variable is not set.
-
-    The folder need not exist.
-    """
+    """The folder of a dataset below nnUNet_raw or another variable, if it exists or not; None if that is not set."""
     return folder_of(variable) / dataset if os.environ.get(variable) else None
 
 
@@ -162,10 +158,11 @@ class Fold:
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
-            cure = f"Give the folder of a fold in nnUNet_results: {form}."
-            raise FileNotFoundError(
-                f"`fold_folder` must be a folder, got {str(folder)!r}, which does not exist. {cure}"
+            got, cure = (
+                f"{str(folder)!r}, which does not exist",
+                f"Give the folder of a fold in nnUNet_results: {form}.",
             )
+            raise FileNotFoundError(f"`fold_folder` must be a folder, got {got}. {cure}")
         parts = path.parent.name.split("__")
         if not FOLD_NAME.fullmatch(path.name) or len(parts) != 3 or not all(parts) or not path.parent.parent.name:
             cure = "Give the folder of one fold."
@@ -184,11 +181,7 @@ class Fold:
         return self.folder.name.removeprefix("fold_")
 
     def dataset_folder(self, variable: str) -> Path | None:
-        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed; None if there is none.
-
-        Where the variable is not set, it is looked for in a folder beside that of the results, which has the variable's
-        name, or that of the results with ``raw`` or ``preprocessed`` in place of ``results``.
-        """
+        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed, or in a folder beside the results; or None."""
         if os.environ.get(variable):
             return dataset_folder(variable, self.dataset)
         results = self.folder.parents[2]

@@ -25,11 +25,7 @@ def find_raw_dataset(name: str) -> Path:
 
 
 def case_table_of(folder: Path) -> Path | None:
-    """The case table of a dataset, from its folder or one in it; None if there is none.
-
-    It is the first ``cases.csv`` in the folder, in one of the two above it, or in the folders in nnUNet_preprocessed
-    and nnUNet_raw of the dataset that one of the three is named after.
-    """
+    """The first ``cases.csv`` in a folder of a dataset, the two above it, and its others in nnU-Net's folders."""
     near = (folder.absolute(), *folder.absolute().parents[:2])
     places = [place / CASE_TABLE_FILE for place in near]
     for name in (place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)):
@@ -39,11 +35,7 @@ def case_table_of(folder: Path) -> Path | None:
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
-    """The training cases of a raw dataset, sorted.
-
-    They are the keys of ``dataset`` in dataset.json, or else the names of the files in labelsTr without their ending.
-    Hidden files are left out.
-    """
+    """The training cases of a raw dataset, sorted: those that dataset.json lists, or else the files in labelsTr."""
     path = raw_dataset / DATASET_JSON
     if not path.is_file():
         raise FileNotFoundError(f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path.")

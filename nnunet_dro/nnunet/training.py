@@ -150,10 +150,7 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
 
 
 def training_seconds(fold: Path) -> float:
-    """Time of all epochs that the log files of a fold report, seconds; 0 if they report none.
-
-    An epoch that was trained again after an interruption counts twice.
-    """
+    """Seconds of all epochs that the logs of a fold report, also of those that were trained again."""
     logs = [path.read_text(encoding="utf-8", errors="replace") for path in log_files(fold)]
     return sum(float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log))
 
@@ -194,19 +191,15 @@ def train(
 ) -> None:
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
 
-    If this function is interrupted (by Ctrl-C or an error of ``watch``), the training and its workers are ended.
-    ``watch`` is called about twice a second, and at the end, with the epochs of nnU-Net's log. A nnUNet_results in
-    ``environment`` must be that of ``target``.
+    If it is interrupted, the training is ended. ``watch`` is called about twice a second, and at the end, with the
+    epochs of nnU-Net's log. A nnUNet_results in ``environment`` must be that of ``target``.
     """
     fold = target.fold_folder(trainer)
     if is_validated(fold):
         watch(read_epochs(fold))
         return
-    how: list[str] = []
-    if (fold / CHECKPOINT).is_file():
-        how = ["--val"]
-    elif any((fold / name).is_file() for name in CHECKPOINTS):
-        how = ["--c"]
+    is_begun = any((fold / name).is_file() for name in CHECKPOINTS)
+    how = ["--val"] if (fold / CHECKPOINT).is_file() else ["--c"] if is_begun else []
     # The logs of an earlier training say nothing about one that starts from the beginning.
     old = [] if how else log_files(fold)
     command = ["nnUNetv2_train", target.dataset, target.configuration, target.fold, "-tr", trainer]

@@ -20,10 +20,7 @@ _DISMISSED = b"."
 
 
 class Watcher:
-    """Watches over a process group for as long as this process lives.
-
-    Where there are no process groups (on Windows), it does nothing.
-    """
+    """Watches over a process group for as long as this process lives; on Windows, which has none, it does nothing."""
 
     def __init__(self, group: int) -> None:
         self._process: subprocess.Popen[bytes] | None = None
