@@ -19,10 +19,10 @@ def repeated(names: Iterable[str]) -> list[str]:
     return [name for name, n in Counter(names).items() if n > 1]
 
 
-def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> str:
+def nearest_names(name: str, known: Collection[str]) -> str:
     """List the known names, those that look like a wrong one first."""
     near = get_close_matches(name, list(known), n=3)
-    return name_some([*near, *(other for other in known if other not in near)], at_most=at_most)
+    return name_some([*near, *(other for other in known if other not in near)], at_most=20)
 
 
 def extra_cure(extra: str) -> str:

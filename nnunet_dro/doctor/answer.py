@@ -144,10 +144,7 @@ def conclude(
     history: Sequence[Sequence[float]] | None,
     length: tuple[int, int],
 ) -> Answer:
-    """Apply the rules to the measurements, a row per case.
-
-    ``history`` has the losses of the training cases where none were measured, ``length`` the epochs and iterations.
-    """
+    """Apply the rules to the measurements, or to losses of the training cases in a log where none were measured."""
     losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()
     if history is None:

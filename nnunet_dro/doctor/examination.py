@@ -37,10 +37,7 @@ _NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patc
 
 
 class Measurements:
-    """The measured cases in ``doctor.csv``, and in ``doctor.json`` the settings that they were measured with.
-
-    A folder with measurements with other settings is refused.
-    """
+    """The measured cases in ``doctor.csv``; those of other settings than in ``doctor.json`` are refused."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
         self._path = folder / CASES_FILE

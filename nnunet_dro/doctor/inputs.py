@@ -77,10 +77,7 @@ def find_inputs(folder: Path) -> Inputs:
 def read_strata(
     inputs: Inputs, training: Sequence[str], validation: Sequence[str], *, table: Path | None, by: Sequence[str]
 ) -> tuple[pd.DataFrame, str]:
-    """The columns of the case table with strata, a row per case, and where the table is; empty if there is none.
-
-    Without ``by``, these are all that have at most ten values, two of which have several training cases.
-    """
+    """The columns with strata, ``by`` or all that divide the training cases, and the case table's path, '' if none."""
     cases = [*training, *validation]
     raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
     path = table or find_case_table(inputs.preprocessed, raw)

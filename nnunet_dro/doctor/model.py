@@ -32,10 +32,7 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_los
 
 
 class FinishedModel:
-    """A trained network with nnU-Net's data loading, augmentation, loss and sliding-window prediction.
-
-    Nothing is written into the folders of nnU-Net.
-    """
+    """A trained network with nnU-Net's data loading, loss and prediction; nothing is written into its folders."""
 
     def __init__(self, inputs: Inputs, *, device: str | None) -> None:
         self._labels = inputs.labels
@@ -81,11 +78,7 @@ class FinishedModel:
 
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:
-        """Losses of augmented patches of a case, as its training makes them, and its hardness; always the same.
-
-        The hardness is what the default trainer would know the case by: the pooled one, or the mean loss where the
-        training has another loss than nnU-Net's own.
-        """
+        """Losses of augmented patches of a case, always the same, and the hardness that the default trainer keeps."""
         # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of their order.
         seed = zlib.crc32(case.encode())
         np.random.seed(seed)  # noqa: NPY002

@@ -149,10 +149,7 @@ class Diagnosis:
 
 
 def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_iterations: int) -> Diagnosis:
-    """Apply the rules to the cases, a row each, of whose labels ``dice_<label>`` is NaN where a case does not have it.
-
-    The size and contrast of the labels are known where they were measured. The strata have the same rows.
-    """
+    """Apply the rules to the cases, with the Dice of each label (NaN without one), and to strata of the same rows."""
     is_training = (cases["set"] == TRAINING).to_numpy()
     training, n = cases[is_training], int(is_training.sum())
     if not n:

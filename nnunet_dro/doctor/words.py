@@ -12,6 +12,7 @@ from nnunet_dro.doctor.rules import (
     LOWER,
     VOXELS,
     Comparison,
+    Diagnosis,
     Finding,
     State,
     Stratum,
@@ -132,16 +133,7 @@ def why(answer: Answer) -> list[str]:
             )
         sentences += _unfinished(answer) if _is_unfinished(answer) else []
     if diagnosis.finding == Finding.NOTHING_FAILS:
-        n_strata = sum(bool(stratum.column) for stratum in diagnosis.strata)
-        whom = f"None of {count(n_strata, 'stratum')}" if n_strata else "No group of cases"
-        text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
-        lower = []
-        for stratum in diagnosis.those(State.LOWER):
-            if stratum.column:
-                c, kind = _clearest(stratum, LOWER)
-                means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
-                lower.append(f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})")
-        sentences.append(f"{text} Lower by less: {'; '.join(lower)}." if lower else text)
+        sentences.append(_nothing(diagnosis))
     return sentences
 
 
@@ -235,6 +227,19 @@ def _unfinished(answer: Answer) -> list[str]:
 
 def _capital(stratum: Stratum) -> str:
     return f"The stratum {title(stratum)}" if stratum.column else "All cases"
+
+
+def _nothing(diagnosis: Diagnosis) -> str:
+    n_strata = sum(bool(stratum.column) for stratum in diagnosis.strata)
+    whom = f"None of {count(n_strata, 'stratum')}" if n_strata else "No group of cases"
+    text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+    lower = []
+    for stratum in diagnosis.those(State.LOWER):
+        if stratum.column:
+            c, kind = _clearest(stratum, LOWER)
+            means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
+            lower.append(f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})")
+    return f"{text} Lower by less: {'; '.join(lower)}." if lower else text
 
 
 def _clearest(stratum: Stratum, difference: float) -> tuple[Comparison, str]:

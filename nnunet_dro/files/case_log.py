@@ -25,13 +25,10 @@ LOSSES = LogKind("hardness.csv", "loss", "draws")
 
 @dataclass(frozen=True, eq=False)
 class EpochLog:
-    """The values of a log, one per epoch and case: mean weights of the epoch, or stale losses at its end.
-
-    Both tables have a row per epoch, in ascending order, and a column per case, in the order of the file.
-    """
+    """The values of a log by epoch and case: mean weights of the epoch, or stale losses at its end."""
 
     kind: LogKind
-    values: pd.DataFrame  # NaN where a case has none
+    values: pd.DataFrame  # a row per epoch, ascending, and a column per case; NaN where a case has none
     times_seen: pd.DataFrame
 
     @property
@@ -51,10 +48,7 @@ class EpochLog:
 
 
 def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
-    """Read the log to rank the cases by, and the losses in addition to weights.
-
-    ``by`` is ``loss``, ``weight``, or None for losses if there are any, else weights.
-    """
+    """Read the log to rank by (``loss``, ``weight``, None for losses if there are any), and losses beside weights."""
     kinds = [kind for kind in (LOSSES, WEIGHTS) if by in (None, kind.value)]
     if not kinds:
         raise ValueError(f"`by` must be loss or weight, got {by!r}. Leave it out to rank by losses if there are any.")

@@ -45,20 +45,13 @@ def find_case_table(preprocessed: Path, raw: Path | None) -> Path | None:
 def read_cases(path: Path) -> pd.DataFrame:
     r"""Read a case table.
 
-    Args:
-        path: A CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per case. The column
-            ``case``, or else ``case_id``, or else ``participant_id``, names the cases. JSON is a list of records, a
-            mapping from cases to attributes, or a mapping from columns to entries.
+    It is a CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per case, which the column
+    ``case``, or else ``case_id``, or else ``participant_id``, names. JSON is a list of records, a mapping from cases to
+    attributes, or a mapping from columns to entries.
 
-    Returns:
-        The table with the column ``case``. Every entry is text without surrounding spaces: a case called 001 stays 001.
-        Whole numbers are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
-        ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN) become ``missing``.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ValueError: If the file cannot be read or is empty, no column names the cases, the name of a column or case is
-            empty or duplicated, or a row is longer or shorter than the first.
+    Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers are written as such
+    (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column ``case``, empty entries and those that
+    mean an unknown value (n/a, NA, NaN) become ``missing``.
 
     Example:
         >>> path = Path("cases.csv")

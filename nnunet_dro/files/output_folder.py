@@ -10,10 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write to another file in the same folder, which replaces ``path`` once it is complete.
+    """Write to another file in the same folder, with the same suffix, which replaces ``path`` once it is complete.
 
-    If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was. The other
-    file has its suffix.
+    If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was.
     """
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")

@@ -33,10 +33,7 @@ class CaseLosses(Protocol):
 
 
 class VoxelSums(nn.Module):
-    """Sums over voxels that the soft Dice is computed from; a module, because only this part is worth compiling.
-
-    Its arguments are those of `DiceCELoss`.
-    """
+    """Sums over voxels that the soft Dice is computed from; a module, because only this part is worth compiling."""
 
     def __init__(self, *, regions: bool, do_bg: bool, ignore_label: int | None) -> None:
         super().__init__()
@@ -45,12 +42,7 @@ class VoxelSums(nn.Module):
         self.ignore_label = ignore_label
 
     def forward(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """The sums of one resolution, of logits (b, channels, *spatial) and a target as in `DiceCELoss.forward`.
-
-        Returns:
-            Intersection, predicted volume and reference volume, each (b, classes) in soft voxels, and the number of
-            voxels that take part, (b,), or None if all do.
-        """
+        """Intersection, predicted and reference volume (b, classes), and voxels that take part (b,), None for all."""
         mask = None
         if self.regions:
             probabilities = torch.sigmoid(logits)
@@ -234,6 +226,14 @@ def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: fl
         )
 
 
+def mean_of_present(dice: Tensor, is_present: Tensor) -> Tensor:
+    """Mean over the classes that are there, along the last axis; 1 if none is."""
+    n_present = is_present.sum(-1)
+    mean = (dice * is_present).sum(-1) / n_present.clamp_min(1)
+    # Not `torch.where` with a number, which older versions of torch copy to a GPU and wait for.
+    return mean.masked_fill(n_present == 0, 1.0)
+
+
 @dataclass(frozen=True)
 class DiceCECaseLosses:
     """Sums over the voxels of each case of one batch: s resolutions, b cases, c classes."""
@@ -257,11 +257,7 @@ class DiceCECaseLosses:
             dice = self._dice(self.intersection, self.predicted, self.reference)
             if self.is_predicted is None:
                 return self._total(dice.mean(2), cross_entropy)
-            is_present = self.is_predicted | (self.reference > 0)
-            n_present = is_present.sum(2)
-            mean = (dice * is_present).sum(2) / n_present.clamp_min(1)
-            # Not `torch.where` with a number, which older versions of torch copy to a GPU and wait for.
-            return self._total(mean.masked_fill(n_present == 0, 1.0), cross_entropy)
+            return self._total(mean_of_present(dice, self.is_predicted | (self.reference > 0)), cross_entropy)
 
     @property
     def losses(self) -> Tensor:

@@ -99,10 +99,7 @@ class LearnedWeights:
         self.sum_over_ranks = sum_over_ranks or (lambda values: None)
 
     def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
-        """The weighted gradient of a batch, from any number of trusted cases; no ``grad`` of a parameter changes.
-
-        Both are data (b, ...) and a target: a tensor (b, ...) or a list of them.
-        """
+        """The weighted gradient of a batch of data and targets, from trusted cases; no parameter's ``grad`` changes."""
         parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         loss = self.scale(self._losses(*trusted).mean())
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.losses.dice_ce import DiceCECaseLosses
+from nnunet_dro.losses.dice_ce import DiceCECaseLosses, mean_of_present
 
 
 class PooledHardness:
@@ -63,10 +63,8 @@ class PooledHardness:
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
         settings = cases.settings
         intersection, predicted, reference = sums[:, :-2].chunk(3, 1)
-        is_present = reference > 0
         dice = (2 * intersection + settings.smooth) / (predicted + reference + settings.smooth).clamp_min(1e-8)
-        n_present = is_present.sum(1)
-        mean = ((dice * is_present).sum(1) / n_present.clamp_min(1)).masked_fill(n_present == 0, 1.0)
+        mean = mean_of_present(dice, reference > 0)
         return settings.weight_ce * sums[:, -2] / sums[:, -1].clamp_min(1) - settings.weight_dice * mean
 
     def state_dict(self) -> dict[str, Any]:

@@ -197,10 +197,7 @@ class VoxelLoss(nn.Module):
 
 
 def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
-    """Cross-entropy for margins up to 0, with a polynomial tail for larger ones; see `VoxelLoss`.
-
-    The margin is positive where the label wins against all others together. The losses are >= 0 and of its shape.
-    """
+    """Cross-entropy for margins (of the label against all others) up to 0, with a polynomial tail for larger ones."""
     return _tailed(margin, None, alpha)
 
 

@@ -200,10 +200,7 @@ class Blocks:
         return None
 
     def draw_unseen(self, rng: np.random.Generator, without: Collection[int] = ()) -> tuple[int, float] | None:
-        """Draw a case that was never seen, although its loss may be on its way; None if there is no such case.
-
-        Positions in ``without`` are not drawn.
-        """
+        """Draw one of the other cases that were never seen, although its loss may be on its way; None without one."""
         shared = self.shared
         while True:
             counts = shared.unseen.copy()

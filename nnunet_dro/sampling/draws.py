@@ -247,10 +247,7 @@ def first_visits(
 def distinct_first_visits(
     blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """The same with distinct cases: those that were not drawn yet, then those on their way, then any others by weight.
-
-    With fewer cases than places, each comes size // n times or once more. The order is random.
-    """
+    """The same with distinct cases in random order: those not drawn yet, those on their way, then others by weight."""
     rounds, n_places = divmod(size, blocks.n)
     if rounds:
         blocks.shared.claimed[:] = True

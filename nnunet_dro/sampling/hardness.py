@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,7 @@ class HardnessTable:
         # Equal losses differ by rounding errors, which must not decide beta.
         if deviation <= 1e-9 * max(1.0, float(np.abs(losses).max())):
             return None
-        self._rule = self._rule.with_beta(1 / deviation)
+        self._rule = replace(self._rule, beta=1 / deviation)
         self._adopt_rule()
         self._blocks.refresh(self._blocks.all())
         return 1 / deviation

@@ -142,10 +142,6 @@ class RuleWithBeta(Rule):
     def __post_init__(self) -> None:
         check_beta(self.beta)
 
-    def with_beta(self, beta: float) -> "RuleWithBeta":
-        """The same rule with another beta."""
-        return replace(self, beta=beta)
-
 
 @dataclass(frozen=True)
 class KL(RuleWithBeta):
@@ -191,9 +187,12 @@ class KLBall(KL):
         return f"beta such that {100 * self.share:g} % of the cases are effective"
 
     def following(self, losses: FloatArray) -> "KLBall":
-        """See `kl_ball_beta`; before any case has a loss, beta stays as it is."""
+        """The rule with the beta of these losses, see `kl_ball_beta`; before any case has one, it stays as it is."""
         known = losses[~np.isnan(losses)]
-        return replace(self, beta=kl_ball_beta(known, share=self.share)) if len(known) else self
+        return replace(self, beta=kl_ball_beta(known, share=self._effective(known))) if len(known) else self
+
+    def _effective(self, losses: FloatArray) -> float:
+        return self.share
 
     def _robust_loss(self, losses: FloatArray) -> float:
         """The worst weighted mean on the ball, which is that of the probabilities."""
@@ -210,12 +209,8 @@ class EarnedBall(KLBall):
     def __str__(self) -> str:
         return f"{super().__str__()}, as far as the hardest are learnt"
 
-    def following(self, losses: FloatArray) -> "EarnedBall":
-        """The rule with the beta that these losses have earned; before any case has a loss, beta stays as it is."""
-        known = losses[~np.isnan(losses)]
-        if not len(known):
-            return self
-        return replace(self, beta=kl_ball_beta(known, share=earned_share(known, share=self.share)))
+    def _effective(self, losses: FloatArray) -> float:
+        return earned_share(losses, share=self.share)
 
 
 @dataclass(frozen=True)

@@ -88,12 +88,8 @@ class Spread:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries, one entry per case."""
-        return {
-            "means": self._means.copy(),
-            "last": self._last.copy(),
-            "noise": self._noise.copy(),
-            "counts": self._counts.copy(),
-        }
+        arrays = {"means": self._means, "last": self._last, "noise": self._noise, "counts": self._counts}
+        return {name: values.copy() for name, values in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         """Restore what was collected of the cases that the state has."""

@@ -135,7 +135,6 @@ class PreprocessedImages:
         return np.asarray(image), np.asarray(reference).astype(np.int64)
 
 
-#: Sources of images.
 ImageSource = RawImages | PreprocessedImages
 
 
@@ -197,10 +196,7 @@ class Slice:
 
 
 def slice_of(image: CaseImage, labels: Labels) -> Slice:
-    """The slice with the most labelled voxels across the axis with the longest voxels; its resolution is the best.
-
-    It is the middle one of several, also where nothing is labelled. An ignored region is not a label.
-    """
+    """The slice, of those with the best resolution, with the most labelled voxels; the middle one of several."""
     known = [value for values in labels.values.values() for value in values]
     axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
     n_slices = image.grey.shape[axis]

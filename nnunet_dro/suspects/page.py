@@ -87,11 +87,7 @@ class Curves:
 
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
-    """The files by name; ``steps`` say what to do next.
-
-    ``suspects.csv`` has a row per case in the order of the ranking: the columns of `Suspects.table`, and ``picture``,
-    the reason why one of the first cases has no picture.
-    """
+    """The files by name: ``suspects.csv`` with a row per case, and the page; ``steps`` say what to do next."""
     table = suspects.table.assign(
         trusted=suspects.table["trusted"].map({True: "yes", False: ""}),
         picture=[suspects.reasons.get(case, "") for case in suspects.table["case"]],

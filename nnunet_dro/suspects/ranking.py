@@ -17,18 +17,13 @@ _MAD_TO_SD = 1.4826
 def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
     """Rank the cases, so that the first one is the first to look at; cases with equal scores share a rank.
 
-    The first third of the epochs does not count. One bad epoch does not make a suspect, a lasting one does:
+    The first third of the epochs does not count. With weights, the ``score`` is the mean weight over the epochs,
+    weighted by the times that the case was seen, the lowest first. With stale losses, it is the mean over the epochs of
+    the share of the other cases with a smaller loss, where equal losses count half, the highest first: a case that was
+    very hard once has one epoch of rank 1, like any hardest case.
 
-    - With weights, the ``score`` is the mean weight over the epochs, weighted by the times that the case was seen. The
-      lowest comes first.
-    - With stale losses, it is the mean rank over the epochs at whose end the case had a loss: the share of the other
-      cases with a smaller loss, where equal losses count half. The highest comes first. A rank does not say by how much
-      a loss is larger: a case that was very hard once has one epoch of rank 1, like any hardest case.
-
-    Cases without a value in the epochs that count have no rank and come last. ``gap`` is the difference between the
-    case's mean weight or mean loss and the median of all cases, in standard deviations (1.4826 times the median
-    absolute deviation; NaN if that is 0), ``loss`` the mean stale loss. ``times_seen`` counts the epochs that count,
-    ``times_seen_in_all`` all epochs.
+    Cases without a value come last, without a rank. ``gap`` is the difference of the mean weight or loss from the
+    median of all cases, in standard deviations (1.4826 times the median absolute deviation; NaN if that is 0).
     """
     values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
     if log.kind == WEIGHTS:
@@ -53,8 +48,8 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
 def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame:
     """Rank the cases of several folds of a model together.
 
-    Each fold is ranked by itself, because the losses of one network may lie above those of another. The score, gap and
-    loss of a case are the means over the ``folds`` whose training has scored it, the visits those of all together.
+    Each fold is ranked by itself, because the losses of one network may lie above those of another. Score, gap and loss
+    are the means over the ``folds`` that have scored a case, the visits those of all together.
     """
     tables = [rank_cases(log, losses).drop(columns="rank") for log, losses in logs]
     if len(tables) == 1:
@@ -81,10 +76,7 @@ def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def below_most(values: pd.Series) -> pd.Series:
-    """Whether a value lies more than 2 standard deviations below the median.
-
-    The standard deviation is 1.4826 times the median absolute deviation. NaN does not.
-    """
+    """Whether a value lies more than 2 standard deviations (as in `rank_cases`) below the median; NaN does not."""
     median, spread = _centre(values)
     return values < median - 2 * spread - 1e-9
 

@@ -77,12 +77,7 @@ def find_suspects(
     by: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Suspects:
-    """Rank the cases of a model, and make pictures of the first ones; one without a picture has a reason instead.
-
-    The folders are those of one or several folds of one model (``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``), or
-    that of the model. ``by`` None takes the losses if there are any, else the weights. ``progress`` is called with the
-    number of finished pictures and of all pictures.
-    """
+    """Rank the cases of one or several folds of a model, and make pictures of the first ones, or say why not."""
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
     folds = folds_of([folders] if isinstance(folders, Path) else folders)
@@ -202,10 +197,7 @@ def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
 
 
 def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
-    """The Dice of every case in the validation of the fold that was trained without it, and notes.
-
-    It is averaged over the labels that have one. Fold ``all`` is left out: its network has seen the cases.
-    """
+    """The mean Dice of every case in the validation of the fold trained without it (not ``all``), and notes."""
     parts, lacking, notes = [], [], []
     for fold in folds:
         path = fold.folder / "validation" / "summary.json"

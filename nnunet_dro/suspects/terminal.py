@@ -14,10 +14,7 @@ from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 
 
 def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableType:
-    """The first cases of the ranking with the notes on them and what to do next, for rich's console.
-
-    Markup in names from files has no effect; cases that were rarely seen are dim.
-    """
+    """The first cases of the ranking, rarely seen ones dim, with notes and what to do next, for rich's console."""
     records, by, has_log = suspects.shown.to_dict("records"), suspects.by, suspects.log is not None
     few = [by != DICE and is_few(row) for row in records]
     columns: list[Any] = [

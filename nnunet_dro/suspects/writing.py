@@ -105,11 +105,7 @@ def write_suspects(
     write_splits: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RenderableType, Path]:
-    """Rank the cases of a model, and write suspects.csv and suspects.html, replacing earlier ones.
-
-    The first cases are also written to exclusions.txt, unless it exists: users edit it. With ``write_splits``, so is
-    splits_final.json without its cases in training. The table for the terminal and the path of the page are returned.
-    """
+    """Rank the cases of a model and write the results, with a list of cases to leave out, which users edit."""
     folders = [folders] if isinstance(folders, Path) else list(folders)
     folds = folds_of(folders)
     is_one_fold = len(folds) == 1 and folds[0].folder.name == folders[0].absolute().name

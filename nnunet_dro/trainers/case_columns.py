@@ -67,10 +67,7 @@ def entry_of(draws: Draws) -> dict[str, Tensor]:
 
 
 def rows_of_all_ranks(rows: Tensor, max_cases: int) -> Tensor:
-    """The rows of all ranks, of at most ``max_cases`` each, in the same order on every rank.
-
-    Rows without a case, which fill up a rank's part, have the index -1.
-    """
+    """The rows of all ranks, in the same order on every rank; those that fill up a rank's part have the index -1."""
     padded = rows.new_full((max_cases, rows.shape[1]), -1)
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]

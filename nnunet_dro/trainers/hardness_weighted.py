@@ -4,6 +4,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -66,7 +67,8 @@ class HardnessWeighted(_Trainer):
         device: torch.device = torch.device("cuda"),  # noqa: B008
     ) -> None:
         super().__init__(plans, configuration, fold, dataset_json, device)
-        self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=self._remember_hardness_state)
+        restore = partial(setattr, self, "_restored")
+        self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=restore)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         """What decides how likely each training case is to be drawn; called when the cases are known."""
@@ -177,8 +179,8 @@ class HardnessWeighted(_Trainer):
     def _fill_stale_losses(self, log: HardnessLog) -> None:
         """Give every case its stale loss in one pass without gradient over augmented patches of the training.
 
-        The draws are first visits, but no step follows them and no log counts them. The network is in the mode of nnU-
-        Net's online validation, so that nothing in it changes. All ranks must call this.
+        The draws are first visits, but no step follows them and no log counts them. The network is in the mode of
+        nnU-Net's online validation, so that nothing in it changes. All ranks must call this.
         """
         table, mean_weight = log.table, self.loss.mean_weight
         if not table.rule.needs_losses or (table.rule == UNIFORM and not self.options.auto_beta):
@@ -316,9 +318,6 @@ class HardnessWeighted(_Trainer):
             state["pooled"] = self.loss.pooled.state_dict()
         source = Source.in_state(self._restored)
         return state if source is None else {**state, **source.state()}
-
-    def _remember_hardness_state(self, state: dict[str, Any]) -> None:
-        self._restored = state
 
     def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
         if changed := log.load_state_dict(state):

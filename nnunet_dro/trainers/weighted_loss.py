@@ -134,10 +134,7 @@ class HardnessWeightedLoss(nn.Module):
 def per_case_loss(
     loss: nn.Module, options: TrainerOptions | None = None, *, shares: Sequence[float] | None = None
 ) -> DiceCELoss | CaseByCaseLoss:
-    """The per-case form of the loss that a trainer's ``_build_loss`` returned.
-
-    This is nnU-Net's own Dice + cross-entropy in one pass, which options adjust, and any other loss case by case.
-    """
+    """The per-case form of a trainer's loss: nnU-Net's Dice + cross-entropy in one pass, any other case by case."""
     options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)
     inner: Any = loss

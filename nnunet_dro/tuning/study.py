@@ -139,10 +139,7 @@ class Tuner:
         self._seed = 0
 
     def run(self, after_each: Callable[[], object]) -> None:
-        """Run trials until enough have finished, and then train the best of them again.
-
-        The first trial of a new study is the trainer with its defaults.
-        """
+        """Run trials, the defaults first, until enough have finished, and then train the best of them again."""
         self._after_each = after_each
         if not self.study.get_trials(deepcopy=False):
             space = self.settings.space
@@ -172,12 +169,13 @@ class Tuner:
         # With one seed for all, a second start would repeat the first; processes that share a study draw other options.
         entropy = None if settings.is_shared else [settings.seed, len(trials)]
         self._seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-        options: dict[str, Any] | None = {}  # a queued trial keeps its own
+        options: dict[str, Any] = {}  # a queued trial keeps its own
         if not any(trial.state == TrialState.WAITING for trial in trials):
-            options = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
-            if options is None:
+            drawn = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
+            if drawn is None:
                 self.display.note(f"No other combination was found in {N_ATTEMPTS} draws; the search ends.")
                 return False
+            options = drawn
         self.study.sampler = PartialFixedSampler(options, RandomSampler(seed=self._seed))
         return True
 

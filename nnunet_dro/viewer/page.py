@@ -118,10 +118,7 @@ def _html(
 
 
 def _content_security_policy(scripts: Sequence[str], style: str) -> Markup:
-    """Only these scripts and this style run, and nothing is loaded from anywhere.
-
-    Pictures in the page are NiiVue's typeface and its light, as data.
-    """
+    """Only these scripts and this style run, and nothing but pictures as data (NiiVue's typeface) is loaded."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
@@ -145,7 +142,10 @@ def _steps(evaluation: Evaluation, choices: Sequence[Choice]) -> list[dict[str, 
 
 def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:
     """Case to what the script has to know of its volumes."""
-    names = _channel_names(evaluation)
+    path = evaluation.options.dataset_json
+    dataset = (read_if_usable(Path(path)) if path else None) or {}
+    given = dataset.get("channel_names", {})
+    names = {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
     return {
         case: {
             "id": f"volume-{n}",
@@ -157,13 +157,6 @@ def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:
         }
         for n, (case, volumes) in enumerate(shown.volumes.items())
     }
-
-
-def _channel_names(evaluation: Evaluation) -> dict[str, str]:
-    path = evaluation.options.dataset_json
-    dataset = read_if_usable(Path(path)) if path else None
-    names = (dataset or {}).get("channel_names", {})
-    return {str(key): str(name) for key, name in names.items()} if isinstance(names, Mapping) else {}
 
 
 def _volumes(shown: ShownCases) -> list[tuple[str, str]]:

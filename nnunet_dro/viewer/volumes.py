@@ -64,11 +64,7 @@ def packed_volumes(
     *,
     most_voxels: int = MOST_VOXELS,
 ) -> Volumes:
-    """Read a case and pack what lies around some labels.
-
-    The crop is a part of the stored voxels: nothing is resampled, so that outlines are those that were scored. What is
-    larger than ``most_voxels`` is cut to the surroundings of the largest disagreement.
-    """
+    """Read a case and pack what lies around some labels, without resampling; what is too large is cut."""
     grid, reference, prediction = read_case(files)
     ignored = None if labels.ignore is None else reference == labels.ignore
     if ignored is not None:
@@ -196,11 +192,7 @@ def shown_cases(
     frame_bytes: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> ShownCases:
-    """Read and pack cases until the room is used up.
-
-    Where there is not room for all, the page has the first channels only; where that does not suffice, a case that
-    does not fit is left out, and a smaller one after it may still fit. The first case is cut until it fits.
-    """
+    """Read and pack cases until the room is used up, then with first channels only; the first is cut until it fits."""
     wanted: dict[str, list[str]] = {}
     for choice in choices:
         names = wanted.setdefault(choice.case, [])

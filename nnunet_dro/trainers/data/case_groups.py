@@ -81,10 +81,7 @@ def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.S
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
-    """The group of each case by column, for the columns that divide them into a few groups, to watch in the log.
-
-    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99.
-    """
+    """The group of each case by column, for columns with 2 to 12 groups (of numbers, at most 5) to watch in the log."""
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         return {}

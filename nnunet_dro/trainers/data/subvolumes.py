@@ -68,10 +68,7 @@ class Subvolumes:
 
     @property
     def names(self) -> list[str]:
-        """Unique names of the items, created at each call: ``case@i,j,k``, or the case's name if the grid is 1x1x1.
-
-        The part after the last @ is the cell, so the names are unique whatever the names of the cases are.
-        """
+        """Unique names of the items: ``case@i,j,k``, or the case's name if the grid is 1x1x1."""
         if math.prod(self.grid) == 1:
             return [self.cases[case] for case in self.case_of]
         endings = ["@" + ",".join(map(str, cell)) for cell in np.ndindex(self.grid)]

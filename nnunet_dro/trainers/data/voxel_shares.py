@@ -24,29 +24,24 @@ BLOCK = 1 << 18
 MOST_JOBS = 8
 
 
-def voxel_shares(
-    trainer: Any, *, log: Callable[[str], object] | None = None, jobs: int | None = None
-) -> tuple[float, ...]:
+def voxel_shares(trainer: Any) -> tuple[float, ...]:
     """Share of each label (background first), or of each region, among the voxels of a trainer's training cases.
 
-    The voxels are counted once and the counts kept for other folds and trainings in ``<data
-    identifier>_voxel_counts.json``. nnU-Net's oversampling of foreground does not count. Every rank may call this, and
-    waits for no other.
+    The voxels are counted once, and the counts kept for other folds and trainings beside the preprocessed data. Every
+    rank may call this, and waits for no other.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None
-    if jobs is None:
-        n_ranks = dist.get_world_size() if trainer.is_ddp else 1
-        jobs = max(1, min(MOST_JOBS, cpu_count() // n_ranks))
+    n_ranks = dist.get_world_size() if trainer.is_ddp else 1
     folder = Path(trainer.preprocessed_dataset_folder)
     counts = voxel_counts(
         dataset,
         dataset.identifiers,
         folder=folder,
         cache=folder.with_name(f"{folder.name}_voxel_counts.json"),
-        log=log or trainer.print_to_log_file,
-        jobs=jobs,
+        log=trainer.print_to_log_file,
+        jobs=max(1, min(MOST_JOBS, cpu_count() // n_ranks)),
     )
     total: Counter[int] = Counter()
     for of_case in counts.values():
@@ -58,11 +53,7 @@ def voxel_shares(
 
 
 def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[float, ...]:
-    """Share of each label among the voxels of all of them, in the order of the network's channels; > 0, sum 1.
-
-    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a positive share as well. `OUTSIDE` counts as
-    background, and labels that are not in ``labels`` do not count.
-    """
+    """Share of each label among the voxels of all, (n_c + 1) / (N + C) > 0; `OUTSIDE` counts as background."""
     voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
     return tuple(n / sum(voxels) for n in voxels)
 

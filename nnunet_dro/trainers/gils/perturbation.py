@@ -12,7 +12,7 @@ the network.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -113,14 +113,8 @@ class _Place:
 
     def where(self, is_mine: Tensor, other: "_Place") -> "_Place":
         """This place for some cases, and the other place for the rest."""
-        wide = is_mine.view(-1, *[1] * (self.data.ndim - 1))
-        return _Place(
-            torch.where(wide, self.data, other.data),
-            torch.where(is_mine, self.value, other.value),
-            torch.where(is_mine, self.squared_distance, other.squared_distance),
-            torch.where(wide, self.gradient, other.gradient),
-            torch.where(is_mine, self.is_finite, other.is_finite),
-        )
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        return _Place(*(torch.where(is_mine.view(-1, *[1] * (mine.ndim - 1)), mine, its) for mine, its in pairs))
 
 
 def _within(data: Tensor, original: Tensor, radius: Tensor, n_channels: int | None) -> Tensor:

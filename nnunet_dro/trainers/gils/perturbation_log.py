@@ -94,10 +94,7 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Example:
-    """One slice of one case on the CPU: first channels and label map, each of shape (a, b).
-
-    The label of background is 0; for regions the label map has the number of regions at each voxel.
-    """
+    """One slice of one case: first channels, and labels (for regions their number at each voxel), shape (a, b)."""
 
     case: str
     original: NDArray[np.float32]
@@ -108,11 +105,7 @@ class Example:
 def make_example(
     original: Tensor, generated: Tensor, target: Tensor, names: list[str], *, ignore_label: int | None, regions: bool
 ) -> Example:
-    """Pick the slice with most foreground of the case with most foreground, and of several the one nearest the middle.
-
-    The batches have the shape (b, channels, *spatial), with two or three spatial axes, and the target that of full
-    resolution as in `DiceCELoss.forward`.
-    """
+    """Pick the slice with most foreground of the case with most foreground, of several the one nearest the middle."""
     if regions:
         labels = (target if ignore_label is None else target[:, :-1]).long().sum(1)
     else:
