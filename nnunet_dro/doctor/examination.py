@@ -116,8 +116,8 @@ def examine(
     device: str | None = None,
     cases: Path | None = None,
     by: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
-    report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> tuple[Answer, Path]:
     """Examine a finished training and write doctor.csv, doctor.json and doctor.html; a run that was ended goes on.
 
@@ -153,12 +153,12 @@ def _measure(
     sets: Mapping[str, str],
     settings: Mapping[str, Any],
     *,
-    progress: Callable[[int, int], None] | None,
-    report: Callable[[str], None] | None,
+    progress: Callable[[int, int], None],
+    report: Callable[[str], None],
 ) -> None:
     """Measure the cases that have no row yet."""
     left = [case for case in sets if case not in measured.rows]
-    if report and len(left) < len(sets):
+    if len(left) < len(sets):
         report(f"{len(sets) - len(left)} of {len(sets)} cases were measured before.")
     for n, case in enumerate(left):
         start = time.perf_counter()
@@ -170,11 +170,10 @@ def _measure(
         row |= {"seconds_patches": round(middle - start, 3), "seconds_prediction": round(end - middle, 3)}
         row |= {HARDNESS: hardness} | {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
         measured.add(row | prediction)
-        if report and n == 0 and len(left) > 1:
+        if n == 0 and len(left) > 1:
             # The time of patches is that of augmentation, which does not grow with the case.
             sizes = {other: model.n_voxels(other) for other in left}
             scale = sum(sizes.values()) / max(1, sizes[case])
             seconds = (middle - start) * len(left) + (end - middle) * scale
             report(f"Measuring {len(left)} cases will take about {duration(seconds)}.")
-        if progress:
-            progress(len(sets) - len(left) + n + 1, len(sets))
+        progress(len(sets) - len(left) + n + 1, len(sets))

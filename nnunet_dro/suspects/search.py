@@ -75,7 +75,7 @@ def find_suspects(
     *,
     top: int = 20,
     by: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Suspects:
     """Rank the cases of one or several folds of a model, and make pictures of the first ones, or say why not."""
     if top < 1:
@@ -137,7 +137,7 @@ def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:
 
 
 def _pictures(
-    cases: list[str], source: ImageSource, progress: Callable[[int, int], None] | None
+    cases: list[str], source: ImageSource, progress: Callable[[int, int], None]
 ) -> tuple[dict[str, Slice], dict[str, str]]:
     pictures, reasons = {}, {}
     for n, case in enumerate(cases):
@@ -147,8 +147,7 @@ def _pictures(
             reasons[case] = f"no longer in the dataset: {error}"
         except (ValueError, OSError) as error:
             reasons[case] = f"no picture: {error}"
-        if progress:
-            progress(n + 1, len(cases))
+        progress(n + 1, len(cases))
     return pictures, reasons
 
 

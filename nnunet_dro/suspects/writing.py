@@ -103,7 +103,7 @@ def write_suspects(
     top: int = 20,
     by: str | None = None,
     write_splits: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> tuple[RenderableType, Path]:
     """Rank the cases of a model and write the results, with a list of cases to leave out, which users edit."""
     folders = [folders] if isinstance(folders, Path) else list(folders)

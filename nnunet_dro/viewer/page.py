@@ -44,7 +44,7 @@ def viewer_page(
     *,
     per_stratum: int = 2,
     most_mb: float = MOST_MB,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Viewer:
     """The page of the worst cases of an evaluation that was read from its folder."""
     if not 0 < most_mb < math.inf:

@@ -190,7 +190,7 @@ def shown_cases(
     *,
     most_mb: float,
     frame_bytes: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> ShownCases:
     """Read and pack cases until the room is used up, then with first channels only; the first is cut until it fits."""
     wanted: dict[str, list[str]] = {}
@@ -213,8 +213,7 @@ def shown_cases(
         elif shown.n_bytes > room:
             del shown.volumes[case]
             shown.left_out.append(case)
-        if progress:
-            progress(n_done, len(wanted))
+        progress(n_done, len(wanted))
     return shown
 
 

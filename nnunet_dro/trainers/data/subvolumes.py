@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,6 @@ _N_READERS = 8
 _CASES_PER_LINE = 500
 
 
-@dataclass(frozen=True, eq=False)
 class Subvolumes:
     """The items of a hardness table that has one item per cell of a grid over each case.
 
@@ -30,38 +28,27 @@ class Subvolumes:
     Source: Fidon et al. 2022 (MELBA), section 4.2.1.
     """
 
-    cases: tuple[str, ...]  # names of the training cases, unique
-    #: Number of cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis counts slices.
-    grid: tuple[int, int, int]
-    allowed: InitVar[NDArray[np.bool_] | None] = None
-    case_of: NDArray[np.int32] = field(init=False, repr=False)  # position of each item's case, shape (n,)
-    cell_of: NDArray[np.int32] = field(init=False, repr=False)  # cell of each item along the axes, shape (n, 3)
-
-    def __post_init__(self, allowed: NDArray[np.bool_] | None) -> None:
-        cases, grid = tuple(str(case) for case in self.cases), tuple(self.grid)
+    def __init__(self, cases: Sequence[str], grid: Sequence[int], allowed: NDArray[np.bool_] | None = None) -> None:
         if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
             raise ValueError(
-                f"`grid` must be three numbers of cells >= 1, got {self.grid!r}. Write, for example, (1, 2, 2)."
+                f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, for example, (1, 2, 2)."
             )
         if not cases:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
-        if allowed is None:
-            allowed = np.ones((len(cases), *grid), dtype=bool)
-        if allowed.shape != (len(cases), *grid):
+        shape = (len(cases), *grid)
+        if allowed is not None and allowed.shape != shape:
             raise ValueError(
-                f"`allowed` must have the shape (cases, *grid), {(len(cases), *grid)}, got {allowed.shape}. "
+                f"`allowed` must have the shape (cases, *grid), {shape}, got {allowed.shape}. "
                 "Give one value per case and cell."
             )
-        case_of, *cell_of = np.nonzero(allowed)
+        case_of, *cell_of = np.nonzero(np.ones(shape, dtype=bool) if allowed is None else allowed)
         if not len(case_of):
             raise ValueError("`allowed` must leave at least one cell of one case, got none. Leave it out to allow all.")
-        for name, value in (
-            ("cases", cases),
-            ("grid", grid),
-            ("case_of", case_of.astype(np.int32)),
-            ("cell_of", np.stack(cell_of, axis=1).astype(np.int32)),
-        ):
-            object.__setattr__(self, name, value)
+        self.cases = tuple(str(case) for case in cases)
+        #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts slices.
+        self.grid = tuple(grid)
+        #: Position of each item's case, shape (n,), and its cell along the axes, shape (n, 3).
+        self.case_of, self.cell_of = case_of.astype(np.int32), np.stack(cell_of, axis=1).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.case_of)
@@ -136,7 +123,7 @@ def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = l
 
 
 def _annotated_cells(
-    load: Callable[[str], tuple[Any, ...]], key: tuple[int, ...], grid: tuple[int, int, int], case: str
+    load: Callable[[str], tuple[Any, ...]], key: tuple[int, ...], grid: Sequence[int], case: str
 ) -> NDArray[np.bool_]:
     """Whether each cell of a case contains an annotated voxel that nnU-Net sampled, shape ``grid``."""
     data, *_, properties = load(case)
