@@ -12,6 +12,10 @@ from tests.tuning import fake_train
 
 DATASET = "Dataset007_Fake"
 
+#: Options of the command that is tried most, and the name of its study.
+BETA = ("--option", "beta:10:100")
+NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
+
 #: Two centres in the validation fold; in centre b the fake training finds half as much.
 VALIDATION = ("a1", "a2", "b1", "b2")
 
@@ -46,10 +50,13 @@ class Fake:
             *options,
         ]
 
-    def trials(self, study: str = "HWS_4epochs__nnUNetPlans__2d__fold_0"):
+    def trials(self, study: str = NAME):
         import pandas as pd
 
         return pd.read_csv(self.results / "tuning" / study / "trials.csv", keep_default_na=False)
+
+    def page(self, study: str = NAME) -> str:
+        return (self.results / "tuning" / study / "study.html").read_text()
 
 
 def make_dataset(root: Path) -> None:

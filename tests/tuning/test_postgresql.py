@@ -16,8 +16,8 @@ import pytest
 
 from nnunet_dro.tuning.storage import closing
 from tests.commands import refused
-from tests.tuning.conftest import Fake, make_dataset
-from tests.tuning.test_study import BETA, hanging, start
+from tests.tuning.conftest import BETA, Fake, make_dataset
+from tests.tuning.test_study import hanging, start
 
 pytestmark = pytest.mark.slow
 

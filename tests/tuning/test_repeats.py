@@ -10,9 +10,7 @@ from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.trials import chosen_trial, queue_next, repeated
 from tests.commands import done, run
-
-BETA = ("--option", "beta:10:100")
-NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
+from tests.tuning.conftest import BETA, NAME
 
 
 def best_three(trials):
@@ -46,7 +44,7 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
     assert mean < value - 0.1
     row = next(line for line in result.stdout.splitlines() if f"{value:.4f}" in line and f"{mean:.4f}" in line)
     assert "0.0000" in row, "two equal trainings have no spread"
-    page = (fake.results / "tuning" / NAME / "study.html").read_text()
+    page = fake.page()
     assert page.count("<h2>The best, trained again</h2>") == 1
     assert f" in 2 further trainings: {second}</p>" in page
     assert "Trials: 5 complete, and 6 repetitions." in page
@@ -171,4 +169,4 @@ def test_edge_is_told_in_the_terminal_and_on_the_page(fake, tune):
     assert re.match(
         r"Warning: The best beta, 51(\.1)?, lies at the (lower|upper) edge of its range beta:51:51\.1", line
     )
-    assert line.removeprefix("Warning: ") in (fake.results / "tuning" / NAME / "study.html").read_text()
+    assert line.removeprefix("Warning: ") in fake.page()

@@ -1,12 +1,11 @@
 """The page of a study that was made up."""
 
-import datetime
 from types import SimpleNamespace
 
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState, create_trial
 
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.report import write_page
@@ -16,21 +15,16 @@ HOSTILE = "<script>window.hurt=1</script>"
 
 def made_study(n_trials=8):
     study = optuna.create_study(study_name=HOSTILE, direction="maximize")
-    start = datetime.datetime(2026, 1, 1)
+    ranges = {"beta": FloatDistribution(1, 100), "wmax": FloatDistribution(1, 10)}
     for n in range(n_trials):
         is_complete = n < n_trials - 2
         values = {"beta": 10.0 + n, "wmax": 2.0 + n % 3}
-        trial = FrozenTrial(
-            number=n,
-            trial_id=n,
+        trial = create_trial(
             state=TrialState.COMPLETE if is_complete else TrialState.PRUNED,
             value=0.5 + 0.05 * (n * 3 % 5) if is_complete else None,
-            datetime_start=start,
-            datetime_complete=start + datetime.timedelta(minutes=3 + n),
             params=values,
-            distributions={"beta": FloatDistribution(1, 100), "wmax": FloatDistribution(1, 10)},
+            distributions=ranges,
             user_attrs={"values": values, "trainer": f"nnUNetTrainerHWS_beta{10 + n}", "reason": HOSTILE},
-            system_attrs={},
             intermediate_values={0: 0.1 + 0.01 * n, 1: 0.3 + 0.01 * n},
         )
         study.add_trial(trial)
@@ -40,13 +34,8 @@ def made_study(n_trials=8):
 @pytest.fixture
 def settings(tmp_path):
     target = SimpleNamespace(dataset="Dataset007_Made", configuration="2d", plans="nnUNetPlans", fold="0")
-    objective = parse_objective("p10 of dice")
-    return SimpleNamespace(
-        space=SimpleNamespace(names=["beta", "wmax"], edges=lambda values: []),
-        objective=objective,
-        folder=tmp_path,
-        target=target,
-    )
+    space = SimpleNamespace(names=["beta", "wmax"], edges=lambda values: [])
+    return SimpleNamespace(space=space, objective=parse_objective("p10 of dice"), folder=tmp_path, target=target)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

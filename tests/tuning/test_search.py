@@ -1,6 +1,7 @@
 """What trials are spent on: the defaults first, no trainer twice, and how existing studies go on."""
 
 import json
+import re
 
 import optuna
 import pytest
@@ -15,9 +16,8 @@ from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.storage import closing, open_storage, open_study
 from nnunet_dro.tuning.study import about
 from nnunet_dro.tuning.trials import draw_options
+from tests.tuning.conftest import BETA, NAME
 
-BETA = ("--option", "beta:10:100")
-NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
 PLAIN = "nnUNetTrainerHWS_4epochs"
 
 
@@ -26,29 +26,25 @@ def stored_trials(fake, name=NAME):
         return optuna.load_study(study_name=name, storage=storage).trials
 
 
-def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune):
-    tune(*BETA, "--option", "chi2", "--trials", "2")
+@pytest.mark.parametrize(
+    ("options", "values", "learnt"),
+    [
+        (("beta:10:100", "chi2"), {"beta": 100, "chi2": "off"}, {"beta": 100, "chi2": "off"}),
+        # What is outside of the ranges is not told to the sampler.
+        (("beta:10:90",), {"beta": 100}, {}),
+        (("cvar:0.1:0.5",), {"cvar": ""}, {}),
+    ],
+)
+def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune, options, values, learnt):
+    tune(*(word for option in options for word in ("--option", option)), "--trials", "2")
 
     assert fake.calls[0] == PLAIN
-    assert fake.trials().iloc[0][["beta", "chi2"]].tolist() == [100, "off"]
-    assert stored_trials(fake)[0].params == {"beta": 100, "chi2": "off"}
-
-
-def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
-    tune("--option", "beta:10:90", "--trials", "4")
-
     first = fake.trials().iloc[0]
-    assert (first["state"], first["trainer"], float(first["beta"])) == ("complete", PLAIN, 100)
-    assert stored_trials(fake)[0].params == {}, "nothing that is outside of the space is told to the sampler"
-    page = (fake.results / "tuning" / NAME / "study.html").read_text()
-    assert "left out" not in page.replace("Pairs of options: left out because it needs two options that vary", "")
-
-
-def test_number_that_is_off_by_default_is_off_in_the_first_trial(fake, tune):
-    tune("--option", "cvar:0.1:0.5", "--trials", "2")
-
-    assert fake.calls[0] == PLAIN
-    assert fake.trials()["cvar"].tolist()[0] == ""
+    assert first["state"] == "complete"
+    assert first[list(values)].to_dict() == values
+    assert stored_trials(fake)[0].params == learnt
+    page = fake.page()
+    assert "left out" not in re.sub("Pairs of options: left out because it needs two|Importance: left out", "", page)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

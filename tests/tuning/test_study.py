@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -11,15 +12,16 @@ import sys
 import time
 
 import optuna
+import pandas as pd
 import pytest
 
 from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing
 from tests.commands import refused
+from tests.kept.folders import VERSION_0_2
 from tests.processes import gone
-
-BETA = ("--option", "beta:10:100")
+from tests.tuning.conftest import BETA, NAME
 
 
 def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
@@ -118,7 +120,7 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
 
 
 def test_file_or_url_that_is_no_study_is_refused_without_its_password(fake, tune):
-    folder = fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0"
+    folder = fake.results / "tuning" / NAME
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
 
@@ -242,7 +244,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     assert trials["state"].tolist() == ["failed", "waiting"]
     assert trials["reason"].tolist() == ["interrupted", ""]
     assert "trials.csv" in stdout
-    assert (fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0" / "study.html").exists()
+    assert (fake.results / "tuning" / NAME / "study.html").exists()
 
     tune(*BETA, "--trials", "1")
 
@@ -329,3 +331,16 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     trials = fake.trials("shared")
     assert sorted(trials.query("state == 'complete'")["trainer"]) == sorted(fake.calls)
     assert set(trials.query("state == 'failed'")["reason"]) <= {"an earlier trial trains the same"}
+
+
+KEPT = VERSION_0_2 / "study"
+
+
+def test_a_study_of_version_0_2_goes_on_to_more_trials(fake, tune):
+    shutil.copytree(KEPT, fake.results / "tuning" / NAME)
+    tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
+    kept, trials = pd.read_csv(KEPT / "trials.csv", keep_default_na=False), fake.trials()
+    assert trials["state"].tolist() == ["complete"] * 7, "three of the search, three repetitions, and a new one"
+    columns = ["value", "beta", "trainer", "repeat_of", "pseudo_dice"]
+    pd.testing.assert_frame_equal(trials.head(6)[columns], kept[columns])
+    assert fake.calls == trials["trainer"].tolist()[6:], "what is finished is not trained again"
