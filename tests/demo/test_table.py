@@ -1,10 +1,8 @@
-from io import StringIO
-
 import pandas as pd
-from rich.console import Console
 
 from nnunet_dro.demo.results import render_table
 from nnunet_dro.evaluation import summarise
+from tests.pages.screen import screen
 
 
 def statistics(scores, stratum_of_case):
@@ -21,10 +19,9 @@ def test_table_has_a_line_per_label_stratum_and_method():
         for method, values in (("ERM", [0.8, 0.1]), ("DRO", [0.78, float("nan")]))
     )
     table = statistics(scores, pd.Series({"a": "A", "b": "B"}))
-    text = StringIO()
-    Console(file=text, width=100).print(render_table(table, {"A": 9, "B": 1}))
+    text = screen(render_table(table, {"A": 9, "B": 1}), width=100)
 
-    lines = [line.split() for line in text.getvalue().splitlines() if "ERM" in line or "DRO" in line]
+    lines = [line.split() for line in text.splitlines() if "ERM" in line or "DRO" in line]
     assert lines == [
         ["tumour", "A", "9", "ERM", "80.0", "80.0", "0.0", "80.0", "80.0", "80.0"],
         ["tumour", "A", "9", "DRO", "78.0", "78.0", "0.0", "78.0", "78.0", "78.0"],
@@ -38,9 +35,8 @@ def test_notably_better_numbers_are_bold():
         pd.DataFrame({"method": method, "case": ["a"], "label": "tumour", "dice": [dice]})
         for method, dice in (("ERM", 0.7), ("DRO", 0.76))
     )
-    console = Console(width=100, force_terminal=True, color_system="standard", record=True, file=StringIO())
-    console.print(render_table(statistics(scores, pd.Series({"a": "A"})), {}))
+    table = render_table(statistics(scores, pd.Series({"a": "A"})), {})
 
-    text = console.export_text(styles=True)
+    text = screen(table, width=100, force_terminal=True, color_system="standard")
     assert "\x1b[1m76.0\x1b[0m" in text
     assert "\x1b[1m70.0" not in text

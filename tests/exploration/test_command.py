@@ -72,9 +72,7 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
 
     assert "age is cut into thirds of the cases: q1: 0 to" in " ".join(result.stdout.split())
     assert "of up to 3 of 5 attributes" in " ".join(result.stdout.split())
-    assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [
-        *("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89"),
-    ]
+    assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [*("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")]
 
 
 def test_the_output_folder_is_kept_unless_it_is_to_be_replaced(results, tmp_path):

@@ -64,8 +64,7 @@ def test_numbers_are_those_of_the_half_they_name():
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [Setting("null", "tenths", 60, 5), Setting("null", "HD95, 10 % missed", 100, 4, labels=2, patients=True)],
+    "setting", [Setting("null", "tenths", 60, 5), Setting("null", "HD95, 10 % missed", 100, 4, labels=2, patients=True)]
 )
 def test_at_most_one_run_in_twenty_claims_something_where_there_is_nothing(setting):
     n_runs = 100
@@ -231,20 +230,16 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
 
 
 @pytest.mark.parametrize(
-    ("metric", "worse"),
+    ("metric", "in_pixels", "worse"),
     [
-        ("hd95", "HD95 is 10 mm larger"),
-        ("absolute_relative_volume_error", "Absolute relative volume error is 10 points larger"),
-        ("volume_error", "Volume error is 10 ml farther from 0"),
+        ("hd95", False, "HD95 is 10 mm larger"),
+        ("hd95", True, "HD95 is 10 px larger"),
+        ("absolute_relative_volume_error", False, "Absolute relative volume error is 10 points larger"),
+        ("volume_error", False, "Volume error is 10 ml farther from 0"),
     ],
 )
-def test_distances_and_errors_are_made_larger(metric, worse):
+def test_distances_and_errors_are_made_larger(metric, in_pixels, worse):
     exploration = explore_evaluation(made(60, seed=2, metric=metric), metric=metric, min_cases=3)
     assert exploration.confirmed.empty
+    exploration = replace(exploration, about={**exploration.about, "in_pixels": in_pixels})
     assert f"whose {worse} is confirmed" in findings(exploration)[1]
-
-
-def test_distances_without_a_voxel_size_are_in_pixels():
-    exploration = explore_evaluation(made(60, seed=2, metric="hd95"), metric="hd95", min_cases=3)
-    in_pixels = replace(exploration, about={**exploration.about, "in_pixels": True})
-    assert "whose HD95 is 10 px larger is confirmed" in findings(in_pixels)[1]

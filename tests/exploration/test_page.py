@@ -1,21 +1,18 @@
 """The page of an exploration: names as they are, a picture of what was confirmed, every dot its case."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.page import exploration_files, exploration_table
 from tests.exploration.made import made
+from tests.pages.screen import screen
 from tests.ranking.made import evaluation_of
 
 
-def terminal(exploration, width=80):
-    out = io.StringIO()
-    Console(file=out, width=width, highlight=False).print(exploration_table(exploration))
-    return out.getvalue()
+def terminal(exploration):
+    return screen(exploration_table(exploration), highlight=False)
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +20,14 @@ def found():
     return explore_evaluation(made(200, effect=0.15, metric="hd95", labels=("liver", "spleen"), missed=(3, 4)))
 
 
-def test_distances_without_a_voxel_size_are_in_pixels():
+def test_distances_without_a_voxel_size_are_in_pixels_and_fit_a_terminal(found):
+    assert "Mean (mm)" in terminal(found)
+    assert max(map(len, terminal(found).splitlines())) <= 80
     evaluation = made(200, effect=0.15, metric="hd95")
     evaluation = replace(evaluation, scores=evaluation.scores.assign(reference_ml=float("nan")))
-    found = explore_evaluation(evaluation)
-    assert "Mean (px)" in terminal(found)
-    assert "(mm)" not in exploration_files(found)["report.html"]
+    in_pixels = explore_evaluation(evaluation)
+    assert "Mean (px)" in terminal(in_pixels)
+    assert "(mm)" not in exploration_files(in_pixels)["report.html"]
 
 
 def test_names_with_markup_are_shown_as_they_are():
@@ -45,24 +44,16 @@ def test_names_with_markup_are_shown_as_they_are():
     assert "\x1b" not in printed
 
 
-def test_the_terminal_has_eighty_columns(found):
-    assert max(map(len, terminal(found).splitlines())) <= 80
-
-
 def test_the_picture_shows_the_tested_half_of_a_combination_and_its_rest(found, open_page):
     page = open_page(exploration_files(found)["report.html"])
-    assert page.errors() == []
-    assert page.requests() == []
+    page.check()
     charts = page.all("#pictures figure")
     assert len(charts) == len(found.confirmed) > 0
     row = found.confirmed.iloc[0]
     names = page.run(
         "return [...document.querySelector('#pictures figure').querySelectorAll('.name')].map(e => e.textContent)"
     )
-    assert names == [
-        "centre=A × scanner=X",
-        *("other cases of centre=A", "other cases of scanner=X", "all others"),
-    ]
+    assert names == ["centre=A × scanner=X", *("other cases of centre=A", "other cases of scanner=X", "all others")]
     n_dots = page.run("return document.querySelector('#pictures figure').querySelectorAll('.dot').length")
     assert n_dots == row["n_test"] + row["n_rest_test"]
     dot = page.one("#pictures figure .dot")

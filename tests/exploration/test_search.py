@@ -96,11 +96,3 @@ def test_many_strata_are_no_matter():
     attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
     _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(rng.normal(size=500))
     assert n_looked == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "words"), [((0, 5), "max_attributes"), ((4, 5), "1, 2 or 3"), ((2, 1), "at least 2")]
-)
-def test_limits_are_checked(options, words):
-    with pytest.raises(ValueError, match=words):
-        Limits(*options)

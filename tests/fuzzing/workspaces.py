@@ -9,7 +9,15 @@ import numpy as np
 import torch
 
 from tests.commands import done
-from tests.evaluation.made_folders import bars, run_evaluate, write_cases, write_dataset_json, write_map, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    evaluate_both,
+    run_evaluate,
+    write_cases,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
 from tests.kept.folders import VERSION_0_2
 from tests.suspects.made_folds import fold_folder, ranked, write_log
 
@@ -38,26 +46,26 @@ def _entry(case: str) -> dict:
     return files | {"metrics": {"1": counts, "2": counts}}
 
 
-def _evaluations(root: Path) -> None:
+def _remove(root: Path, *names: str) -> None:
+    for path in (root / name for name in names):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _evaluations(root: Path, *unneeded: str) -> None:
     write_study(root)
-    cases = write_cases(root, centre=["A", "A", "B", "B"])
-    for name in ("erm", "dro"):
-        done(run_evaluate(root, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", out=name, bootstrap=20))
-        for other in ("report.html", "report.md", "report.tex"):
-            (root / name / other).unlink()
+    evaluate_both(root, (), "--by", "centre", "--metrics", "dice,hd95", bootstrap=20, centre=["A", "A", "B", "B"])
+    _remove(
+        root, *(f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")), *unneeded
+    )
 
 
 def compare(root: Path) -> list[list[str]]:
-    _evaluations(root)
-    shutil.rmtree(root / "reference")
-    shutil.rmtree(root / "prediction")
-    (root / "cases.csv").unlink()
+    _evaluations(root, "reference", "prediction", "cases.csv")
     return [["compare", "A=erm", "B=dro", "-o", "out", "--bootstrap", "20", *more] for more in ([], ["--intersect"])]
 
 
 def report(root: Path) -> list[list[str]]:
-    _evaluations(root)
-    shutil.rmtree(root / "dro")
+    _evaluations(root, "dro")
     for case in CASES:
         write_map(root / "images" / f"{case}_0000.nii.gz", bars(4) * 50, dtype=np.float32)
     # The summary has the paths of where it was made.
@@ -67,10 +75,7 @@ def report(root: Path) -> list[list[str]]:
 
 
 def plan(root: Path) -> list[list[str]]:
-    _evaluations(root)
-    for name in ("reference", "prediction", "dro"):
-        shutil.rmtree(root / name)
-    (root / "cases.csv").unlink()
+    _evaluations(root, "reference", "prediction", "dro", "cases.csv")
     return [["plan", "centre=* label=tumour p5>=0.1@95", "--pilot", "erm"], ["plan", "mean>=0.1@90", "--pilot", "erm"]]
 
 
@@ -78,10 +83,7 @@ def explore(root: Path) -> list[list[str]]:
     write_study(root, shifts=[n % 5 for n in range(12)])
     cases = write_cases(root, centre=["A", "B"] * 6, sex=["f", "f", "m", "m"] * 3, age=[7 * n % 80 for n in range(12)])
     done(run_evaluate(root, "--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95", out="dro"))
-    for name in ("reference", "prediction"):
-        shutil.rmtree(root / name)
-    for name in ("report.html", "report.md", "report.tex"):
-        (root / "dro" / name).unlink()
+    _remove(root, "reference", "prediction", *(f"dro/report.{ending}" for ending in ("html", "md", "tex")))
     common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
     return [
         [*common, "--label", "tumour"],

@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 
 _FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
+    *("--headless=new", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"),
 )
 
 #: WebGL without a graphics card, for pages that draw volumes.
@@ -76,6 +69,15 @@ class Page:
 
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def check(self, width: int | None = None) -> None:
+        """Check that no name was run as markup, nothing was asked for and nothing failed, nor sticks out at a width."""
+        assert self.run("return window.hurt === undefined")
+        assert self.requests() == []
+        assert self.errors() == []
+        if width is not None:
+            self.resize(width)
+        assert self.run("return document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def payload(html: str) -> dict:

@@ -1,16 +1,15 @@
 """One table in Markdown, in LaTeX, on a page and in the terminal."""
 
-import io
 import re
 
 import pytest
-from rich.console import Console
 
 from nnunet_dro.naming import NO_VALUE, count, plain
 from nnunet_dro.pages import latex, markdown
 from nnunet_dro.pages.document import Cell, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import breakable, html
 from nnunet_dro.pages.terminal import printed
+from tests.pages.screen import screen
 
 COLUMNS = (
     Column("Site", "name"),
@@ -27,10 +26,8 @@ ROWS = (
 TABLE = Table("Dice [%]", COLUMNS, ROWS, ("In brackets: 95 % interval.",), "Dice: overlap.")
 
 
-def screen(*blocks, width=80, **options):
-    console = Console(file=io.StringIO(), width=width, **options)
-    console.print(printed(blocks))
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+def lines_of(*blocks, **options):
+    return [line.rstrip() for line in screen(printed(blocks), **options).splitlines()]
 
 
 def test_markdown_has_a_line_per_row():
@@ -83,7 +80,7 @@ def test_page_groups_rows_by_their_first_name():
 
 
 def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
-    wide, narrow, narrowest = (screen(TABLE, width=width) for width in (80, 44, 30))
+    wide, narrow, narrowest = (lines_of(TABLE, width=width) for width in (80, 44, 30))
     assert wide[0] == "Dice [%]"
     assert wide[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "[50,", "70]", "c_1"]
     assert wide[-1] == "In brackets: 95 % interval. Mean: of all cases."
@@ -98,7 +95,7 @@ def test_narrow_terminal_breaks_no_word_that_has_room():
     columns = (Column("Stratum", "name"), Column("Difference"), Column("n"), Column("Typical", spare="column"))
     rows = [(Cell("unusual anatomy"), Cell("+46.9", ("[+3.5, +90.4]",)), Cell("6", ("5 patients",)), Cell("+9.9"))]
     for width in (30, 34, 40):
-        lines = screen(Table("A", columns, rows), width=width)
+        lines = lines_of(Table("A", columns, rows), width=width)
         assert max(map(len, lines)) <= width
         assert {"unusual", "anatomy", "Difference", "patients)"} <= set(" ".join(lines).split())
         assert "Typical" not in " ".join(lines)
@@ -111,17 +108,17 @@ def test_latex_rows_may_begin_with_what_belongs_to_a_line_break():
 
 
 def test_terminal_says_once_what_tables_have_in_common():
-    assert sum("95 % interval" in line for line in screen(TABLE, TABLE)) == 1
+    assert sum("95 % interval" in line for line in lines_of(TABLE, TABLE)) == 1
 
 
 def test_terminal_reads_no_markup_and_no_control_sequence():
     names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
     blocks = [Table(name, (Column(name),), [[Cell(name)]]) for name in names]
-    text = "\n".join(screen(*blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])))
+    text = "\n".join(lines_of(*blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])))
     assert "\x1b" not in text
     for name in ("[bold red]x[/]", "�[31mred", "a�b"):
         assert name in text
-    assert "\x1b[2m" in "\n".join(screen(TABLE, force_terminal=True, color_system="standard"))
+    assert "\x1b[2m" in "\n".join(lines_of(TABLE, force_terminal=True, color_system="standard"))
 
 
 @pytest.mark.parametrize(

@@ -13,37 +13,24 @@ def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attrib
 
     In ``missed`` cases (by number) the team has no voxel of any label; ``attributes`` are what the evaluation is by.
     """
-    labels = list(next(iter(values.values())))
-    n = len(next(iter(values.values()))[labels[0]])
-    cases = [f"case_{number:03}" for number in range(n)]
-    rows = []
-    for number, case in enumerate(cases):
-        for label in labels:
-            row = {"case": case, "label": label} | {m: of_metric[label][number] for m, of_metric in values.items()}
-            row |= {"n_reference": 100, "n_prediction": 0 if number in missed else 90}
-            row |= {"n_intersection": 80, "reference_ml": 0.1, "prediction_ml": 0.09}
-            rows.append(row | {name: entries[number] for name, entries in (columns or {}).items()})
-    scores = pd.DataFrame(rows)
-    of_attribute = {}
+    of_label = next(iter(values.values()))
+    cases = [f"case_{number:03}" for number in range(len(next(iter(of_label.values()))))]
+    rows = [
+        {"case": case, "label": label, "n_reference": 100, "n_prediction": 0 if number in missed else 90}
+        | {"n_intersection": 80, "reference_ml": 0.1, "prediction_ml": 0.09}
+        | {metric: of_metric[label][number] for metric, of_metric in values.items()}
+        | {name: entries[number] for name, entries in (columns or {}).items()}
+        for number, case in enumerate(cases)
+        for label in of_label
+    ]
+    scores, of_attribute = pd.DataFrame(rows), {}
     for name in attributes:
         entries = pd.Categorical(columns[name], categories=sorted(set(columns[name])), ordered=True)
         of_attribute[name] = pd.Series(entries, index=pd.Index(cases, name="case"), name=name)
-    statistics = summarise(scores, of_attribute or None, metrics=list(values), n_resamples=0)
-    return Evaluation(
-        method=team,
-        scores=scores,
-        strata=statistics,
-        stratum_of_case=of_attribute,
-        worst=worst_strata(statistics),
-        false_positives=false_positives(scores),
-        about={
-            "versions": {},
-            "options": {"empty": "undefined", "missing": "error", "patient": patient, **(options or {})},
-            "definitions": {},
-            "inputs": {},
-            "requirements": [],
-        },
-    )
+    strata = summarise(scores, of_attribute or None, metrics=list(values), n_resamples=0)
+    options = {"empty": "undefined", "missing": "error", "patient": patient, **(options or {})}
+    about = {"versions": {}, "options": options, "definitions": {}, "inputs": {}, "requirements": []}
+    return Evaluation(team, scores, strata, of_attribute, worst_strata(strata), false_positives(scores), about)
 
 
 def random_evaluations(n_teams=4, n_cases=12, *, metrics=("dice",), labels=("liver",), seed=0, names=None, **options):

@@ -23,10 +23,9 @@ def write_summary(folder, dice):
     for case, values in dice.items():
         metrics = {}
         for label, value in enumerate(values, 1):
-            tp = round(100 * value) if value is not None else 0
-            n = 100 if value is not None else 0
-            metrics[str(label)] = {"Dice": value, "TP": tp, "FP": n - tp, "FN": n - tp, "n_ref": n, "n_pred": n}
-            metrics[str(label)]["IoU"] = None
+            n, tp = (0, 0) if value is None else (100, round(100 * value))
+            counts = {"TP": tp, "FP": n - tp, "FN": n - tp, "n_ref": n, "n_pred": n}
+            metrics[str(label)] = {"Dice": value, "IoU": None, **counts}
         files = dict.fromkeys(("prediction_file", "reference_file"), f"/elsewhere/{case}.nii.gz")
         entries.append({"metrics": metrics, **files})
     (folder / "validation").mkdir()
@@ -192,5 +191,5 @@ def test_page_of_several_folds_works_in_a_browser(model, open_page, by):
 
     assert len(page.column(0)) == 10
     assert page.column(0)[0] == ("case_3" if by == "loss" else "case_7")
-    assert page.errors() == []
+    page.check()
     assert page.one("#next li").text == "Look."

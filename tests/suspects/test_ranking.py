@@ -1,26 +1,24 @@
+"""Ranking cases by the logs of their losses and weights, and reading these logs."""
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
+from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
+from nnunet_dro.trainers.log.hardness_log import HardnessLog
+from tests.trainers.draws import cases_of_step
 
-from .made_folds import LOGS, fold_folder, ranked, write_log
+from .made_folds import HEADS, LOGS, fold_folder, ranked, write_log
 
 
 def rank(root, file, epochs, times=None):
     folder = fold_folder(root)
     write_log(folder, file, epochs, times)
     return rank_cases(*read_logs(folder))
-
-
-@pytest.mark.parametrize("file", LOGS)
-def test_what_stays_comes_first(tmp_path, file):
-    order = ["c", "a.b", "Jürgen, x", "NA", "001"]
-    table = rank(tmp_path, file, ranked(file, order))
-    assert table["case"].tolist() == order
-    assert table["rank"].tolist() == [1, 2, 3, 4, 5]
-    assert table["times_seen"].tolist() == [60] * 5, "six of nine epochs count"
-    assert table["times_seen_in_all"].tolist() == [90] * 5
 
 
 def test_score_of_losses_is_the_mean_share_of_easier_cases(tmp_path):
@@ -48,36 +46,22 @@ def test_score_of_weights_is_weighted_by_the_times_seen(tmp_path):
 
 
 @pytest.mark.parametrize("file", LOGS)
-def test_first_third_does_not_count(tmp_path, file):
+def test_the_first_third_does_not_count_and_equal_cases_share_a_rank(tmp_path, file):
+    is_weight = file == "weights.csv"
     table = rank(tmp_path, file, [*ranked(file, ["b", "a"], 3), *ranked(file, ["a", "b"], 6)])
     assert table["case"].tolist() == ["a", "b"]
-    assert table["score"].tolist() == pytest.approx([0.1, 0.3] if file == "weights.csv" else [1, 0])
+    assert table["score"].tolist() == pytest.approx([0.1, 0.3] if is_weight else [1, 0])
 
-
-@pytest.mark.parametrize("file", LOGS)
-def test_equal_cases_share_a_rank_the_more_often_seen_first(tmp_path, file):
-    epochs = [{"d": 0.5, "c": 0.5, "b": 0.5, "a": 0.5}] * 4
-    table = rank(tmp_path, file, epochs, [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4)
+    # The more often seen comes first, and nothing differs.
+    times = [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4
+    table = rank(tmp_path, file, [dict.fromkeys("dcba", 0.5)] * 4, times)
     assert table["case"].tolist() == ["c", "a", "b", "d"]
     assert table["rank"].tolist() == [1, 1, 1, 1]
-    assert table["gap"].isna().all(), "nothing differs"
+    assert table["gap"].isna().all()
 
-
-@pytest.mark.parametrize("file", LOGS)
-def test_cases_that_were_never_seen_come_last_without_a_score(tmp_path, file):
-    epochs = [{"never": None, **epoch} for epoch in ranked(file, ["x", "y"])]
-    table = rank(tmp_path, file, epochs)
-    assert table["case"].tolist() == ["x", "y", "never"]
-    assert table["rank"].isna().tolist() == [False, False, True]
-    assert table["score"].isna().tolist() == [False, False, True]
-    assert table.loc[2, "times_seen"] == 0
-
-
-@pytest.mark.parametrize("file", LOGS)
-def test_one_case_and_one_epoch_are_enough_to_go_on(tmp_path, file):
+    # One case and one epoch are enough to go on.
     table = rank(tmp_path, file, [{"only": 0.25}])
-    assert table["rank"].tolist() == [1]
-    assert table["score"].tolist() == [0.25 if file == "weights.csv" else 0.5]
+    assert table[["rank", "score"]].to_numpy().tolist() == [[1, 0.25 if is_weight else 0.5]]
     assert table["gap"].isna().all()
 
 
@@ -109,3 +93,87 @@ def test_ranks_agree_with_scipy(tmp_path):
     epochs = [{f"c{i}": v for i, v in enumerate(row)} for row in losses]
     got = rank(tmp_path, "hardness.csv", epochs).set_index("case")["score"].sort_index()
     assert got.to_dict() == pytest.approx({f"c{i}": value for i, value in enumerate(expected)})
+
+
+CASES = ["case, one", "001", "NA", "d\u2028.x"]
+
+
+def test_reads_what_the_hardness_log_writes(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
+    for epoch in range(3):
+        indices, losses = np.array([epoch, 0]), np.array([-0.5, 0.25 + epoch])
+        log.table.update(indices, losses)
+        log.record(cases_of_step(indices, losses=losses))
+        log.end_epoch(epoch, tmp_path)
+    read, losses = read_logs(tmp_path)
+    assert losses is None
+    assert read.cases == tuple(CASES)
+    assert read.epochs == [0, 1, 2]
+    np.testing.assert_allclose(read.values.iloc[-1], log.table.losses, rtol=1e-5)
+    assert read.values.iloc[0, 1:].isna().all()
+    assert read.times_seen.to_numpy().tolist() == [[2, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
+
+
+def test_reads_what_the_weights_log_writes(tmp_path):
+    log = WeightsLog(CASES, trusted=["NA"])
+    for epoch in range(3):
+        indices, losses = np.array([0, 1, 1, 3]), np.zeros(4)
+        log.record(cases_of_step(indices, losses=losses, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4))
+        log.end_epoch(epoch, tmp_path)
+    table = rank_cases(*read_logs(tmp_path))
+    assert table["case"].tolist() == ["case, one", "d\u2028.x", "001", "NA"]
+    assert table["score"].tolist()[:3] == [0.0, 1.0, 1.5]
+    assert table["times_seen"].tolist() == [2, 2, 4, 0]
+
+
+@pytest.mark.parametrize("file", LOGS)
+@pytest.mark.parametrize("tail", ["9", "9,x", "9,x,0.5,", '9,"x, y', "9,x,0.51,0.1,3"])
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, file, tail):
+    folder = fold_folder(tmp_path)
+    path = write_log(folder, file, ranked(file, ["x", "y"]))
+    whole, _ = read_logs(folder)
+    with path.open("a") as out:
+        out.write(tail)
+    read, _ = read_logs(folder)
+    pd.testing.assert_frame_equal(read.values, whole.values)
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_of_a_row_twice_the_last_one_holds_and_a_later_case_has_none_before(tmp_path, file):
+    with write_log(tmp_path, file, [{"x": 0.5, "y": 0.5}]).open("a") as out:
+        out.write("0,x,0.75,0.1,3\n" if file == "hardness.csv" else "0,x,0.75,3\n")
+    read, _ = read_logs(tmp_path)
+    assert read.values.to_numpy().tolist() == [[0.75, 0.5]]
+    assert read.times_seen.to_numpy().tolist() == [[3, 10]]
+    write_log(tmp_path, file, [{"x": 0.5}, {"y": 0.25, "x": 0.75}])
+    read, _ = read_logs(tmp_path)
+    np.testing.assert_array_equal(read.values, np.array([[0.5, np.nan], [0.75, 0.25]], np.float32))
+
+
+@pytest.mark.parametrize("file", LOGS)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "must be a table of epoch, case"),
+        ("{head}", "must be a table of epoch, case"),
+        ("{head}\n", "at least one epoch"),
+        ("{head}\n0,x", "at least one epoch"),
+        ("a,b\n1,2\n", "must be a table of epoch, case"),
+        ("{head}\nzero,x,1,1,1\n", "must be a table of epoch, case"),
+        ("{head}\n0,x,much,1,1\n", "must be a table of epoch, case"),
+        ("{head}\n0,x\n0,y,1,1,1\n", "must be a table of epoch, case"),
+        ('{head}\n0,"x,1,1,1\n', "must be a table of epoch, case"),
+        ("{head}\n0,x,inf,1,1\n", "finite"),
+        ("{head}\n0,x,1,-1,-1\n", "negative number of times"),
+        ("\0\0\0\0\n\0\0\n", "must be a table of epoch, case"),
+    ],
+)
+def test_an_empty_or_damaged_log_is_refused_by_name(tmp_path, file, content, message):
+    content = content.format(head=",".join(HEADS[file]))
+    if file == "weights.csv":
+        content = content.replace(",1,1\n", ",1\n").replace(",-1,-1\n", ",-1\n")
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ValueError, match=message) as error:
+        read_logs(tmp_path)
+    assert file in str(error.value)
+    assert str(tmp_path) in str(error.value)

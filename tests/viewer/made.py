@@ -4,22 +4,15 @@ import json
 
 import numpy as np
 import pandas as pd
-import SimpleITK
 
 from tests.commands import done, run
-from tests.evaluation.made_folders import run_evaluate
+from tests.evaluation.made_folders import run_evaluate, write_map
 
 SHAPE = (30, 36, 40)
 
 
 def write(path, values, *, spacing=(1.0, 1.0, 2.0), origin=(5.0, -7.0, 11.0), direction=None):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image = SimpleITK.GetImageFromArray(values)
-    if image.GetDimension() == 3:
-        image.SetSpacing(spacing)
-        image.SetOrigin(origin)
-        image.SetDirection(direction or (1, 0, 0, 0, 1, 0, 0, 0, 1))
-    SimpleITK.WriteImage(image, str(path))
+    write_map(path, values, spacing=spacing, origin=origin, direction=direction, dtype=values.dtype)
 
 
 def ball(centre, radius, shape=SHAPE):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import SimpleITK
 
+from nnunet_dro.evaluation.report.gallery import Choice
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.viewer.volumes import crop, packed_volumes
+from nnunet_dro.viewer.volumes import MB, crop, packed_volumes, shown_cases
 
 from .made import SHAPE, ball, write, write_cases
 
@@ -140,3 +141,39 @@ def test_many_label_values_are_kept(tmp_path):
     packed = read(pack(tmp_path, labels=Labels({"organ": (700,)})).reference)
     assert packed.get_data_dtype() == np.uint16
     assert set(np.unique(np.asarray(packed.dataobj))) == {0, 700}
+
+
+CASES = ("case_00", "case_01", "case_02")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_cases(tmp_path_factory.mktemp("cases"), shifts=(2, 4, 6), n_channels=2)
+
+
+def shown(folder, *, most_mb, cases=CASES, **options):
+    choices = [Choice("all", "all", "organ", case, 0.5) for case in cases]
+    files = {case: tuple(folder / kind / f"{case}.nii.gz" for kind in ("reference", "prediction")) for case in cases}
+    return shown_cases(choices, folder / "images", files, LABELS, most_mb=most_mb, **options)
+
+
+def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
+    seen = []
+    found = shown(folder, most_mb=10, progress=lambda *n: seen.append(n))
+    assert list(found.volumes) == list(CASES)
+    assert [found.n_channels(case) for case in CASES] == [2, 2, 2]
+    assert (found.left_out, found.only_first_channel) == ([], False)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    room = shown(folder, most_mb=10).n_bytes / MB
+    found = shown(folder, most_mb=0.75 * room)
+    assert list(found.volumes) == list(CASES)
+    assert found.only_first_channel
+    assert [found.n_channels(case) for case in CASES] == [1, 1, 1]
+    assert found.n_bytes <= 0.75 * room * MB
+    found = shown(folder, most_mb=0.4 * room + 1, frame_bytes=MB, cases=CASES[::-1])
+    assert list(found.volumes) == ["case_02", "case_01"]
+    assert found.left_out == ["case_00"]
+    assert found.n_bytes <= 0.4 * room * MB
+    found = shown(folder, most_mb=0.03)
+    assert [(case, volumes.is_cut) for case, volumes in found.volumes.items()] == [("case_00", True)]
+    assert found.n_bytes <= 0.03 * MB
