@@ -33,17 +33,20 @@ def bars(tumour, shift=0, *, organ=2):
     return values
 
 
-def write_study(root, shifts=(0, 1, 2, 4), *, ending=".nii.gz", dataset_json=True):
+def write_study(root, shifts=(0, 1, 2, 4), *, dataset_json=True, **columns):
     """Folders ``reference`` and ``prediction`` of cases case_00 ...; the tumours are 4 voxels, moved by the shifts.
 
-    The Dice of the tumour is 1 - shift / 4, that of the organ 1.
+    The Dice of the tumour is 1 - shift / 4, that of the organ 1. The columns are those of cases.csv, which is found
+    beside the references.
     """
     root = Path(root)
     for n, shift in enumerate(shifts):
-        write_map(root / "reference" / f"case_{n:02}{ending}", bars(4))
-        write_map(root / "prediction" / f"case_{n:02}{ending}", bars(4, shift))
+        write_map(root / "reference" / f"case_{n:02}.nii.gz", bars(4))
+        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(4, shift))
     if dataset_json:
         write_dataset_json(root / "reference")
+    if columns:
+        write_cases(root, **columns)
     return root
 
 

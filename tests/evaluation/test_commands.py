@@ -258,12 +258,12 @@ def test_program_is_quiet_and_tells_bad_input_in_one_line(study):
         command = (PROGRAM, "evaluate", "reference", "prediction", "-o", out, "--bootstrap", "10")
         return subprocess.run(command, cwd=study, capture_output=True, text=True)
 
-    made = program("made/by/me")
+    ended = program("made/by/me")
     (study / "prediction" / "case_01.nii.gz").write_text("no label map")
     failed = program("out")
 
-    assert (made.returncode, made.stderr) == (0, "")
-    assert made.stdout.splitlines()[-1] == "made/by/me/report.html"
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[-1] == "made/by/me/report.html"
     assert names_in(study / "made" / "by" / "me") == EVALUATION_FILES
     assert (failed.returncode, failed.stdout) == (2, "")
     assert len(failed.stderr.splitlines()) == 1, failed.stderr

@@ -138,10 +138,7 @@ OPTIONS = [
     (("--by", "centre"), ["`--by` must come with a case table", "centre", "--cases"]),
     (("--by", "auto:colour"), ["must name an attribute that is known, got 'auto:colour'", "auto:size"]),
     (("--by", "auto:contrast"), ["must come with images for auto:contrast", "Add --images FOLDER"]),
-    (
-        ("--by", "auto:noise", "--images", "nowhere"),
-        ["must have an image for every case, got none for 'case_0"],
-    ),
+    (("--by", "auto:noise", "--images", "nowhere"), ["must have an image for every case, got none for 'case_0"]),
     (cases_by("center"), ["center", "centre, age", "Choose from"]),
     (cases_by("age:0,10"), ["case_01", "Widen the edges"]),
     (cases_by("age:q3"), ["3 different numbers", "Ask for fewer"]),

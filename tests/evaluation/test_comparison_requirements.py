@@ -11,14 +11,7 @@ from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
 from nnunet_dro.evaluation.report.gains import requirement_sentences
 from tests.commands import done, run
 from tests.evaluation.comparing.test_comparison import evaluation
-from tests.evaluation.made_folders import (
-    evaluate_both,
-    names_in,
-    run_evaluate,
-    summary_of,
-    write_cases,
-    write_study,
-)
+from tests.evaluation.made_folders import evaluate_both, names_in, run_evaluate, summary_of, write_cases, write_study
 
 RARE_GAINS, NONE_LOSES = "pathology=rare mean_difference_low>=0", "pathology=* mean_difference_low>=-7pt"
 

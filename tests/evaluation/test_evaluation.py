@@ -166,19 +166,10 @@ def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
         tumour = scores[scores["label"] == "tumour"].set_index("case")[["dice", "hd95"]]
         found[rule] = tumour.astype(object).where(tumour.notna(), None).to_numpy().tolist()
 
-    assert found == {
-        "undefined": [[None, None], [0, None]],
-        "one": [[1, 0], [0, None]],
-        "brats": [[1, 0], [0, 374]],
-    }
-    assert summary_of(tmp_path / "one")["false_positives"][0] == {
-        "label": "tumour",
-        "n_empty_references": 2,
-        "n_false_positives": 1,
-        "mean_ml": 0.003,
-        "max_ml": 0.003,
-        "max_case": "predicted",
-    }
+    assert found == {"undefined": [[None, None], [0, None]], "one": [[1, 0], [0, None]], "brats": [[1, 0], [0, 374]]}
+    counts = {"label": "tumour", "n_empty_references": 2, "n_false_positives": 1}
+    volumes = {"mean_ml": 0.003, "max_ml": 0.003, "max_case": "predicted"}
+    assert summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
 
 
 def test_unknown_rules_are_refused_from_python_too(tmp_path):

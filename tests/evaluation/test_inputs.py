@@ -414,52 +414,39 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
     assert any("say nothing about new patients" in note for note in summary_of(trained / "out")["notes"])
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("-d", 8), ["`--dataset`", "got '8'", "Choose from: Dataset007_Tiny"]),
-        (("-tr", "nnUNetTrainerERM"), ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"]),
-        (("-p", "Other"), ["`--plans`", "'Other'", "Choose from: nnUNetPlans."]),
-        (("-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
-        (("-f", 0, 2, 3), ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"]),
-        (("-c", ""), ["`--configuration`", "got none", "3d_fullres"]),
-        (("-f", 0, "--missing", "worst"), ["`--missing` must be error", "case_01, case_02", "of other folds"]),
-        (("-f",), ["`--folds` must have a value", "got -f before '-o'", "-f 0 1"]),
-    ],
-)
-def test_what_was_not_trained_is_refused_with_what_was(trained, options, words):
-    result = run("evaluate", *_OF_MODEL, *options, "-o", trained / "out")
-
-    check_refused(result, trained, *words)
-
-
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ("nnUNet_results", ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"]),
-        ("nnUNet_preprocessed", ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"]),
-        ("nnUNet_preprocessed nnUNet_raw", ["gt_segmentations of Dataset007_Tiny", "neither variable set"]),
-    ],
-)
-def test_model_cannot_be_found_without_nnunets_variables(trained, monkeypatch, variables, words):
-    for name in variables.split():
-        monkeypatch.delenv(name)
-
-    check_refused(run("evaluate", *_OF_MODEL, "-o", trained / "out"), trained, *words)
-
-
 DATASET_LACKS = ["must come with `--dataset`", "Add -d DATASET"]
+MODELS = [
+    ((*_OF_MODEL, "-d", 8), ["`--dataset`", "got '8'", "Choose from: Dataset007_Tiny"]),
+    ((*_OF_MODEL, "-tr", "nnUNetTrainerERM"), ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"]),
+    ((*_OF_MODEL, "-p", "Other"), ["`--plans`", "'Other'", "Choose from: nnUNetPlans."]),
+    ((*_OF_MODEL, "-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
+    ((*_OF_MODEL, "-f", 0, 2, 3), ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"]),
+    ((*_OF_MODEL, "-c", ""), ["`--configuration`", "got none", "3d_fullres"]),
+    ((*_OF_MODEL, "-f", 0, "--missing", "worst"), ["`--missing` must be error", "case_01, case_02", "of other folds"]),
+    ((*_OF_MODEL, "-f"), ["`--folds` must have a value", "got -f before '-o'", "-f 0 1"]),
+    # Either two folders or a model with its dataset.
+    ((), ["got neither", "-d DATASET"]),
+    (("a",), ["got one folder", "-d DATASET"]),
+    (("a", "b", *_OF_MODEL), ["got both", "-d DATASET"]),
+    *(((*folders, name, "x"), DATASET_LACKS) for name in ("-c", "-tr", "-p") for folders in ((), ("a", "b"))),
+]
+WITHOUT_VARIABLES = [
+    (["nnUNet_results"], ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"]),
+    (["nnUNet_preprocessed"], ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"]),
+    (["nnUNet_preprocessed", "nnUNet_raw"], ["gt_segmentations of Dataset007_Tiny", "neither variable set"]),
+]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "unset", "words"),
     [
-        ((), ["got neither", "-d DATASET"]),
-        (("a",), ["got one folder", "-d DATASET"]),
-        (("a", "b", *_OF_MODEL), ["got both", "-d DATASET"]),
-        *(((*folders, option, "x"), DATASET_LACKS) for option in ("-c", "-tr", "-p") for folders in ((), ("a", "b"))),
+        *((arguments, [], words) for arguments, words in MODELS),
+        *((_OF_MODEL, unset, words) for unset, words in WITHOUT_VARIABLES),
     ],
     ids=str,
 )
-def test_either_two_folders_or_the_names_of_a_model_are_evaluated(trained, arguments, words):
+def test_what_was_not_trained_or_cannot_be_found_is_refused(trained, monkeypatch, arguments, unset, words):
+    for variable in unset:
+        monkeypatch.delenv(variable)
+
     check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)

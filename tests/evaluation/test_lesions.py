@@ -267,17 +267,11 @@ def test_random_cases_equal_loops(match, seed):
     options = {"connectivity": (6, 18, 26)[seed % 3], "above_mm3": (0.0, 4.0)[seed % 2]}
     spacing = ((1.0, 1.0, 1.0), (2.5, 1.0, 0.7))[seed % 2]
 
-    row = scored(
-        reference.astype(np.uint8),
-        prediction.astype(np.uint8),
-        match=match,
-        metrics=(*METRICS, *DISTANCES),
-        spacing=spacing,
-        tolerance=1.1,
-        **options,
-    )
+    options |= {"match": match, "spacing": spacing, "tolerance": 1.1}
 
-    expected = by_loops(reference, prediction, match=match, spacing=spacing, tolerance=1.1, **options)
+    row = scored(reference.astype(np.uint8), prediction.astype(np.uint8), metrics=(*METRICS, *DISTANCES), **options)
+
+    expected = by_loops(reference, prediction, **options)
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-9, nan_ok=True)
     assert row["lesions_found"]
 

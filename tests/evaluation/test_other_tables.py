@@ -6,7 +6,7 @@ import pytest
 
 from nnunet_dro.evaluation.other_tables import read_scores
 from tests.commands import done, run
-from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of, write_cases, write_study
+from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of, write_study
 
 
 def write_mist(path, dice, **attributes):
@@ -62,8 +62,7 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
 
 
 def test_a_table_and_an_evaluation_must_have_the_same_labels(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    write_cases(tmp_path, site=["A", "B"])
+    write_study(tmp_path, shifts=(0, 1), site=["A", "B"])
     run_evaluate(tmp_path, "--by", "site", "--cases", tmp_path / "cases.csv")
     (tmp_path / "a.tsv").write_text(PANOPTICA)
     both = (f"ours={tmp_path / 'out'}", f"theirs={tmp_path / 'a.tsv'}", "-o", tmp_path / "both", "--bootstrap", 0)

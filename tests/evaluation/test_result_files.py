@@ -1,6 +1,7 @@
-"""The files that `nnunet-dro evaluate` and `report` write, whole or not at all."""
+"""The files that `nnunet-dro evaluate` and `report` write, whole or not at all, and those of earlier versions."""
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -9,7 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation import evaluate, parse_requirement
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from tests.commands import done, run
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
@@ -26,6 +30,7 @@ from tests.evaluation.made_folders import (
     write_map,
     write_study,
 )
+from tests.kept.folders import VERSION_0_2
 
 
 def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
@@ -223,3 +228,65 @@ def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):
     assert stat.S_IMODE((study / "out").stat().st_mode) == stat.S_IMODE((study / "usual").stat().st_mode)
     for path in (study / "out").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((study / "usual" / "file").stat().st_mode)
+
+
+KEPT = VERSION_0_2 / "evaluations"
+
+
+def test_a_comparison_of_evaluations_of_version_0_2_has_its_numbers(tmp_path):
+    methods = (f"{name.upper()}={KEPT / name}" for name in ("erm", "dro"))
+    done(run("compare", *methods, "-o", tmp_path / "comparison", "--bootstrap", 200))
+    table = pd.read_csv(tmp_path / "comparison" / "comparison.csv")
+    kept = pd.read_csv(KEPT / "comparison.csv")
+    # Since then, other intervals are computed.
+    columns = [name for name in kept.columns if not name.endswith(("_low", "_high"))]
+    pd.testing.assert_frame_equal(table[columns], kept[columns], rtol=1e-12)
+
+
+def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
+    read = read_evaluation(KEPT / "erm").strata
+    kept = pd.read_csv(KEPT / "erm" / "strata.csv")
+
+    same = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
+    pd.testing.assert_frame_equal(read[same], kept[same], rtol=1e-12, check_dtype=False)
+    assert set(GUARANTEED) <= set(read.columns)
+    assert (read.loc[read["metric"] == "dice", "failure_high"] > 0).all()
+    folder = shutil.copytree(KEPT / "erm", tmp_path / "erm")
+    done(run("report", folder))
+    assert "Dataset042_Kept" in (folder / "report.html").read_text(encoding="utf-8")
+    assert (folder / "summary.json").read_bytes() == (KEPT / "erm" / "summary.json").read_bytes()
+
+
+def test_options_are_read_as_they_were_written(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    assert run_evaluate(tmp_path, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7").exit_code == 0
+
+    written, options = summary_of(tmp_path / "out")["options"], read_evaluation(tmp_path / "out").options
+    folders = {name: str(tmp_path / name) for name in ("reference", "prediction")}
+    assert {**folders, **options.record()} == written
+    assert (options.by, options.failure, options.instances) == (("auto:size",), "dice<0.7", ("tumour",))
+
+
+def test_options_that_python_code_gives_by_name_replace_those_of_an_object(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    folders, options = (tmp_path / "reference", tmp_path / "prediction"), EvaluateOptions(n_resamples=0, seed=7)
+    requirement = parse_requirement("label=tumour mean>=0.5")
+
+    evaluation = evaluate(*folders, options, seed=3, requirements=[requirement])
+    assert (evaluation.options.n_resamples, evaluation.options.seed) == (0, 3)
+    assert [outcome["passed"] for outcome in evaluation.about["requirements"]] == [True]
+    with pytest.raises(TypeError, match="speed"):
+        evaluate(*folders, speed=1)
+
+
+def test_what_an_evaluation_does_not_record_has_its_default():
+    assert EvaluateOptions.of({}) == EvaluateOptions(metrics=())
+    assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(metrics=(), seed=3)
+    options = EvaluateOptions(by="centre", metrics="dice", instances="tumour")
+    assert (options.by, options.metrics, options.instances) == (("centre",), ("dice",), ("tumour",))
+
+
+def test_a_name_that_is_none_is_no_attribute():
+    import nnunet_dro.evaluation
+
+    assert not hasattr(nnunet_dro.evaluation, "evalute")

@@ -230,45 +230,49 @@ def with_distances_only():
     return replace(both, strata=both.strata[both.strata["metric"] == "hd95"].reset_index(drop=True))
 
 
+def with_option(**options):
+    return evaluation([1], options=options)
+
+
 A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
 
 
 @pytest.mark.parametrize(
-    ("evaluations", "message"),
+    ("first", "second", "message"),
     [
-        ({"ERM": evaluation([1])}, "at least two methods, got ERM"),
-        ({"ERM": evaluation([1]), " ": evaluation([1])}, "got ' '"),
-        ({"ERM": evaluation([1]), "ERM ": evaluation([1])}, "got 'ERM ' twice"),
-        ({"a": evaluation([1], cases=["x"]), "b": evaluation([1], cases=["y"])}, "must have a case in common"),
+        (evaluation([1], cases=["x"]), evaluation([1], cases=["y"]), "must have a case in common"),
+        (evaluation({"one": [1]}), evaluation({"two": [1]}), "got different ones: a lacks two; b lacks one"),
+        (evaluation([0.5]), with_distances_only(), "metric in common, got none: a has dice; b has hd95"),
         (
-            {"a": evaluation({"one": [1]}), "b": evaluation({"two": [1]})},
-            "must have the same labels, got different ones: a lacks two; b lacks one",
+            with_option(empty="undefined"),
+            with_option(empty="one"),
+            "`empty` must .* 'undefined' in a and 'one' in b",
+        ),
+        (with_option(missing="error"), with_option(missing="worst"), "`missing` must .* 'error' in a and 'worst' in b"),
+        (
+            evaluation([1, 1], n_reference=[9, 7]),
+            evaluation([1, 1], n_reference=[9, 8]),
+            "`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
         ),
         (
-            {"a": evaluation([0.5]), "b": with_distances_only()},
-            "metric in common, got none: a has dice; b has hd95",
-        ),
-        (
-            {"a": evaluation([1], options={"empty": "undefined"}), "b": evaluation([1], options={"empty": "one"})},
-            "`empty` must be .* got 'undefined' in a and 'one' in b",
-        ),
-        (
-            {"a": evaluation([1], options={"missing": "error"}), "b": evaluation([1], options={"missing": "worst"})},
-            "`missing` must be .* got 'error' in a and 'worst' in b",
-        ),
-        (
-            {"a": evaluation([1, 1], n_reference=[9, 7]), "b": evaluation([1, 1], n_reference=[9, 8])},
-            r"`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
-        ),
-        (
-            {"a": evaluation([1, 1], **A), "b": evaluation([1, 1], **B)},
-            r"`c01` must be in the same stratum .* got 'A' in a and 'B' in b of 'centre'",
+            evaluation([1, 1], **A),
+            evaluation([1, 1], **B),
+            "`c01` must be in .* 'A' in a and 'B' in b of 'centre'",
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(evaluations, message):
+def test_what_cannot_be_compared_is_refused(first, second, message):
     with pytest.raises(ValueError, match=message):
-        compare(evaluations, intersect=True)
+        compare({"a": first, "b": second}, intersect=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["ERM"], "at least two methods, got ERM"), (["ERM", " "], "got ' '"), (["ERM", "ERM "], "got 'ERM ' twice")],
+)
+def test_methods_must_have_names_of_their_own(names, message):
+    with pytest.raises(ValueError, match=message):
+        compare(dict.fromkeys(names, evaluation([1])))
 
 
 def test_what_is_not_known_or_not_compared_may_differ():

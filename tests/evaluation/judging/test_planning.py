@@ -1,11 +1,8 @@
 """Requirements with confidence, and the number of cases that they need."""
 
-from io import StringIO
-
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from scipy import stats
 
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
@@ -23,6 +20,7 @@ from tests.evaluation.made_folders import (
     write_map,
     write_study,
 )
+from tests.pages.screen import screen
 
 
 def outcome_of(values, text, **columns):
@@ -213,10 +211,8 @@ def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
     chances = pd.DataFrame({"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]})
     chances = chances.assign(n=[9, 0], n_worse=0, **{"59": 0.5})
 
-    console = Console(width=200, record=True, file=StringIO())
-    console.print(plan_table(requirement, [59], chances, share=1.0))
+    text = screen(plan_table(requirement, [59], chances, share=1.0), width=200)
 
-    text = console.export_text()
     assert (
         "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing." in text
     )

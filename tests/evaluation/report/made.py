@@ -100,8 +100,7 @@ def evaluation_of(
 def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",)):
     """A comparison whose intervals and p values are made up, as are those of `evaluation_of`."""
     made = compare(
-        {name: evaluation_of(s, stratum_of_case, metrics) for name, s in scores_by_method.items()},
-        n_resamples=0,
+        {name: evaluation_of(s, stratum_of_case, metrics) for name, s in scores_by_method.items()}, n_resamples=0
     )
     table = made.table.drop(columns=["n_left_out", "n_worst_baseline", "n_worst_method"])
     gain, n, same = table["mean_difference"], table["n"], table["mean_baseline"] == table["mean_method"]

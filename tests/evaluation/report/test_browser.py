@@ -1,6 +1,7 @@
 import base64
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,11 @@ def comparison(n_cases=30, *, failed=False, **options):
         made.table[["n_undefined", "n_worst_baseline"]] = 1
         made.strata[["n_missed", "n_invented", "n_patients", "n_undefined"]] = 2, 1, 12, 1
     return comparison_html(made)
+
+
+def script(name):
+    """A script of this folder."""
+    return (Path(__file__).parent / f"{name}.js").read_text(encoding="utf-8")
 
 
 def focused_row(page):
@@ -192,24 +198,6 @@ def test_nothing_overflows_a_phone(open_page, make):
     assert too_wide == []
 
 
-#: Headings and names that a browser breaks inside a word, within an element.
-BROKEN = """
-return [...document.querySelectorAll(arguments[0])].flatMap(cell => {
-  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    for (const word of node.data.matchAll(/\\S+/g)) {
-      const range = document.createRange();
-      range.setStart(node, word.index);
-      range.setEnd(node, word.index + word[0].length);
-      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
-      if (lines.size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-});
-"""
-
-
 @pytest.mark.parametrize("make", [report, comparison])
 @pytest.mark.parametrize("width", [1100, 1300, 1700])
 def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, make, width):
@@ -222,7 +210,7 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
     cut = page.run("return arguments[0].map(box => box.scrollWidth - box.clientWidth)", tables)
     assert len(cut) >= 2
     assert max(cut) <= 0
-    assert page.run(BROKEN, "main section:not(#cases) th, h1") == []
+    assert page.run(script("broken_words"), "main section:not(#cases) th, h1") == []
     last = page.run(
         "return arguments[0].map(b => b.querySelector('thead tr:last-child th:last-child').innerText)", tables
     )
@@ -269,30 +257,8 @@ def test_dark_follows_the_system_and_the_button(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_on_every_shade_can_be_read(open_page, scheme):
-    # Contrast as WCAG 2.1 defines it, of the colours the browser computed.
     page = open_page(report(), prefers_color_scheme=scheme)
-    ratios = page.run(
-        """
-        const channel = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
-        const rgb = text => text.match(/[\\d.]+/g).map(Number);
-        const weights = [0.2126, 0.7152, 0.0722];
-        const light = text => weights.reduce((sum, weight, i) => sum + weight * channel(rgb(text)[i]), 0);
-        const cell = document.createElement('td');
-        cell.innerHTML = '<span class="ci">[1, 2]</span>';
-        document.querySelector('.strata tbody tr').append(cell);
-        const paper = getComputedStyle(document.body).backgroundColor;
-        const names = [0, 1, 2, 3, 4, 5, 6].map(n => 'shade' + n).concat('better', 'worse');
-        return names.flatMap(name => {
-          cell.className = 'num ' + name;
-          let behind = getComputedStyle(cell).backgroundColor;
-          if (rgb(behind)[3] === 0) behind = paper;
-          return [cell, cell.firstChild].map(e => {
-            const [a, b] = [light(getComputedStyle(e).color), light(behind)];
-            return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-          });
-        });
-        """
-    )
+    ratios = page.run(script("contrast"))
     assert len(ratios) == 18
     assert min(ratios) >= 4.5
 

@@ -8,7 +8,6 @@ import pytest
 from nnunet_dro.evaluation.report.figures import (
     StratumCases,
     against_volume,
-    cases_by_stratum,
     distribution,
     forest,
     paired,
@@ -16,8 +15,6 @@ from nnunet_dro.evaluation.report.figures import (
     swarm,
 )
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-
-from .made import evaluation_of, scores_of
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 
@@ -97,18 +94,3 @@ def test_forest_marks_better_worse_and_undefined():
     assert [svg.count(text) for text in ("estimate better", "estimate worse", "not defined")] == [1, 1, 1]
     assert "estimate worse" in forest(rows[:1], HD95, "mean")
     assert not forest(rows[2:], DICE, "mean")
-
-
-def test_strata_hold_every_case_once_worst_first():
-    scores, strata = scores_of(30, labels=("one", "two"))
-    evaluation = evaluation_of(scores, strata)
-    of_attribute = evaluation.strata[evaluation.strata["attribute"] == "centre"]
-
-    found = cases_by_stratum(scores, strata["centre"], of_attribute, label="two", metric=DICE)
-
-    rows = [int(row) for g in found for row in g.rows]
-    assert sorted(rows) == list(range(1, 60, 2))
-    assert [g.title for g in found] == ["A", "B", "C"]
-    for g in found:
-        assert g.values.tolist() == sorted(g.values)
-        assert g.values.tolist() == pytest.approx((100 * scores["dice"])[g.rows].tolist())

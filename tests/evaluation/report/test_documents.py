@@ -1,6 +1,5 @@
 """What the report files and the terminal say of evaluations and comparisons."""
 
-import io
 import math
 import re
 from dataclasses import replace
@@ -9,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from nnunet_dro.evaluation.report import (
     comparison_latex,
@@ -19,16 +17,11 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_table,
 )
+from tests.pages.screen import screen
 
 from .made import HOSTILE, comparison_of, evaluation_of, ordered, scores_of
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def printed(renderable, *, width=160):
-    console = Console(file=io.StringIO(), width=width)
-    console.print(renderable)
-    return console.file.getvalue()
 
 
 def rows(text):
@@ -170,7 +163,7 @@ def test_comparison_names_both_values_and_the_difference():
 def test_terminal_has_the_statistics_in_per_cent():
     evaluation = evaluation_of(*scores_of(60))
     first = evaluation.strata.iloc[0]
-    text = printed(evaluation_table(evaluation))
+    text = screen(evaluation_table(evaluation), width=160)
 
     row = next(line for line in text.splitlines() if line.startswith("white matter") and "control" in line)
     names = ("mean", "median", "iqr", "p25", "p10", "p5")
@@ -183,7 +176,7 @@ def test_of_many_methods_the_differences_are_counted():
     scores, strata = scores_of(60, labels=("one",))
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
     methods = {"base": scores} | {f"method {n:02}": after if n == 7 else scores for n in range(19)}
-    lines = printed(comparison_table(comparison_of(methods, strata)), width=80).splitlines()
+    lines = screen(comparison_table(comparison_of(methods, strata))).splitlines()
     assert len(lines) < 30
     assert max(map(len, lines)) <= 80
     assert "19 methods against base" in lines[0]
@@ -197,13 +190,13 @@ def test_of_many_methods_the_differences_are_counted():
 def test_three_methods_fit_a_narrow_terminal():
     scores, strata = scores_of(60, labels=("white matter",))
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
-    text = printed(comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata)), width=80)
+    text = screen(comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata)))
     assert "loses most" in text
     assert "DRO against ERM" in text
     # Wins, ties and losses are the last column, and nothing of them is cut off.
     assert "20 / 0 / 0" in text
     assert "W / T / L" in text
-    wide = printed(comparison_table(comparison_of({"ERM": scores, "DRO": after}, strata)))
+    wide = screen(comparison_table(comparison_of({"ERM": scores, "DRO": after}, strata)), width=160)
     assert "−6.0 [−9.0, −3.0]" in wide
 
 
@@ -221,7 +214,7 @@ def photographs(*, patients=False):
 @pytest.mark.parametrize("patients", [False, True])
 def test_narrow_terminal_cuts_no_name_and_no_number(patients):
     evaluation = photographs(patients=patients)
-    lines = printed(evaluation_table(evaluation), width=80).splitlines()
+    lines = screen(evaluation_table(evaluation)).splitlines()
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if "…" in line]
     assert any("fluore" in line for line in lines)

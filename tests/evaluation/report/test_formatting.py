@@ -39,10 +39,7 @@ NAN = math.nan
             [f.stratum_title(*names) for names in (("a,b", "A,spina_bifida"), ("centre", "A,B"), ("all", "all"))],
             ["A × spina_bifida", "A,B", "all cases"],
         ),
-        (
-            [f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")],
-            ["Cerebellum", "eTIV", "", "Äußere"],
-        ),
+        ([f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")], ["Cerebellum", "eTIV", "", "Äußere"]),
         # Tables show the bad side of the distribution.
         (f.shown_statistics(DICE), ("mean", "median", "iqr", "p25", "p10", "p5")),
         (f.shown_statistics(HD95), ("mean", "median", "iqr", "p75", "max")),

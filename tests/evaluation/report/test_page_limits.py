@@ -1,13 +1,11 @@
 """What pages and the terminal leave out of large evaluations, and that they say so."""
 
-import io
 import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -25,6 +23,7 @@ from nnunet_dro.evaluation.report import (
 from nnunet_dro.evaluation.report.page_parts import worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 from tests.pages.browser import payload
+from tests.pages.screen import screen
 
 LABELS = [f"label_{n}" for n in range(10)]
 
@@ -99,10 +98,8 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
 
 
 def test_the_terminal_shows_the_worst_and_markdown_all(large, small_limits):
-    screen = io.StringIO()
-    Console(file=screen, width=200).print(evaluation_table(large))
+    shown = screen(evaluation_table(large), width=200)
 
-    shown = screen.getvalue()
     assert "Of 10 labels, the 2 are shown" in shown
     assert "The other 8 findings are in report.md." in shown
     assert "label_0" not in shown
@@ -133,11 +130,10 @@ def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monke
 
 def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
     monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
-    screen = io.StringIO()
-    Console(file=screen, width=150).print(comparison_table(large_comparison))
-    assert "Of 10 labels, the 2 are shown with the largest difference" in screen.getvalue()
-    assert "label_9" in screen.getvalue()
-    assert "label_3" not in screen.getvalue()
+    shown = screen(comparison_table(large_comparison), width=150)
+    assert "Of 10 labels, the 2 are shown with the largest difference" in shown
+    assert "label_9" in shown
+    assert "label_3" not in shown
 
 
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):

@@ -31,16 +31,6 @@ def entries(table, row=0):
     return dict(zip([column.title for column in table.columns], table.rows[row], strict=True))
 
 
-def test_tables_are_one_per_attribute_and_metric():
-    found = tables(evaluation_of(*scores_of(18, metrics=("dice", "hd95")), ("dice", "hd95")))
-
-    titles = [f"{attribute}: {metric}" for attribute in ("pathology", "centre") for metric in ("Dice (%)", "HD95 (mm)")]
-    assert [table.title for table in found] == titles
-    row = entries(found[0])
-    assert [row[name].text for name in ("Label", "Stratum", "n")] == ["white matter", "control", "6"]
-    assert row["Mean"].below[0].startswith("[")
-
-
 def test_numbers_of_too_few_cases_are_marked():
     row = entries(tables(evaluation_of(*scores_of(24)))[0])
     marked = {name for name, cell in row.items() if "few" in cell.kind and "†" in cell.marks}

@@ -13,15 +13,7 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair, score_pair
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from tests.commands import done
-from tests.evaluation.made_folders import (
-    bars,
-    names_in,
-    run_evaluate,
-    scores_of,
-    summary_of,
-    write_map,
-    write_study,
-)
+from tests.evaluation.made_folders import bars, names_in, run_evaluate, scores_of, summary_of, write_map, write_study
 
 LABELS, SCORING = Labels({"tumour": (1,)}), Scoring(("dice", "hd95"))
 
@@ -31,11 +23,12 @@ def scored(case, dice=1 / 3):
     return ScoredPair(case, [row], (1, 2), {"dice": math.nan}, ("a" * 64, ""))
 
 
-def keep(path, *cases, labels=LABELS, scoring=SCORING):
+def keep(path, *pairs, labels=LABELS, scoring=SCORING):
+    """Keep the scores of cases, or those that are given."""
     kept = KeptScores(path)
     kept.known(labels, scoring)
-    for case in cases:
-        kept.add(scored(case))
+    for pair in pairs:
+        kept.add(scored(pair) if isinstance(pair, str) else pair)
     kept.close()
 
 
@@ -102,10 +95,7 @@ def test_lesions_are_kept_as_they_are_scored(tmp_path):
     scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("tumour",)))
     one = score_pair(pair, labels, scoring)
     assert one.lesions
-    kept = KeptScores(tmp_path / "kept")
-    kept.known(labels, scoring)
-    kept.add(one)
-    kept.close()
+    keep(tmp_path / "kept", one, labels=labels, scoring=scoring)
 
     found = known(tmp_path / "kept", labels, scoring)["case_00"]
 

@@ -35,8 +35,7 @@ def test_dice_of_two_squares_one_pixel_apart():
 
 
 @pytest.mark.parametrize(
-    ("reference", "prediction", "two"),
-    [([[1, 2]], [[1, 0]], 0), ([[1, 0]], [[1, 2]], 0), ([[1, 0]], [[1, 0]], np.nan)],
+    ("reference", "prediction", "two"), [([[1, 2]], [[1, 0]], 0), ([[1, 0]], [[1, 2]], 0), ([[1, 0]], [[1, 0]], np.nan)]
 )
 def test_dice_of_a_label_in_one_is_zero_and_in_neither_undefined(reference, prediction, two):
     assert dice(reference, prediction) == pytest.approx({"one": 1.0, "two": two}, nan_ok=True)

@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS, enough_cases
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means, intervals
 from nnunet_dro.evaluation.statistics.stratum_statistics import (
     false_positives,
@@ -128,17 +129,6 @@ def test_strata_are_in_their_order(strata, expected):
     assert summarise(scores([0.0, 0.5, 1.0]), {"age": stratum_of_case})["stratum"].tolist() == expected
 
 
-def test_five_thousand_cases_are_in_six_hundred_strata():
-    cases, labels = [f"c{n:04}" for n in range(5000)], [f"l{n}" for n in range(20)]
-    rows = pd.MultiIndex.from_product([cases, labels], names=["case", "label"]).to_frame(index=False)
-    rows["dice"] = np.random.default_rng(0).random(len(rows))
-    centre = pd.Series([f"site{n % 30}" for n in range(5000)], index=cases)
-
-    table = summarise(rows, {"centre": centre}, n_resamples=200)
-    assert len(table) == 600
-    assert table["n"].sum() == len(rows)
-
-
 def test_worst_strata_by_hand():
     rows = scores([0.2, 0.4, 0.8, 1.0, np.nan], hd95=[9.0, 7.0, 1.0, 1.0, np.nan])
     centre = pd.Series(["A", "A", "B", "B", "C"], index=rows["case"])
@@ -225,3 +215,30 @@ def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
 
     found = row[["statistic", "worst_stratum", "gap", "gap_low", "gap_high"]].tolist()
     assert found == ["p75", "B", 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "needed", "share"),
+    [
+        ("p5", 20, "one case in twenty"),
+        ("p10", 10, "one case in ten"),
+        ("p25", 4, "one case in four"),
+        ("p75", 4, "one case in four"),
+        *(("iqr", 4, ""), ("median", 2, ""), ("std", 2, ""), ("mean", 1, ""), ("min", 1, "")),
+    ],
+)
+def test_percentile_needs_a_case_beyond_it(statistic, needed, share):
+    assert enough_cases(statistic, needed)
+    assert not enough_cases(statistic, needed - 1)
+    if share:
+        assert STATISTICS[statistic].share == share
+        assert not statistic.startswith("p") or share in STATISTICS[statistic].definition
+    with pytest.raises(ValueError, match=r"`statistic` must be among mean, .* got 'p1'"):
+        enough_cases("p1", 3)
+
+
+def test_less_is_better_of_spreads_and_of_distances():
+    better = {name for name, statistic in STATISTICS.items() if statistic.more_is_better(METRICS["dice"])}
+
+    assert set(STATISTICS) - better == {"std", "iqr"}
+    assert not any(statistic.more_is_better(METRICS["hd95"]) for statistic in STATISTICS.values())

@@ -97,11 +97,7 @@ def test_every_centre_is_left_out_once_in_natural_order(raw):
     splits = make_splits(raw(cases), rows, leave_out="centre", group="patient", folds=5)
 
     check_form(splits, cases)
-    assert [split["val"] for split in splits] == [
-        ["c0004"],
-        ["c0001", "c0002", "c0005", "c0006"],
-        ["c0000", "c0003"],
-    ]
+    assert [split["val"] for split in splits] == [["c0004"], ["c0001", "c0002", "c0005", "c0006"], ["c0000", "c0003"]]
 
 
 def test_rare_strata_are_dealt_out_and_noted(raw):

@@ -312,30 +312,25 @@ def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_without_by_all_cases_are_one_stratum():
-    strata_of_all = stratify_all(None, [], ["b", "a"])
-
-    assert list(strata_of_all) == ["all"]
-    assert strata_of_all["all"].to_dict() == {"b": "all", "a": "all"}
-    assert order(strata_of_all["all"]) == ["all"]
-
-
-def test_only_the_evaluated_cases_play_a_part():
+def test_only_the_evaluated_cases_play_a_part_and_without_by_they_are_one_stratum():
     rows = table(centre=["A", "B", "C"], volume=["1", "2", "99"])
+    before = rows.copy()
     result = stratify_all(rows, ["centre", "volume:q2"], ["c1", "c0"])
 
     assert result["centre"].index.tolist() == ["c1", "c0"]
-    assert order(result["centre"]) == ["A", "B"]
-    assert order(result["volume"]) == ["q1: 1", "q2: 2"]
+    assert [order(result[name]) for name in ("centre", "volume")] == [["A", "B"], ["q1: 1", "q2: 2"]]
+    pd.testing.assert_frame_equal(rows, before)
+    alone = stratify_all(None, [], ["b", "a"])
+    assert {name: of_case.to_dict() for name, of_case in alone.items()} == {"all": {"b": "all", "a": "all"}}
+    assert order(alone["all"]) == ["all"]
 
-
-def test_another_way_to_cut_a_column_is_named_by_its_spec():
+    # Another way to cut a column is named by its spec.
     rows = table(age=["1", "70"], centre=["A", "B"])
     specs = ["age:0,18,120", "age:q2", "centre", "centre", "age:0,18,120"]
-
     assert list(stratify_all(rows, specs, ["c0", "c1"])) == ["age", "age:q2", "centre"]
-    assert list(stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])) == ["age:q2", "age"]
-    assert order(stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])["age"]) == ["1", "70"]
+    both = stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])
+    assert list(both) == ["age:q2", "age"]
+    assert order(both["age"]) == ["1", "70"]
 
 
 def test_by_without_a_table_or_a_row_is_refused():
@@ -343,11 +338,3 @@ def test_by_without_a_table_or_a_row_is_refused():
         stratify_all(None, ["centre"], ["a"])
     with pytest.raises(ValueError, match="a row for every case, got none for b"):
         stratify_all(table(centre=["A"]), ["centre"], ["c0", "b"])
-
-
-def test_stratify_leaves_its_input_alone():
-    rows = table(age=["1", "70"])
-    before = rows.copy()
-    stratify_all(rows, ["age:0,18,120", "age"], ["c0"])
-
-    pd.testing.assert_frame_equal(rows, before)
