@@ -76,14 +76,7 @@ def make_trainer(project, request) -> Callable:
 
     folders = []
 
-    def make(
-        cls: type | str,
-        configuration: str = "3d_small",
-        kind: str = "labels",
-        fold: int | str = 0,
-        device: str = "cpu",
-        plans_name: str = "nnUNetPlans",
-    ):
+    def make(cls, configuration="3d_small", kind="labels", fold=0, device="cpu", plans_name="nnUNetPlans"):
         import torch
 
         here = project(kind)

@@ -19,7 +19,7 @@ from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.space import parse_space
-from tests.evaluation.made_folders import bars, write_cases, write_map, write_study
+from tests.evaluation.made_folders import bars, write_map, write_study
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -199,54 +199,35 @@ def test_the_checks_see_what_is_there():
     assert len(code_blocks(text, "python")) > 2
 
 
-@pytest.mark.parametrize(
-    "link", ["trainers.md#nothing", "nothing.md", "#nothing", "../docs/images/nothing.png", "images"]
+WRONG_COMMANDS = (
+    "nnunet-dro nothing",
+    "nnunet-dro evaluate labelsTs",
+    "nnunet-dro evaluate labelsTs predictions -o out --nothing",
+    "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
+    "nnunet-dro doctor one two",
+    "nnunet-dro protocol",
+    "nnunet-dro protocol write protocol.toml --nothing",
+    "export A=$(nnunet-dro trainers --nothing)",
+    "for m in a b; do\n  nnunet-dro evaluate labelsTs\ndone",
 )
-def test_a_broken_link_is_found(link):
+
+
+def test_what_is_wrong_is_found():
     page = ROOT / "docs" / "training.md"
-    expected = [] if link == "images" else [link]
-    assert broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})") == expected
-    assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "nnunet-dro nothing",
-        "nnunet-dro evaluate labelsTs",
-        "nnunet-dro evaluate labelsTs predictions -o out --nothing",
-        "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
-        "nnunet-dro doctor one two",
-        "nnunet-dro protocol",
-        "nnunet-dro protocol write protocol.toml --nothing",
-        "export A=$(nnunet-dro trainers --nothing)",
-        "for m in a b; do\n  nnunet-dro evaluate labelsTs\ndone",
-    ],
-)
-def test_a_wrong_command_is_found(command):
-    assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))]
-
-
-@pytest.mark.parametrize("code", ["nnunet-dro nothing", "nnunet-dro splits 1 --by centre", "--nothing", "--by=x --no"])
-def test_a_wrong_command_in_the_text_is_found(code):
-    assert unknown_in_inline_code(f"See `{code}` and `--by`.") == [code]
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("`nnUNetTrainerDRO_noIS_beta10` and `nnUNetTrainerDRO`.", ["nnUNetTrainerDRO_noIS_beta10"]),
-        ("nnUNetTrainerDRO_beta10__nnUNetPlans__2d/fold_0", ["nnUNetTrainerDRO_beta10"]),
-        ("nnUNetTrainerGroupDRO_<column>, nnUNetTrainerDA5", []),
-        ("it was nnUNetTrainerIW_centre_beta1.", ["nnUNetTrainerIW_centre_beta1"]),
-    ],
-)
-def test_names_of_trainers_are_found(text, names):
-    assert trainer_names(text) == names
-    for name in names:
-        if name != "nnUNetTrainerDRO_beta10":
-            with pytest.raises(ValueError, match=name.rpartition("_")[0]):
-                trainer_class(name)
+    for link in ("trainers.md#nothing", "nothing.md", "#nothing", "../docs/images/nothing.png", "images"):
+        expected = [] if link == "images" else [link]
+        assert broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})") == expected
+        assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
+    for command in WRONG_COMMANDS:
+        assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))], command
+    for code in ("nnunet-dro nothing", "nnunet-dro splits 1 --by centre", "--nothing", "--by=x --no"):
+        assert unknown_in_inline_code(f"See `{code}` and `--by`.") == [code]
+    assert trainer_names("nnUNetTrainerGroupDRO_<column>, nnUNetTrainerDA5") == []
+    assert trainer_names("nnUNetTrainerDRO_beta10__nnUNetPlans__2d/fold_0") == ["nnUNetTrainerDRO_beta10"]
+    for name in ("nnUNetTrainerDRO_noIS_beta10", "nnUNetTrainerIW_centre_beta1"):
+        assert trainer_names(f"`{name}`, it was {name}, and `nnUNetTrainerDRO`.") == [name]
+        with pytest.raises(ValueError, match=name.rpartition("_")[0]):
+            trainer_class(name)
 
 
 def test_the_citation_names_the_version():
@@ -273,8 +254,7 @@ def run_as_pasted(page, word, folder, **variables):
 
 def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
     """From plain training to comparison."""
-    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1))
-    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"])
+    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1), centre=["A", "A", "A", "B", "B", "B"])
     (tmp_path / "reference").rename(tmp_path / "labelsTs")
     run_as_pasted("README.md", "compare", tmp_path)
     assert (tmp_path / "trained").read_text().split() == [

@@ -12,7 +12,7 @@ from nnunet_dro.commands.evaluate import evaluate
 from nnunet_dro.commands.protocol_file import Protocol, read_protocol, sorted_requirements, write_protocol
 from nnunet_dro.commands.shared import REFUSED
 from tests.commands import done, run
-from tests.evaluation.made_folders import check_refused, run_evaluate, summary_of, write_cases, write_study
+from tests.evaluation.made_folders import check_refused, run_evaluate, summary_of, write_study
 
 OPTIONS = (
     *("--by", "centre", "--metrics", "dice,hd95", "--bootstrap", 20, "--margin", 2),
@@ -45,8 +45,7 @@ PROTOCOL = Protocol(
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A study, a protocol, and an evaluation under it."""
-    root = write_study(tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2))
-    write_cases(root, centre=["A", "A", "B", "B"])
+    root = write_study(tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2), centre=["A", "A", "B", "B"])
     assert run("protocol", "write", root / "protocol.toml", *OPTIONS).exit_code == 0
     done(locked_evaluate(root, "locked"))
     return root

@@ -182,15 +182,13 @@ def test_wrong_options_are_refused_in_one_line(model, tmp_path, arguments, messa
 
 def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
     folder, output = model(folds=("0", "1")), tmp_path / "model.zip"
-    assert "which does not exist" in refused(share(tmp_path / "nothing", "-o", output))
-    assert "must hold folders fold_X" in refused(share(folder / "fold_0", "-o", output))
-    assert "must be in an existing folder" in refused(share(folder, "-o", tmp_path / "nothing" / "model.zip"))
+    refused(share(tmp_path / "nothing", "-o", output), "which does not exist")
+    refused(share(folder / "fold_0", "-o", output), "must hold folders fold_X")
+    refused(share(folder, "-o", tmp_path / "nothing" / "model.zip"), "must be in an existing folder")
     (folder / "plans.json").write_text("{")
-    assert "`plans.json` must be nnU-Net's file with plans_name and configurations" in refused(
-        share(folder, "-o", output)
-    )
+    refused(share(folder, "-o", output), "`plans.json` must be nnU-Net's file with plans_name and configurations")
     (folder / "plans.json").unlink()
-    assert "must hold plans.json" in refused(share(folder, "-o", output))
+    refused(share(folder, "-o", output), "must hold plans.json")
     assert not list(tmp_path.glob("*.zip"))
 
 
@@ -203,10 +201,8 @@ def test_damaged_checkpoint_is_refused_and_leaves_no_file(model, tmp_path, conte
     else:
         path.write_bytes(content)
 
-    line = refused(share(folder, "-o", tmp_path / "model.zip"))
+    refused(share(folder, "-o", tmp_path / "model.zip"), "must be a checkpoint of nnU-Net", path)
 
-    assert "must be a checkpoint of nnU-Net" in line
-    assert str(path) in line
     assert [entry.name for entry in tmp_path.iterdir()] == ["Dataset901_labels"]
 
 

@@ -36,11 +36,7 @@ def here(tmp_path, monkeypatch):
 
 def test_the_commands_on_lesions_run(here):
     def maps_of(n):
-        return {
-            "labelsTs": spots(12, 4),
-            "predictions/dro": spots(12, 3 * (n != 2)),
-            "predictions/erm": spots(11),
-        }
+        return {"labelsTs": spots(12, 4), "predictions/dro": spots(12, 3 * (n != 2)), "predictions/erm": spots(11)}
 
     folder = here(maps_of, 4, {"background": 0, "lesion": 1, "organ": 2}, centre=["A", "A", "B", "B"])
     commands = calls(LESIONS)
