@@ -175,18 +175,15 @@ def edited(root, tmp_path, old, new):
         ("[compare]", "[compare", "must be TOML in UTF-8"),
     ],
 )
-def test_an_edited_protocol_is_refused(study, tmp_path, old, new, words):
+def test_a_protocol_that_was_edited_or_is_not_there_is_refused(study, tmp_path, old, new, words):
+    for path in (tmp_path / "none.toml", tmp_path):
+        check_refused(run("protocol", "show", path), tmp_path, "`protocol` must be a file", "Write one with")
     path = edited(study, tmp_path, old, new)
     for result in (
         run("protocol", "show", path),
         run("evaluate", study / "reference", study / "prediction", "-o", tmp_path / "out", "--protocol", path),
     ):
         check_refused(result, tmp_path, words)
-
-
-def test_a_protocol_that_is_not_there_is_refused(study, tmp_path):
-    for path in (tmp_path / "none.toml", tmp_path):
-        check_refused(run("protocol", "show", path), tmp_path, "`protocol` must be a file", "Write one with")
 
 
 def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):

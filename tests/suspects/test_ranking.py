@@ -139,7 +139,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, file, tail):
 
 
 @pytest.mark.parametrize("file", LOGS)
-def test_of_a_row_twice_the_last_one_holds_and_a_later_case_has_none_before(tmp_path, file):
+def test_of_a_row_twice_the_last_one_holds_and_later_cases_begin_later(tmp_path, file):
     with write_log(tmp_path, file, [{"x": 0.5, "y": 0.5}]).open("a") as out:
         out.write("0,x,0.75,0.1,3\n" if file == "hardness.csv" else "0,x,0.75,3\n")
     read, _ = read_logs(tmp_path)

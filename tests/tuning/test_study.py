@@ -227,6 +227,14 @@ def hanging(fake, process):
     raise AssertionError("nothing was trained")
 
 
+def kill_a_hanging(fake, *options):
+    process = start(fake, *BETA, *options, hang=["HWS"])
+    pids = hanging(fake, process)
+    process.kill()
+    process.communicate()
+    assert gone(pids), "the training and its worker end with the command"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
@@ -256,11 +264,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
-    process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
-    pids = hanging(fake, process)
-    process.kill()
-    process.communicate()
-    assert gone(pids), "the training and its worker end with the command"
+    kill_a_hanging(fake, "--trials", "2")
 
     result = tune(*BETA, "--trials", "1")
 
@@ -297,11 +301,7 @@ def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch
 def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
     database = tmp_path / "shared.db"
     storage = ("--storage", f"sqlite:///{database}", "--study", "shared")
-    process = start(fake, *BETA, *storage, "--trials", "1", hang=["HWS"])
-    pids = hanging(fake, process)
-    process.kill()
-    process.communicate()
-    assert gone(pids), "the training and its worker end with the command"
+    kill_a_hanging(fake, *storage, "--trials", "1")
 
     too_early = tune(*BETA, *storage, "--trials", "1")
     with sqlite3.connect(database) as connection:

@@ -144,11 +144,7 @@ def test_wilcoxon_by_hand():
     assert wilcoxon_p(np.array([0.1, 0.2, 0.0, 0.3, 0.4, 0.5])) == pytest.approx(2 / 32)
     assert wilcoxon_p(np.zeros(4)) == 1
     assert np.isnan(wilcoxon_p(np.array([])))
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 60])
-def test_wilcoxon_of_few_and_tied_differences_is_a_probability(n):
-    assert 0 < wilcoxon_p(np.resize([0.1, -0.1, 0.1], n)) <= 1
+    assert all(0 < wilcoxon_p(np.resize([0.1, -0.1, 0.1], n)) <= 1 for n in (1, 2, 7, 60))
 
 
 def test_the_typical_difference_is_the_median_of_all_pairs_means():

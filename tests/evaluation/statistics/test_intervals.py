@@ -1,5 +1,7 @@
 """The two kinds of intervals: which method each statistic has to be read, and what a verdict can rest on."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -77,6 +79,8 @@ def test_fewer_than_six_values_have_no_interval_to_read():
     assert np.isnan(difference_intervals([(values[1:], values[1:] / 2)], bounded=[True])).all()
     assert np.isfinite(interval(values, "mean")).all()
     assert np.isfinite(interval(values, "median")).all()
+    many = np.random.default_rng(0).random(100)
+    assert np.isnan([interval(many, name) for name in ("min", "max", "std")]).all(), "extremes never have one"
 
 
 @pytest.mark.parametrize(
@@ -154,17 +158,16 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
 def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
     # With one value x the bounds are the quantiles of D x and D + (1 - D) x, D uniform between 0 and 1.
     (mean,) = bounded_mean(np.array([[0.6]]), low=0, high=1, tail=0.05, n_resamples=200_000, seed=0)
-
     assert mean == pytest.approx([0.05 * 0.6, 0.6 + 0.95 * 0.4], abs=2e-3)
-
-
-@pytest.mark.parametrize("n", [20, 1000])
-def test_the_bound_of_perfect_scores_is_that_of_unseen_failures(n):
-    low, high = guaranteed_means([np.ones(n)], bounded=[True])[0]
-
-    # A share of failures that 97.5 % of such samples would show.
-    assert low == pytest.approx(TAIL ** (1 / n), abs=0.01)
-    assert high == 1
+    # Perfect scores leave the share of failures that 97.5 % of such samples would show.
+    for n in (20, 1000):
+        low, high = guaranteed_means([np.ones(n)], bounded=[True])[0]
+        assert low == pytest.approx(TAIL ** (1 / n), abs=0.01)
+        assert high == 1
+    # Few draws are no bound.
+    for n_resamples, seed in itertools.product((1, 10, 38), range(5)):
+        (few,) = guaranteed_means([np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed)
+        assert few.tolist() == [0, 1]
 
 
 def test_bounds_of_differences_reach_twice_as_far():
@@ -197,11 +200,6 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
     assert np.abs(found - drawn).max() < 0.03 * np.ptp(drawn, axis=1).max() / 2 + 1e-4
 
 
-@pytest.mark.parametrize("statistic", ["min", "max", "std"])
-def test_extremes_and_the_standard_deviation_have_no_interval(statistic):
-    assert np.isnan(interval(np.random.default_rng(0).random(100), statistic)).all()
-
-
 def test_intervals_do_not_depend_on_order_company_or_undefined_values():
     rng = np.random.default_rng(0)
     values, others = rng.random(30), [rng.random(30), rng.random(7)]
@@ -223,13 +221,3 @@ def test_intervals_do_not_depend_on_order_company_or_undefined_values():
 def test_values_and_options_out_of_range_are_refused(value, options, message):
     with pytest.raises(ValueError, match=message):
         (guaranteed_means if options else intervals)([np.array([0.5, value])], bounded=[True], **options)
-
-
-@pytest.mark.parametrize("n_resamples", [1, 10, 38])
-def test_few_draws_are_no_bound_of_a_mean(n_resamples):
-    bounds = [
-        guaranteed_means([np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed)[0].tolist()
-        for seed in range(5)
-    ]
-
-    assert bounds == [[0.0, 1.0]] * 5

@@ -95,9 +95,9 @@ def test_identifier_column_is_found(table_of, header, columns):
     assert table_of(f"{header}\n{','.join('sub-01' for _ in columns)}\n").columns.tolist() == columns
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+#: What is no table, and words of the error, by the ending of the file.
+UNUSABLE = {
+    "csv": [
         ("name,centre\na,A\n", "must have a column `case`, got name, centre in "),
         ("case,centre\n", "a row per case, got none"),
         ("", "readable table"),
@@ -111,15 +111,7 @@ def test_identifier_column_is_found(table_of, header, columns):
         ('case,centre\na,A\n"b,B\n', "readable table"),
         (b"case\n\xff\xfe\x00", "readable table"),
     ],
-)
-def test_unusable_table_is_refused(table_of, content, message):
-    with pytest.raises(ValueError, match=message):
-        table_of(content)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+    "json": [
         ("", "readable table"),
         ('[{"case": "a"', "readable table"),
         ("[" * 100_000, "readable table"),
@@ -133,10 +125,13 @@ def test_unusable_table_is_refused(table_of, content, message):
         ('[{"case": "a", "x": [1, 2]}]', "several values"),
         ('[{"case": "a"}, {"case": null, "x": 1}]', "empty name in row 2"),
     ],
-)
-def test_unusable_json_is_refused(table_of, content, message):
+}
+
+
+@pytest.mark.parametrize(("ending", "content", "message"), [(e, *row) for e, rows in UNUSABLE.items() for row in rows])
+def test_unusable_table_is_refused_in_one_line(table_of, ending, content, message):
     with pytest.raises(ValueError, match=message) as raised:
-        table_of(content, "cases.json")
+        table_of(content, f"cases.{ending}")
     assert "\n" not in str(raised.value)
 
 
@@ -312,7 +307,7 @@ def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_only_the_evaluated_cases_play_a_part_and_without_by_they_are_one_stratum():
+def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     rows = table(centre=["A", "B", "C"], volume=["1", "2", "99"])
     before = rows.copy()
     result = stratify_all(rows, ["centre", "volume:q2"], ["c1", "c0"])
