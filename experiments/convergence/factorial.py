@@ -63,18 +63,16 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     return {"-all": pd.concat(parts, ignore_index=True)}
 
 
-EXPERIMENTS = {
-    "phantoms-factorial": Experiment(
-        name="phantoms-factorial",
-        title="Phantoms, in nnU-Net",
-        runs=_runs,
-        make=_make,
-        minutes=lambda run: MINUTES_AROUND + run.iterations * _PHANTOMS.seconds / 60,
-        tables=_tables,
-        page=WORDS.page,
-        seeds=range(4),
-        page_name="factorial",
-        is_section=True,
-        formats={"-all": "%.2f", "-effects": "%.4f"},
-    )
-}
+EXPERIMENT = Experiment(
+    name="phantoms-factorial",
+    title="Phantoms, in nnU-Net",
+    runs=_runs,
+    make=_make,
+    minutes=lambda run: MINUTES_AROUND + run.iterations * _PHANTOMS.seconds / 60,
+    tables=_tables,
+    page=WORDS.page,
+    seeds=range(4),
+    page_name="factorial",
+    is_section=True,
+    formats={"-all": "%.2f", "-effects": "%.4f"},
+)

@@ -52,27 +52,26 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "digits": Experiment(
-        name="digits",
-        title="A rare digit",
-        runs=_runs,
-        make=_make,
-        minutes=lambda run: MINUTES * run.epochs * len(run.betas) * run.n_train,
-        tables=lambda finished, _: {"-all": results.epochs_table(finished.values())},
-        ordered=results.in_order,
-        page=_page,
-        methods=[results.method_of(beta) for beta in BETAS],
-        default_methods=[results.method_of(beta) for beta in BETAS if beta not in SMALL],
-        formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g"},
-    )
-}
+EXPERIMENT = Experiment(
+    name="digits",
+    title="A rare digit",
+    runs=_runs,
+    make=_make,
+    minutes=lambda run: MINUTES * run.epochs * len(run.betas) * run.n_train,
+    tables=lambda finished, _: {"-all": results.epochs_table(finished.values())},
+    ordered=results.in_order,
+    page=_page,
+    methods=[results.method_of(beta) for beta in BETAS],
+    default_methods=[results.method_of(beta) for beta in BETAS if beta not in SMALL],
+    formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g"},
+)
 
 
 def page_text(epochs: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table, from `epochs_table` and any of the trainings."""
     found, settled = results.gains(epochs), results.plateaus(epochs)
     of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
+    overall = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
     return render(
         "digits/page",
         *(plan, results),
@@ -85,20 +84,13 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         claims=CLAIMS,
         left=_left(of_rare, settled),
         settled=settled.to_dict("records"),
-        claimed=_claimed(of_rare),
+        claimed=[
+            of.to_dict("records") for _, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False)
+        ],
         holds=_holds(results.falls(epochs)),
-        overall=_overall(found),
+        overall=overall.groupby(["stratum", "method"], sort=False)["difference"].agg(list).to_dict(),
         distances=results.distances(epochs).to_dict("records"),
     )
-
-
-def _overall(found: pd.DataFrame) -> list[dict[str, str]]:
-    """The differences of each method on all test images, quarter by quarter, as text."""
-    others = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
-    return [
-        {"kept": str(kept), "method": str(method), "differences": ", ".join(f"{x:+.1f}" for x in of["difference"])}
-        for (kept, method), of in others.groupby(["stratum", "method"], sort=False)
-    ]
 
 
 def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
@@ -122,15 +114,6 @@ def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[s
         words = verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))
         left.setdefault(kept, {}).setdefault(words, []).append(method)
     return left
-
-
-def _claimed(of_rare: pd.DataFrame) -> list[dict[str, object]]:
-    """For each share: the largest difference of beta 10 in any quarter, and that in the last."""
-    rows = []
-    for kept, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False):
-        largest, last = of.loc[of["difference"].idxmax()], of.iloc[-1]
-        rows.append({"kept": kept, "quarter": largest["iteration"], "largest": largest["difference"], **last.to_dict()})
-    return rows
 
 
 def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:

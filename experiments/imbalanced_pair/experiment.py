@@ -4,7 +4,7 @@ After section 4.1 of Ren et al. 2018: at the settings of their code, which takes
 shorter trainings with two learning rates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from experiments.curves import mean_interval
 from experiments.datasets.mnist import load_digits
-from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Outcome, Run, split_pair, train
-from experiments.record import Experiment, Finished, Options, Page, render
+from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Run, split_pair, train
+from experiments.record import Experiment, Options, Page, render
 
 if TYPE_CHECKING:
     from pandas.api.typing import DataFrameGroupBy
@@ -70,10 +70,6 @@ def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
     return asdict(train(run, split_pair(*load_digits(), run)))
 
 
-def _compared(finished: Finished) -> pd.DataFrame:
-    return compared([(run, Outcome(**result)) for run, result in finished.values()])
-
-
 def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     rows = tables["-all"].assign(method=pd.Categorical(tables["-all"]["method"], METHODS))
     table = published_table(rows)
@@ -109,7 +105,7 @@ EXPERIMENTS = {
         runs=lambda options: _named(short_runs(options.seeds, quick=options.quick)),
         make=_make,
         minutes=lambda run: MINUTES * run.steps,
-        tables=lambda finished, _: {"": results_table(_compared(finished))},
+        tables=lambda finished, _: {"": results_table(compared(finished.values()))},
         page=_short_page,
         inputs={"": {"dtype": {"rate": str}}},
         page_name="imbalanced-pair-published",
@@ -121,7 +117,7 @@ EXPERIMENTS = {
         runs=lambda options: _named(published_runs(options.seeds, quick=options.quick)),
         make=_make,
         minutes=lambda run: MINUTES * run.steps,
-        tables=lambda finished, _: {"-all": published_rows(_compared(finished))},
+        tables=lambda finished, _: {"-all": published_rows(compared(finished.values()))},
         page=_published_page,
         cache="imbalanced-pair",
         formats={},
@@ -129,9 +125,9 @@ EXPERIMENTS = {
 }
 
 
-def compared(results: Sequence[tuple[Run, Outcome]]) -> pd.DataFrame:
+def compared(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """A row per run: its ``error`` (per cent), and that minus the errors of plain and resample on the same split."""
-    rows = pd.DataFrame([{**asdict(run), **asdict(outcome), "n_rare": run.n_rare} for run, outcome in results])
+    rows = pd.DataFrame([{**asdict(run), **result, "n_rare": run.n_rare} for run, result in results])
     # The noise of single precision would decide which of two equal errors is lower.
     rows[["rare", "common"]] = rows[["rare", "common"]].round(4)
     rows["error"] = (rows["rare"] + rows["common"]) / 2

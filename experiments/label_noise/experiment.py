@@ -77,20 +77,18 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "label-noise": Experiment(
-        name="label-noise",
-        title="Wrong labels: phantoms",
-        runs=lambda options: runs_of(phantom_study(quick=options.quick), options),
-        make=_make,
-        minutes=lambda run: phantom_study(quick=False).minutes(run.method),
-        tables=_tables,
-        page=_page,
-        inputs={"-seeds": {}, "-cases": {"dtype": {"case": str}}},
-        methods=METHODS,
-        formats=dict.fromkeys(("-seeds", "-cases", "-separation", "-bound", "-rule"), "%.6g"),
-    )
-}
+EXPERIMENT = Experiment(
+    name="label-noise",
+    title="Wrong labels: phantoms",
+    runs=lambda options: runs_of(phantom_study(quick=options.quick), options),
+    make=_make,
+    minutes=lambda run: phantom_study(quick=False).minutes(run.method),
+    tables=_tables,
+    page=_page,
+    inputs={"-seeds": {}, "-cases": {"dtype": {"case": str}}},
+    methods=METHODS,
+    formats=dict.fromkeys(("-seeds", "-cases", "-separation", "-bound", "-rule"), "%.6g"),
+)
 
 
 def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:

@@ -6,14 +6,7 @@ from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDE
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
-from experiments.spoilt_labels.spoiling import (
-    N_TRUSTED,
-    N_TRUSTED_RARE,
-    SHARE,
-    right_cases,
-    trusted_cases,
-    write_spoilt_phantoms,
-)
+from experiments.spoilt_labels import spoiling
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
 RIGHT = "right"
@@ -31,7 +24,7 @@ _WARMUP = 0.3
 _LENGTH, _QUICK_LENGTH = (40, 100), (3, 4)
 
 #: The methods that train on some of the cases, and on which.
-SUBSETS = {RIGHT: right_cases, FINETUNED: trusted_cases}
+SUBSETS = {RIGHT: spoiling.right_cases, FINETUNED: spoiling.trusted_cases}
 
 _PLAIN = "nnUNetTrainerHWS_beta0"
 
@@ -49,7 +42,7 @@ def trainers(epochs: int) -> dict[str, str]:
         "random": RANDOM_WEIGHTS,
         "DRO": "nnUNetTrainerDRO_share0.5",
         "DRO_earned": "nnUNetTrainerDRO",
-        "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{SHARE}_warmup{round(_WARMUP * epochs)}",
+        "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{spoiling.SHARE}_warmup{round(_WARMUP * epochs)}",
         "L2RW": "nnUNetTrainerL2RW",
     }
 
@@ -63,7 +56,7 @@ def phantom_study(*, quick: bool) -> Study:
     train = {"control": 10, "common": 6, "rare": 4} if quick else {"control": 65, "common": 20, "rare": 15}
     counts = Counts(train, validation=1 if quick else 4, test=2 if quick else 20)
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
-    n_trusted = {"n_trusted": N_TRUSTED + N_TRUSTED_RARE, "n_trusted_rare": N_TRUSTED_RARE}
+    n_trusted = {"n_trusted": spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE, "n_trusted_rare": spoiling.N_TRUSTED_RARE}
     return Study(
         name="phantoms",
         dataset="Dataset913_NoisyPhantoms",
@@ -73,16 +66,18 @@ def phantom_study(*, quick: bool) -> Study:
         labels=("grey_matter", "white_matter", "cerebellum"),
         epochs=epochs,
         iterations=iterations,
-        write=lambda folder, rng: write_spoilt_phantoms(folder, counts, rng=rng),
+        write=lambda folder, rng: spoiling.write_spoilt_phantoms(folder, counts, rng=rng),
         settings={
             "train": train,
             "validation": counts.validation,
             "test": counts.test,
-            "share": SHARE,
-            "trusted": [N_TRUSTED, N_TRUSTED_RARE],
+            "share": spoiling.SHARE,
+            "trusted": [spoiling.N_TRUSTED, spoiling.N_TRUSTED_RARE],
             "subsets": list(SUBSETS),
         },
-        about=render("label_noise/phantoms", train=train, n_test=counts.test, size=SIZE, share=SHARE, **n_trusted),
+        about=render(
+            "label_noise/phantoms", train=train, n_test=counts.test, size=SIZE, share=spoiling.SHARE, **n_trusted
+        ),
         trainers=trainers(epochs),
         factors={FINETUNED: 0.1},
         sources={FINETUNED: BASELINE},

@@ -86,17 +86,15 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "nuclei": Experiment(
-        name="nuclei",
-        title="Rare modalities of cell nuclei",
-        runs=_runs,
-        make=make,
-        minutes=minutes,
-        tables=lambda finished, _: {"-all": scores_of_runs(finished)},
-        page=_page,
-        methods=tuple(METHODS),
-        data=DATA,
-        formats={"-all": "%.4f", "-rule": "%.4f"},
-    )
-}
+EXPERIMENT = Experiment(
+    name="nuclei",
+    title="Rare modalities of cell nuclei",
+    runs=_runs,
+    make=make,
+    minutes=minutes,
+    tables=lambda finished, _: {"-all": scores_of_runs(finished)},
+    page=_page,
+    methods=tuple(METHODS),
+    data=DATA,
+    formats={"-all": "%.4f", "-rule": "%.4f"},
+)

@@ -57,17 +57,15 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     return {"-all": pd.concat(parts, ignore_index=True)}
 
 
-EXPERIMENTS = {
-    "nuclei-factorial": Experiment(
-        name="nuclei-factorial",
-        title="Beta, weights, momentum and optimiser",
-        runs=_runs,
-        make=make,
-        minutes=minutes,
-        tables=_tables,
-        page=WORDS.page,
-        data=DATA,
-        page_name="factorial",
-        formats={"-all": "%.2f", "-effects": "%.4f"},
-    )
-}
+EXPERIMENT = Experiment(
+    name="nuclei-factorial",
+    title="Beta, weights, momentum and optimiser",
+    runs=_runs,
+    make=make,
+    minutes=minutes,
+    tables=_tables,
+    page=WORDS.page,
+    data=DATA,
+    page_name="factorial",
+    formats={"-all": "%.2f", "-effects": "%.4f"},
+)

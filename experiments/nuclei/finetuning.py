@@ -100,17 +100,15 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "nuclei-finetuning": Experiment(
-        name="nuclei-finetuning",
-        title="Finetuning a plain training",
-        runs=_runs,
-        make=_make,
-        minutes=minutes,
-        tables=lambda finished, _: {"-all": _in_order(at_the_end(scores_of_runs(finished)))},
-        ordered=_in_order,
-        page=_page,
-        data=DATA,
-        page_name="finetuning",
-    )
-}
+EXPERIMENT = Experiment(
+    name="nuclei-finetuning",
+    title="Finetuning a plain training",
+    runs=_runs,
+    make=_make,
+    minutes=minutes,
+    tables=lambda finished, _: {"-all": _in_order(at_the_end(scores_of_runs(finished)))},
+    ordered=_in_order,
+    page=_page,
+    data=DATA,
+    page_name="finetuning",
+)

@@ -72,19 +72,17 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(page_text(scores), table, shown=shown, pictures={"": partial(draw, scores)})
 
 
-EXPERIMENTS = {
-    "nuclei-unseen": Experiment(
-        name="nuclei-unseen",
-        title="Few images of nuclei, and domains in no training",
-        runs=_runs,
-        make=_make,
-        # Images that are generated take steps of their own.
-        minutes=lambda run: nuclei.minutes(run) * (3 if run.method.generated else 1),
-        tables=lambda finished, _: {"-all": nuclei.scores_of_runs(finished)},
-        page=_page,
-        data=nuclei.DATA,
-    )
-}
+EXPERIMENT = Experiment(
+    name="nuclei-unseen",
+    title="Few images of nuclei, and domains in no training",
+    runs=_runs,
+    make=_make,
+    # Images that are generated take steps of their own.
+    minutes=lambda run: nuclei.minutes(run) * (3 if run.method.generated else 1),
+    tables=lambda finished, _: {"-all": nuclei.scores_of_runs(finished)},
+    page=_page,
+    data=nuclei.DATA,
+)
 
 
 def _ends(scores: pd.DataFrame) -> pd.DataFrame:
@@ -104,11 +102,12 @@ def page_text(scores: pd.DataFrame) -> str:
     """The text of the page above its table."""
     to = {name: compared(scores, name).set_index(["method", "stratum"]) for name in (TWICE, RANDOM)}
     needed = [to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)]
-    rises = rises_of_plain(scores)
+    rises, found = rises_of_plain(scores), compared(scores, PLAIN)
     return render(
         "nuclei/unseen",
         *(training, unseen_data, unseen_styles, unseen_training),
-        gaps=gaps(scores),
+        dice=found[found["method"] == PLAIN].set_index("stratum")["mean"],
+        domains=(*ROLES.strata, MEAN),
         mean=MEAN,
         n_test=scores[scores["method"] == PLAIN].groupby("stratum", sort=False)["n"].max().to_dict(),
         iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
@@ -122,13 +121,6 @@ def page_text(scores: pd.DataFrame) -> str:
         has_plateaued=bool(max(rises[SEEN], rises[MEAN]) < PLATEAU),
         by_domain=domain_table(scores),
     )
-
-
-def gaps(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Plain training's Dice in each domain at the end, in points, and how much lower that is than in the seen one."""
-    found = compared(scores, PLAIN)
-    means = found[found["method"] == PLAIN].set_index("stratum")["mean"]
-    return {domain: {"dice": means[domain], "gap": means[SEEN] - means[domain]} for domain in (*ROLES.strata, MEAN)}
 
 
 def rises_of_plain(scores: pd.DataFrame) -> dict[str, float]:

@@ -5,8 +5,7 @@ finetuning, about 18 minutes.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import training, wrong_labels_data
 from experiments.nuclei import wrong_labels_training as trainings
 from experiments.nuclei.methods import PLAIN
-from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, NoisyImages, noisy_images
+from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, noisy_images
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
@@ -30,11 +29,6 @@ ITERATIONS = 2000
 LONG_ENOUGH = 80
 
 
-@lru_cache(maxsize=1)
-def _images(data: Path, seed: int, quick: bool) -> NoisyImages:
-    return noisy_images(data, read_table(data), seed, quick=quick)
-
-
 def _runs(options: Options) -> list[Mapping[str, trainings.NoisyRun]]:
     read_table(options.data)
     iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
@@ -42,7 +36,7 @@ def _runs(options: Options) -> list[Mapping[str, trainings.NoisyRun]]:
 
 
 def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, Any]:
-    return trainings.train_noisy(run, _images(options.data, run.seed, options.quick))
+    return trainings.train_noisy(run, noisy_images(options.data, run.seed, options.quick))
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -68,22 +62,20 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "nuclei-wrong-labels": Experiment(
-        name="nuclei-wrong-labels",
-        title="Wrong labels among nuclei",
-        runs=_runs,
-        make=_make,
-        # A weight that is learnt takes a second step.
-        minutes=lambda run: nuclei.minutes(run) * (2.5 if run.weights == "learned" else 1),
-        tables=_tables,
-        page=_page,
-        inputs={"-all": {}, "-cases": {}},
-        methods=tuple(trainings.TRAININGS),
-        data=nuclei.DATA,
-        formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule", "-bound"), "%.4f"),
-    )
-}
+EXPERIMENT = Experiment(
+    name="nuclei-wrong-labels",
+    title="Wrong labels among nuclei",
+    runs=_runs,
+    make=_make,
+    # A weight that is learnt takes a second step.
+    minutes=lambda run: nuclei.minutes(run) * (2.5 if run.weights == "learned" else 1),
+    tables=_tables,
+    page=_page,
+    inputs={"-all": {}, "-cases": {}},
+    methods=tuple(trainings.TRAININGS),
+    data=nuclei.DATA,
+    formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule", "-bound"), "%.4f"),
+)
 
 
 def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from experiments.datasets.nuclei import Image, read_nuclei, split_nuclei
+from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
 from experiments.spoilt_labels.spoiling import draw_noise, spoil
 
 COMMON, RARE = "fluorescence", "purple"
@@ -44,10 +44,11 @@ class NoisyImages:
         return tuple(compress(self.train, self.trusted))
 
 
-def noisy_images(data: Path, table: pd.DataFrame, seed: int, *, quick: bool) -> NoisyImages:
+@lru_cache(maxsize=1)
+def noisy_images(data: Path, seed: int, quick: bool) -> NoisyImages:
     """Draw and read the images of a seed, and spoil labels; a smoke run has two test images of each modality."""
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
-    split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
+    split = split_nuclei(read_table(data), rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
     train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
     return spoilt_images(train, test, rng=np.random.default_rng([seed, 6]))
 

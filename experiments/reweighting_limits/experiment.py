@@ -63,20 +63,18 @@ def _picture(finished: Finished) -> Figure:
     return draw(descents, trained, tail_distances(*six_digits()))
 
 
-EXPERIMENTS = {
-    "reweighting-limits": Experiment(
-        name="reweighting-limits",
-        title="What reweighting cannot change",
-        runs=_runs,
-        make=_make,
-        minutes=_minutes,
-        tables=_tables,
-        page=_page,
-        draw=_picture,
-        inputs={"": {}},
-        seeds=(),
-    )
-}
+EXPERIMENT = Experiment(
+    name="reweighting-limits",
+    title="What reweighting cannot change",
+    runs=_runs,
+    make=_make,
+    minutes=_minutes,
+    tables=_tables,
+    page=_page,
+    draw=_picture,
+    inputs={"": {}},
+    seeds=(),
+)
 
 
 def results_table(finished: Finished, limits: tuple[float, float]) -> pd.DataFrame:

@@ -237,19 +237,17 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(text, table, shown=table.iloc[:0])
 
 
-EXPERIMENTS = {
-    "theorems": Experiment(
-        name="theorems",
-        title="More theorems",
-        runs=lambda options: [
-            {f"{name}-seed{seed}": Theorem(name, seed, options.quick) for name in THEOREMS for seed in options.seeds}
-        ],
-        make=_make,
-        minutes=lambda run: 0.1,
-        tables=_tables,
-        page=_page,
-        page_name="reweighting-limits",
-        is_section=True,
-        formats=dict.fromkeys(("", "-all"), "%.5g"),
-    )
-}
+EXPERIMENT = Experiment(
+    name="theorems",
+    title="More theorems",
+    runs=lambda options: [
+        {f"{name}-seed{seed}": Theorem(name, seed, options.quick) for name in THEOREMS for seed in options.seeds}
+    ],
+    make=_make,
+    minutes=lambda run: 0.1,
+    tables=_tables,
+    page=_page,
+    page_name="reweighting-limits",
+    is_section=True,
+    formats=dict.fromkeys(("", "-all"), "%.5g"),
+)

@@ -79,19 +79,17 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     )
 
 
-EXPERIMENTS = {
-    "segmentation-finetuning": Experiment(
-        name="segmentation-finetuning",
-        title="Phantoms",
-        runs=lambda options: runs_of(finetuning_study(quick=options.quick), options),
-        make=_make,
-        minutes=lambda run: finetuning_study(quick=False).minutes(run.method),
-        tables=lambda finished, options: {"-seeds": rows_by_seed(finished, add=options.add)},
-        page=_page,
-        inputs={"-seeds": {}},
-        seeds=range(3),
-        methods=tuple(FINETUNING_TRAINERS),
-        page_name="finetuning",
-        is_section=True,
-    )
-}
+EXPERIMENT = Experiment(
+    name="segmentation-finetuning",
+    title="Phantoms",
+    runs=lambda options: runs_of(finetuning_study(quick=options.quick), options),
+    make=_make,
+    minutes=lambda run: finetuning_study(quick=False).minutes(run.method),
+    tables=lambda finished, options: {"-seeds": rows_by_seed(finished, add=options.add)},
+    page=_page,
+    inputs={"-seeds": {}},
+    seeds=range(3),
+    methods=tuple(FINETUNING_TRAINERS),
+    page_name="finetuning",
+    is_section=True,
+)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def test_runs_cross_everything_with_the_settings_of_the_published_code():
 
 
 def _outcome(rare, common=0.0):
-    return Outcome(rare, common, halfway=20.0, weight=50.0, effective=7.0, seconds=1.0)
+    return asdict(Outcome(rare, common, halfway=20.0, weight=50.0, effective=7.0, seconds=1.0))
 
 
 def test_compared_pairs_the_methods_of_a_split():
