@@ -13,7 +13,6 @@ import pandas as pd
 
 from experiments.datasets.division import begin_dataset, finish_dataset
 from nnunet_dro.demo.preparation import strata_by
-from nnunet_dro.evaluation import Labels
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 
 #: The column of the case table with the intensity convention.
@@ -26,11 +25,6 @@ class Hippocampus:
 
     dataset: RawDataset  # The raw dataset.
     ranges: "pd.Series[str]"  # The intensity range of every case.
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels."""
-        return tuple(Labels.from_dataset_json(self.dataset.description).values)
 
 
 def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampus:

@@ -80,12 +80,9 @@ def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:
-    """Add a configuration per size of patch to the plans: with small networks, and slices where a patch has two axes.
-
-    The slices are cut from the volumes that were preprocessed for 3d. Plans that have them are left alone: another
-    process may be reading them.
-    """
+    """Add a small configuration per size of patch to the plans, with two axes for slices of the volumes for 3d."""
     plans = json.loads(plans_file.read_text(encoding="utf-8"))
+    # Another process may be reading them.
     if all(size_name(patch) in plans["configurations"] for patch in patches):
         return
     volumes = plans["configurations"][PARENT]["data_identifier"]

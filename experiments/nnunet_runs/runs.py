@@ -24,11 +24,7 @@ from nnunet_dro.trainers.installation import FOLDER
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """All runs on the dataset of one seed.
-
-    The seed draws the data, and the first weights and all random numbers of the trainings. So trainings of one seed can
-    be compared one by one, and seeds vary everything.
-    """
+    """All runs on the dataset of one seed, which draws the data, the first weights and what trainings draw."""
 
     folder: Path  # Folder of everything that is made.
     study: Study  # The study.
@@ -51,10 +47,7 @@ class SeedRuns:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of all commands.
-
-        One thread and no workers: on a CPU they take the cores from the network.
-        """
+        """Environment variables of all commands: one thread and no workers, which take the cores from the network."""
         names = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
         repository = str(Path(__file__).parents[2])
         return {
@@ -71,11 +64,7 @@ class SeedRuns:
         }
 
     def prepare(self) -> None:
-        """Write, plan and preprocess the dataset, unless that is done; another process that is at it is waited for.
-
-        Raises:
-            CommandError: If nnU-Net's command fails.
-        """
+        """Write, plan and preprocess the dataset, unless that is done; another process that is at it is waited for."""
         for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         with FileLock(self.folder / "prepare.lock"):
@@ -105,11 +94,7 @@ class SeedRuns:
         return [{"train": cases, "val": validation} for cases in subsets]
 
     def run(self, method: str) -> dict[str, Any]:
-        """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
-
-        It returns the ``dice`` of the test cases, the ``seconds`` of all and the ``cpu_seconds`` of the training, and
-        raises CommandError if a command of nnU-Net fails.
-        """
+        """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew."""
         self.prepare()
         start = monotonic()
         fold, predictions = self.fold(method), self.folder / "predictions" / method

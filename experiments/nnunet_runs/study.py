@@ -26,8 +26,6 @@ class Study:
     dataset: str  # Name of the nnU-Net dataset.
     by: str  # Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
     rare: tuple[str, ...]  # The strata that are rare in training, or in no training.
-    common: tuple[str, ...]  # The others.
-    labels: tuple[str, ...]  # The labels the page's table is about.
     epochs: int  # Length of every training.
     iterations: int  # Training iterations per epoch.
     # Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
@@ -35,6 +33,8 @@ class Study:
     settings: Mapping[str, object]  # Settings of the runs in a work folder; other settings need another folder.
     # Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
     trainers: Mapping[str, str]
+    common: tuple[str, ...] = ()  # The strata that are not rare.
+    labels: tuple[str, ...] = ()  # The labels the page's table is about.
     title: str = ""  # Heading of the page.
     about: str = ""  # The page's paragraphs on the data, markdown.
     # Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.

@@ -86,10 +86,7 @@ EXPERIMENT = Experiment(
 
 
 def _ends(scores: pd.DataFrame) -> pd.DataFrame:
-    """The last moment of every training, with the mean over the unseen domains as one more stratum.
-
-    All have iteration 0, because trainings of different lengths are compared at their ends.
-    """
+    """The last moments, as iteration 0 whatever the length, with the mean over the unseen domains as one stratum."""
     return _with_mean(at_the_end(scores).assign(iteration=0))
 
 

@@ -16,7 +16,6 @@ from experiments.imbalanced_pair.training import (
     lenet,
     losses_of,
     moved,
-    proportion_weights,
     random_weights,
     split_pair,
     train,
@@ -72,18 +71,6 @@ def test_l2rw_weights_are_rectified_products_with_the_trusted_gradient(made_digi
         assert torch.equal(trusted[1], split.trusted_labels)
         # The network has a forward-mode derivative: the quick way was taken.
         assert reason is None
-
-
-def test_proportion_weights_are_inverse_frequencies_and_one_in_the_mean():
-    # 2 4s and 8 9s: weights 10 / (2 * 2) and 10 / (2 * 8), over a batch of 4.
-    weights = proportion_weights(torch.tensor([1, 0, 0, 1]), n_rare=2, n_train=10)
-    torch.testing.assert_close(weights, torch.tensor([2.5, 0.625, 0.625, 2.5]) / 4)
-    everything = proportion_weights(torch.tensor([1] * 2 + [0] * 8), n_rare=2, n_train=10)
-    assert float(everything.sum()) == pytest.approx(1)
-    assert float(everything[:2].sum()) == pytest.approx(0.5)
-    torch.testing.assert_close(
-        proportion_weights(torch.tensor([1, 0, 0]), n_rare=5, n_train=10), torch.full((3,), 1 / 3)
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,20 @@ def trained(nnunet):
     return [command for command in nnunet.commands if "--times" in command]
 
 
-def test_training_uses_one_thread_the_split_and_a_folder_of_its_data(start, nnunet, tmp_path):
-    start(seeds=(0,))
+def test_training_has_one_thread_the_split_the_seed_and_a_folder(start, nnunet, tmp_path):
+    start(seeds=(3,), trainer_folders=(tmp_path / "trainers",))
 
     plan, *others = nnunet.environments
     assert plan["nnUNet_n_proc_DA"] == "2"
     assert all(environment["nnUNet_n_proc_DA"] == "0" for environment in others)
     assert all(environment["OMP_NUM_THREADS"] == "1" for environment in nnunet.environments)
+    assert plan["nnUNet_extTrainer"].split(os.pathsep) == [str(FOLDER), str(tmp_path / "trainers")]
+    assert [command[command.index("--seed") + 1] for command in trained(nnunet)] == ["3", "3"]
 
-    (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
+    (path,) = tmp_path.glob("tiny-*/seed3/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
     (split,) = json.loads(path.read_text())
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
-    start(seeds=(0,), settings={"n": 2})
+    start(seeds=(3,), settings={"n": 2})
     assert len(list(tmp_path.glob("tiny-*"))) == 2
 
 
@@ -41,13 +43,6 @@ def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet,
     source = finetuned[finetuned.index("--from") + 1]
     assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_5iters__")
     assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerHWS_beta10_2epochs_2iters"
-
-
-def test_trainings_have_the_seed_of_their_data(start, nnunet):
-    start(seeds=(3, 1))
-
-    seeds = [command[command.index("--seed") + 1] for command in nnunet.commands if "--seed" in command]
-    assert seeds == ["3", "3", "1", "1"]
 
 
 def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
@@ -65,13 +60,6 @@ def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
     assert folds == {"nnUNetTrainerHWS_beta0_2epochs_5iters": "0", "nnUNetTrainerHWS_beta10_2epochs_5iters": "1"}
     predicted = [command[command.index("-f") + 1] for command in nnunet.commands if "-f" in command]
     assert predicted == ["0", "1"]
-
-
-def test_trainers_of_an_experiment_are_found_beside_those_of_the_package(start, nnunet, tmp_path):
-    start(seeds=(0,), trainer_folders=(tmp_path / "trainers",))
-
-    folders = nnunet.environments[-1]["nnUNet_extTrainer"].split(os.pathsep)
-    assert folders == [str(FOLDER), str(tmp_path / "trainers")]
 
 
 def test_a_run_that_was_interrupted_starts_anew_on_the_same_data(nnunet, tmp_path):
