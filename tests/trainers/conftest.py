@@ -18,3 +18,20 @@ def start(make_trainer) -> Callable:
         return trainer, trainer.get_dataloaders()[0]
 
     return make
+
+
+@pytest.fixture
+def preprocessed_table(project):
+    """A case table in the preprocessed folder, which goes before that of the raw folder."""
+    path = project("labels").preprocessed / "cases.csv"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def without_case_table(project):
+    """The raw dataset has no case table while a test runs."""
+    raw = project("labels").raw / "cases.csv"
+    away = raw.rename(raw.with_suffix(".away"))
+    yield
+    away.rename(raw)

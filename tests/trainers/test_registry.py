@@ -9,6 +9,7 @@ from nnunet_dro.trainers.installation import FOLDER
 from nnunet_dro.trainers.named import longest_name
 from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
+from tests.trainers.draws import log_of
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 
@@ -101,7 +102,5 @@ def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations,
 def test_a_name_too_long_for_an_ensemble_is_warned_of(make_trainer, name):
     trainer = make_trainer(trainer_class(name), "2d_small")
     trainer.on_train_start()
-    with open(trainer.log_file) as file:
-        log = file.read()
-    warned = f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration" in log
+    warned = f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration" in log_of(trainer)
     assert warned == (len(name) > 77)

@@ -4,20 +4,12 @@ import pytest
 from nnunet_dro.files.case_table import find_case_table
 from nnunet_dro.trainers.data.case_groups import dataset_folders, groups_of, watched_groups, weights_of
 from nnunet_dro.trainers.data.dataloading import loader_of
-from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import log_of
 
 
 @pytest.fixture
 def trainer(make_trainer):
-    return make_trainer(trainer_class("nnUNetTrainerIW_site"))
-
-
-@pytest.fixture
-def preprocessed_table(project):
-    """A case table in the preprocessed folder, which goes before that of the raw folder."""
-    path = project("labels").preprocessed / "cases.csv"
-    yield path
-    path.unlink(missing_ok=True)
+    return make_trainer("nnUNetTrainerIW_site")
 
 
 CASES = [f"case_{i:02d}" for i in range(4)]
@@ -73,7 +65,7 @@ def test_a_column_that_has_no_weights_is_refused(trainer, preprocessed_table, we
 
 def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(make_trainer, preprocessed_table):
     """The batch has six places, and two cases have a weight."""
-    trainer = make_trainer(trainer_class("nnUNetTrainerIW_w_asWeights"), "2d_small")
+    trainer = make_trainer("nnUNetTrainerIW_w_asWeights", "2d_small")
     training, validation = trainer.do_split()
     drawn = sorted(training)[:2]
     rows = "".join(f"{case},{int(case in drawn)}\n" for case in training)
@@ -82,22 +74,14 @@ def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(make_trai
     trainer.on_train_start()
     assert {case for _ in range(4) for case in next(trainer.dataloader_train)["keys"]} == {*drawn}
     assert len(loader_of(trainer.dataloader_val).indices) == len(validation)
-    with open(trainer.log_file) as file:
-        assert "Never drawn: 6 of 8 training cases, whose weight in the column `w` is 0: case_0" in file.read()
+    assert "Never drawn: 6 of 8 training cases, whose weight in the column `w` is 0: case_0" in log_of(trainer)
 
 
-def test_a_dataset_without_a_case_table_is_told_where_to_put_one(trainer, project):
-    raw = project("labels").raw / "cases.csv"
-    before = raw.read_text()
-    raw.unlink()
-    try:
-        with pytest.raises(
-            FileNotFoundError, match=r"Write .*preprocessed.*cases\.csv or .*raw.*cases\.csv with a column"
-        ):
-            groups_of(trainer, CASES, column="site")
-        assert watched_groups(trainer, CASES) == {}
-    finally:
-        raw.write_text(before)
+@pytest.mark.usefixtures("without_case_table")
+def test_a_dataset_without_a_case_table_is_told_where_to_put_one(trainer):
+    with pytest.raises(FileNotFoundError, match=r"Write .*preprocessed.*cases\.csv or .*raw.*cases\.csv with a column"):
+        groups_of(trainer, CASES, column="site")
+    assert watched_groups(trainer, CASES) == {}
 
 
 def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
@@ -126,7 +110,7 @@ def test_no_group_is_a_number_that_is_measured(trainer, preprocessed_table, entr
 
 
 def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
+    trainer = make_trainer("nnUNetTrainerHWS_beta10")
     trainer.initialize()
     trainer.on_train_start()
     loader = trainer.dataloader_train
@@ -152,12 +136,9 @@ def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
 
 def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(make_trainer, preprocessed_table):
     preprocessed_table.write_text("patient,site\nx,a\n")
-    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
+    trainer = make_trainer("nnUNetTrainerHWS_beta10")
     trainer.initialize()
     trainer.get_dataloaders()
-    with open(trainer.log_file) as file:
-        assert (
-            "WARNING: the log will not show the share of draws per group: `cases` must have a column `case`"
-            in file.read()
-        )
+    warning = "WARNING: the log will not show the share of draws per group: `cases` must have a column `case`"
+    assert warning in log_of(trainer)
     assert trainer.hardness_log.groups == {}

@@ -14,7 +14,6 @@ from scipy.stats import chisquare
 from nnunet_dro.sampling import HardnessTable, expected_draws
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
-from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
 
 LABELS, IGNORE = [0, 1, 2], 3
@@ -34,7 +33,7 @@ def test_workers_change_what_they_draw(start_method):
 
 
 def test_batches_carry_their_draws(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
+    trainer = make_trainer("nnUNetTrainerHWS_beta10")
     trainer.initialize()
     loader, _ = trainer.get_dataloaders()
     table = trainer.hardness_log.table
@@ -107,7 +106,7 @@ def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
 
 
 def test_siblings_do_not_draw_the_same(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta0"))
+    trainer = make_trainer("nnUNetTrainerHWS_beta0")
     trainer.initialize()
     loader = trainer.get_dataloaders()[0].data_loader
     loader.table.update(np.arange(len(loader.table)), np.zeros(len(loader.table)))

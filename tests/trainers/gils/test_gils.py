@@ -15,11 +15,7 @@ from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
 from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from tests.trainers.draws import draws_of
-
-
-def same_weights(mine, other):
-    return all(torch.equal(a, b) for a, b in zip(mine.network.parameters(), other.network.parameters(), strict=True))
+from tests.trainers.draws import check_same_network, draws_of, log_of
 
 
 def losses_of(trainer, batch):
@@ -63,8 +59,7 @@ def test_no_smoothing_is_nnunet(start):
     for _ in range(3):
         batch = next(loader)
         assert trainer.train_step(batch)["loss"] == pytest.approx(float(plain.train_step(batch)["loss"]), rel=1e-5)
-    for own, other in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
-        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
+    check_same_network(trainer, plain, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
@@ -80,7 +75,7 @@ def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configur
         loss = gils.train_step(batch)["loss"]
         smoothed.train_step(batch)
         assert loss == smoothed.train_step(batch)["loss"]
-    assert same_weights(gils, smoothed)
+    check_same_network(gils, smoothed)
 
 
 def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start):
@@ -98,7 +93,7 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start)
     other.train_step({**batch, "data": generated.data})
     hardness = losses_of(other, batch)
     assert loss == other.train_step(batch)["loss"], "the loss that is reported is that of the original"
-    assert same_weights(trainer, other)
+    check_same_network(trainer, other)
 
     stale = trainer.hardness_log.table.losses
     last = {int(case): float(value) for case, value in zip(draws_of(batch).indices, hardness, strict=True)}
@@ -212,14 +207,15 @@ def test_a_warm_up_is_label_smoothing(start):
     batches = [next(trainer.dataloader_train) for _ in range(2)]
     for batch in batches:
         assert trainer.train_step(batch)["loss"] == other.train_step(batch)["loss"]
-    assert same_weights(trainer, other)
+    check_same_network(trainer, other)
     trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
     run_epoch(trainer, trainer.dataloader_train, 1)
-    assert not same_weights(trainer, other)
+    with pytest.raises(AssertionError):
+        check_same_network(trainer, other)
     first, second = rows_of(Path(trainer.output_folder))
     assert (first["epoch"], first["mean_change"], first["non_finite"]) == ("0", "", "0")
     assert float(second["mean_change"]) > 0
-    log = Path(trainer.log_file).read_text()
+    log = log_of(trainer)
     assert "Perturbation: no batch was generated in this epoch" in log
     assert "Perturbation: root mean square change of the images" in log
 
@@ -255,7 +251,7 @@ def test_an_epoch_leaves_a_row_a_picture_and_a_line(start, make_trainer, configu
         assert float(row["mean_feature_distance"]) > 0
         assert 0 <= float(row["rejected_share"]) <= 1
         assert row["non_finite"] == "0"
-    log = Path(trainer.log_file).read_text()
+    log = log_of(trainer)
     assert log.count("Perturbation: root mean square change of the images") == 2
 
     resumed = make_trainer("nnUNetTrainerGILS_T2_eta0.1", configuration, kind)

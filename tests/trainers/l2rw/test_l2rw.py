@@ -1,33 +1,25 @@
 """nnUNetTrainerL2RW: who is trusted, what a step does, and what is written."""
 
 import csv
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import trusted_batch_size, trusted_cases
+from tests.trainers.draws import check_same_network, log_of
 
 NAME = "nnUNetTrainerL2RW"
-
-
-@pytest.fixture
-def table(project):
-    """A case table of the preprocessed folder, where it goes before the raw folder's."""
-    path = project("labels").preprocessed / "cases.csv"
-    yield path
-    path.unlink(missing_ok=True)
 
 
 def cases_of(trainer):
     return [str(case) for case in trainer.do_split()[0]]
 
 
-def test_trusted_are_the_training_cases_that_say_yes(make_trainer, table):
+def test_trusted_are_the_training_cases_that_say_yes(make_trainer, preprocessed_table):
     trainer = make_trainer(NAME)
     cases = cases_of(trainer)
-    table.write_text(f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n")
+    preprocessed_table.write_text(f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n")
     assert trusted_cases(trainer, cases) == [cases[0], cases[2]], "no row and no entry are no trust"
 
 
@@ -41,24 +33,21 @@ def test_trusted_are_the_training_cases_that_say_yes(make_trainer, table):
         ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes only for other cases \({validation}"),
     ],
 )
-def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make_trainer, table, text, message):
+def test_a_table_without_trusted_cases_stops_before_anything_is_trained(
+    make_trainer, preprocessed_table, text, message
+):
     trainer = make_trainer(NAME)
     training, validation = trainer.do_split()
     names = {"validation": validation[0]}
-    table.write_text(text.format(training[0], **names))
+    preprocessed_table.write_text(text.format(training[0], **names))
     with pytest.raises(ValueError, match=message.format(training[0], **names)):
         trainer._check_before_training()
 
 
-def test_no_case_table_says_what_to_write(make_trainer, project):
-    raw = project("labels").raw / "cases.csv"
-    trainer = make_trainer(NAME)
-    shutil.move(raw, raw.with_suffix(".away"))
-    try:
-        with pytest.raises(FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "):
-            trainer.on_train_start()
-    finally:
-        shutil.move(raw.with_suffix(".away"), raw)
+@pytest.mark.usefixtures("without_case_table")
+def test_no_case_table_says_what_to_write(make_trainer):
+    with pytest.raises(FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "):
+        make_trainer(NAME).on_train_start()
 
 
 def test_a_large_batch_has_few_trusted_cases():
@@ -98,8 +87,7 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
 
     loss = one_step(trainer, batch, trusted)["loss"]
     assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), "the loss that is shown has no weights"
-    for mine, theirs in zip(trainer.network.parameters(), other.network.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    check_same_network(trainer, other, rtol=1e-4, atol=1e-6)
 
 
 def test_both_ways_to_the_weights_make_the_same_step(start):
@@ -111,8 +99,7 @@ def test_both_ways_to_the_weights_make_the_same_step(start):
         trainer._learned.at_once = at_once
         one_step(trainer, batch, trusted)
         assert trainer._learned.at_once is at_once
-    for mine, theirs in zip(*(trainer.network.parameters() for trainer in trainers), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    check_same_network(*trainers, rtol=1e-4, atol=1e-6)
 
 
 def against(batch):
@@ -142,8 +129,7 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
     for _ in range(5):
         trainer.train_step(next(loader))
     assert trainer._fastest_way is None
-    with open(trainer.log_file) as file:
-        assert "weights are computed " in file.read()
+    assert "weights are computed " in log_of(trainer)
 
 
 def test_wrong_references_weigh_less_than_right_ones(start):
@@ -187,8 +173,7 @@ def test_the_scale_of_half_precision_cancels(start):
     scaled.network.load_state_dict(state)
     scaled.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
     one_step(scaled, batch, trusted)
-    for mine, theirs in zip(trainer.network.parameters(), scaled.network.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    check_same_network(trainer, scaled, rtol=1e-4, atol=1e-6)
 
 
 def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
@@ -202,10 +187,8 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
         trainer.on_train_epoch_end(outputs)
     trainer.current_epoch = 1  # the second epoch is not in the checkpoint
     trainer.save_checkpoint(str(folder / "checkpoint_latest.pth"))
-    with open(trainer.log_file) as file:
-        log = file.read()
-    assert "2 of 8 training cases are trusted: case_01, case_04" in log
-    assert "Weights: 2 of 2 iterations made a step" in log
+    assert "2 of 8 training cases are trusted: case_01, case_04" in log_of(trainer)
+    assert "Weights: 2 of 2 iterations made a step" in log_of(trainer)
     rows = list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))
     assert len(rows) == 16
     assert (

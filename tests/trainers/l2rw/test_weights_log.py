@@ -13,14 +13,6 @@ def step(indices, weights):
     return cases_of_step(indices, weights=np.array(weights) / max(1, len(weights)))
 
 
-def log_with_epochs(folder, n_epochs, log=None, start=0):
-    log = log or WeightsLog(CASES, trusted=["001"])
-    for epoch in range(start, n_epochs):
-        log.record(step([epoch % 4, (epoch + 1) % 4], [0.5 + 0.01 * epoch, 1.5 - 0.01 * epoch]))
-        log.end_epoch(epoch, folder)
-    return log
-
-
 def read(folder):
     return pd.read_csv(folder / "weights.csv", dtype={"case": str}, keep_default_na=False, na_values={"weight": [""]})
 
@@ -62,10 +54,13 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
 
 
 def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):
-    first = log_with_epochs(tmp_path, 2)
+    first = WeightsLog(CASES, trusted=["001"])
+    for epoch, indices in enumerate(([0, 1], [1, 2])):
+        first.record(step(indices, [0.5, 1.5]))
+        first.end_epoch(epoch, tmp_path)
     log = WeightsLog(["new", "001"], trusted=[])
     log.load_state_dict(first.state_dict())
     log.keep_epochs_before(2, tmp_path)
     log.end_epoch(2, tmp_path)
-    assert log.lowest() == [("001", pytest.approx((1.5 + 0.51) / 2))]
+    assert log.lowest() == [("001", pytest.approx((1.5 + 0.5) / 2))]
     assert len(read(tmp_path)) == 2 * len(CASES) + 2, "what was written stays"
