@@ -9,13 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.files.case_table import (
-    attributes_of,
-    case_table_places,
-    dividing_attributes,
-    find_case_table,
-    read_cases,
-)
+from nnunet_dro.files import case_table
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import CHECKPOINT, SPLITS_FILE, Fold, dataset_folder, folder_of
 
@@ -80,20 +74,20 @@ def read_strata(
     """The columns with strata, ``by`` or all that divide the training cases, and the case table's path, '' if none."""
     cases = [*training, *validation]
     raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
-    path = table or find_case_table(inputs.preprocessed, raw)
+    path = table or case_table.find_case_table(inputs.preprocessed, raw)
     if path is None:
         if by:
-            places = " or ".join(str(place) for place in case_table_places(inputs.preprocessed, raw))
+            places = " or ".join(str(place) for place in case_table.case_table_places(inputs.preprocessed, raw))
             raise FileNotFoundError(f"`by` must be a column of a case table, got no table. Write {places}.")
         return pd.DataFrame(index=pd.Index(cases, name="case")), ""
-    found = read_cases(path).set_index("case")
-    known = attributes_of(found)
+    found = case_table.read_cases(path).set_index("case")
+    known = case_table.attributes_of(found)
     if unknown := [column for column in by if column not in known]:
         raise ValueError(f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}.")
     if missing := [case for case in cases if case not in found.index]:
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
     # A column that says who is in training divides all cases, but not those of the training.
-    dividing = dividing_attributes(found.loc[list(training)])
+    dividing = case_table.dividing_attributes(found.loc[list(training)])
     return found.loc[cases, list(dict.fromkeys(by)) or dividing], str(path)
 
 

@@ -4,19 +4,9 @@ import shlex
 
 from rich.console import RenderableType
 
+from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import Answer, duration
-from nnunet_dro.doctor.rules import (
-    BEHIND,
-    FEWEST_CASES,
-    FEWEST_ITERATIONS,
-    LOWER,
-    VOXELS,
-    Comparison,
-    Diagnosis,
-    Finding,
-    State,
-    Stratum,
-)
+from nnunet_dro.doctor.rules import Comparison, Diagnosis, Finding, State, Stratum
 from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
 from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.pages.document import Block, Heading, Note, Prose
@@ -79,7 +69,7 @@ def _cannot_tell(answer: Answer) -> tuple[str, str]:
         again = "Run the command again without --no-prediction, with another folder for --output."
         return " without predictions", again
     if answer.diagnosis.is_untrained:
-        is_known = answer.diagnosis.n_training >= FEWEST_CASES
+        is_known = answer.diagnosis.n_training >= rules.FEWEST_CASES
         reason = ": nothing is learnt yet" if is_known else ", too few cases"
         return reason, "Train longer, or check the data, before anything else."
     if _is_unfinished(answer):
@@ -94,10 +84,10 @@ def why(answer: Answer) -> list[str]:
     if not answer.has_predictions:
         return ["The cases were not predicted, and the rules compare the Dice of full predictions."]
     sentences = []
-    if diagnosis.n_training < FEWEST_CASES:
+    if diagnosis.n_training < rules.FEWEST_CASES:
         sentences.append(
-            f"The training has {count(diagnosis.n_training, 'case')}. With fewer than {FEWEST_CASES}, a group that is "
-            "behind cannot be told from chance."
+            f"The training has {count(diagnosis.n_training, 'case')}. With fewer than {rules.FEWEST_CASES}, a group "
+            "that is behind cannot be told from chance."
         )
     if diagnosis.is_untrained:
         sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
@@ -126,7 +116,7 @@ def why(answer: Answer) -> list[str]:
         )
     if diagnosis.finding == Finding.CANNOT_TELL:
         for stratum in diagnosis.those(State.SUSPICION):
-            c, _ = _clearest(stratum, BEHIND)
+            c, _ = _clearest(stratum, rules.BEHIND)
             sentences.append(
                 f"{_capital(stratum)} may be behind: {count(c.n, 'case')} with a mean Dice of {c.label} of "
                 f"{points(c.mean)}, others {points(c.others)}. That many comparisons make such a difference by chance."
@@ -173,11 +163,11 @@ def notes(answer: Answer) -> list[str]:
     if answer.has_predictions and not _is_unfinished(answer) and (unfinished := _unfinished(answer)):
         moved = "Robust training moves effort between cases; it does not replace a longer training."
         found.append(" ".join([*unfinished, moved]))
-    voxels = answer.cases.set_index("case").filter(regex=f"^{VOXELS}")
-    found += note_on_absent_labels(voxels.rename(columns=lambda name: name.removeprefix(VOXELS)).to_dict("index"))
+    voxels = answer.cases.set_index("case").filter(regex=f"^{rules.VOXELS}")
+    found += note_on_absent_labels(voxels.rename(columns=lambda name: name.removeprefix(rules.VOXELS)).to_dict("index"))
     if lonely := [s for s in answer.diagnosis.strata if s.state == State.TOO_FEW]:
         names = name_some([title(stratum) for stratum in lonely])
-        found.append(f"Lower by {100 * BEHIND:.0f} points or more, but of too few cases to tell: {names}.")
+        found.append(f"Lower by {100 * rules.BEHIND:.0f} points or more, but of too few cases to tell: {names}.")
     unseen = [s for s in answer.diagnosis.strata if s.column and s.n_training and not s.n_validation]
     if unseen and answer.diagnosis.finding in (Finding.NOTHING_FAILS, Finding.NOT_CARRIED_OVER):
         names = name_some([title(stratum) for stratum in unseen])
@@ -205,7 +195,7 @@ def _is_unfinished(answer: Answer) -> bool:
     """Whether nothing can be told for no other reason than that the training is short or its Dice is low."""
     diagnosis = answer.diagnosis
     is_told = diagnosis.finding != Finding.CANNOT_TELL or bool(diagnosis.those(State.SUSPICION))
-    could_tell = diagnosis.n_training >= FEWEST_CASES and not diagnosis.is_untrained
+    could_tell = diagnosis.n_training >= rules.FEWEST_CASES and not diagnosis.is_untrained
     return answer.has_predictions and could_tell and not is_told
 
 
@@ -214,8 +204,8 @@ def _unfinished(answer: Answer) -> list[str]:
     sentences = []
     if answer.diagnosis.is_short:
         sentences.append(
-            f"The training is short: {count(answer.n_iterations, 'iteration')}, fewer than {FEWEST_ITERATIONS:,}; "
-            f"nnU-Net's own has {_USUAL_ITERATIONS:,}."
+            f"The training is short: {count(answer.n_iterations, 'iteration')}, fewer than "
+            f"{rules.FEWEST_ITERATIONS:,}; nnU-Net's own has {_USUAL_ITERATIONS:,}."
         )
     if low := answer.diagnosis.low:
         listed = ", ".join(f"{label} {points(dice)}" for label, dice in low.items())
@@ -232,11 +222,11 @@ def _capital(stratum: Stratum) -> str:
 def _nothing(diagnosis: Diagnosis) -> str:
     n_strata = sum(bool(stratum.column) for stratum in diagnosis.strata)
     whom = f"None of {count(n_strata, 'stratum')}" if n_strata else "No group of cases"
-    text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+    text = f"{whom} is {100 * rules.BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
     lower = []
     for stratum in diagnosis.those(State.LOWER):
         if stratum.column:
-            c, kind = _clearest(stratum, LOWER)
+            c, kind = _clearest(stratum, rules.LOWER)
             means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
             lower.append(f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})")
     return f"{text} Lower by less: {'; '.join(lower)}." if lower else text

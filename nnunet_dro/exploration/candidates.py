@@ -10,17 +10,9 @@ from scipy.stats import rankdata
 
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.significance import holm
+from nnunet_dro.exploration import rank_sums
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.rank_sums import (
-    N_PERMUTATIONS,
-    BoolArray,
-    CodeArray,
-    FloatArray,
-    p_lower,
-    patients_by_size,
-    share_lower,
-    standardised,
-)
+from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
 from nnunet_dro.exploration.search import Attribute, Found, Limits, Search
 
 #: A combination is carried over if it is at least so low in the half that was searched: one-sided 5 %.
@@ -71,7 +63,7 @@ def search_and_test(
     *,
     n_candidates: int,
     seed: int,
-    n_permutations: int = N_PERMUTATIONS,
+    n_permutations: int = rank_sums.N_PERMUTATIONS,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Outcome:
     """Search one half of the cases, and test what is found in the other."""
@@ -144,8 +136,9 @@ def _result(candidate: Candidate, search: Search, rng: np.random.Generator, n_pe
     row["z_search"] = found.z
     half = counted & ~searched
     inside, ranks = found.members[half], rankdata(candidate.goodness[half])
-    row["share_lower"] = share_lower(inside, ranks)
-    row["p"] = p_lower(inside, ranks, patients_by_size(patients[half]), rng=rng, n_permutations=n_permutations)
+    row["share_lower"] = rank_sums.share_lower(inside, ranks)
+    blocks = rank_sums.patients_by_size(patients[half])
+    row["p"] = rank_sums.p_lower(inside, ranks, blocks, rng=rng, n_permutations=n_permutations)
     row["same_cases"] = "; ".join(map(written, search.same_cases(found, counted)[:_MOST_TWINS]))
     return row
 
@@ -187,7 +180,7 @@ def _are_low(
     goodness: FloatArray, worse: FloatArray, patients: CodeArray, n_group: int, rng: np.random.Generator
 ) -> BoolArray:
     """Whether random groups whose cases get the worse scores are low enough to be carried over or confirmed."""
-    blocks, found = patients_by_size(patients), np.zeros(_GROUPS, dtype=bool)
+    blocks, found = rank_sums.patients_by_size(patients), np.zeros(_GROUPS, dtype=bool)
     _, numbers = np.unique(patients, return_inverse=True)
     for place in range(_GROUPS):
         # Whole patients, up to the first with which the group is as large as wanted.
@@ -195,5 +188,5 @@ def _are_low(
         last = np.sort(turn)[min(n_group, len(turn)) - 1]
         inside = turn <= last
         ranks = rankdata(np.where(inside, worse, goodness))
-        found[place] = standardised(np.where(inside, 0, -1), 1, ranks, blocks)[0] <= LEAST_Z
+        found[place] = rank_sums.standardised(np.where(inside, 0, -1), 1, ranks, blocks)[0] <= LEAST_Z
     return found

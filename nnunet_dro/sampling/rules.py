@@ -7,23 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnunet_dro.sampling.divergences import (
-    FloatArray,
-    check_beta,
-    chi2_probabilities,
-    chi2_robust_loss,
-    kl_percentile_bound,
-    kl_probabilities,
-    kl_robust_loss,
-)
-from nnunet_dro.sampling.uncertainty_sets import (
-    check_share,
-    cvar_loss,
-    doro_probabilities,
-    earned_share,
-    kl_ball_beta,
-    set_aside,
-)
+from nnunet_dro.sampling import divergences, uncertainty_sets
+from nnunet_dro.sampling.divergences import FloatArray
 
 
 class Rule:
@@ -140,7 +125,7 @@ class RuleWithBeta(Rule):
     beta: float
 
     def __post_init__(self) -> None:
-        check_beta(self.beta)
+        divergences.check_beta(self.beta)
 
 
 @dataclass(frozen=True)
@@ -154,15 +139,15 @@ class KL(RuleWithBeta):
         return f"beta {self.beta:g}"
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
-        return kl_probabilities(losses, beta=self.beta)
+        return divergences.kl_probabilities(losses, beta=self.beta)
 
     def _robust_loss(self, losses: FloatArray) -> float:
-        return kl_robust_loss(losses, beta=self.beta)
+        return divergences.kl_robust_loss(losses, beta=self.beta)
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """See `kl_percentile_bound`."""
         known = losses[~np.isnan(losses)]
-        return kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
+        return divergences.kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
 #: Draws every case with the same probability.
@@ -181,7 +166,7 @@ class KLBall(KL):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share(self.share)
+        uncertainty_sets.check_share(self.share)
 
     def __str__(self) -> str:
         return f"beta such that {100 * self.share:g} % of the cases are effective"
@@ -189,7 +174,9 @@ class KLBall(KL):
     def following(self, losses: FloatArray) -> "KLBall":
         """The rule with the beta of these losses, see `kl_ball_beta`; before any case has one, it stays as it is."""
         known = losses[~np.isnan(losses)]
-        return replace(self, beta=kl_ball_beta(known, share=self._effective(known))) if len(known) else self
+        if not len(known):
+            return self
+        return replace(self, beta=uncertainty_sets.kl_ball_beta(known, share=self._effective(known)))
 
     def _effective(self, losses: FloatArray) -> float:
         return self.share
@@ -210,7 +197,7 @@ class EarnedBall(KLBall):
         return f"{super().__str__()}, as far as the hardest are learnt"
 
     def _effective(self, losses: FloatArray) -> float:
-        return earned_share(losses, share=self.share)
+        return uncertainty_sets.earned_share(losses, share=self.share)
 
 
 @dataclass(frozen=True)
@@ -224,10 +211,10 @@ class Chi2(RuleWithBeta):
         return f"Pearson divergence, beta {self.beta:g}"
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
-        return chi2_probabilities(losses, beta=self.beta)
+        return divergences.chi2_probabilities(losses, beta=self.beta)
 
     def _robust_loss(self, losses: FloatArray) -> float:
-        return chi2_robust_loss(losses, beta=self.beta)
+        return divergences.chi2_robust_loss(losses, beta=self.beta)
 
 
 @dataclass(frozen=True)
@@ -242,7 +229,7 @@ class CVaR(Rule):
 
     def __post_init__(self) -> None:
         # Raises an error if a number is out of range.
-        doro_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
+        uncertainty_sets.doro_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
 
     def __str__(self) -> str:
         aside = f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
@@ -251,13 +238,13 @@ class CVaR(Rule):
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """See `set_aside`."""
         known = np.flatnonzero(~np.isnan(losses))
-        return known[set_aside(losses[known], epsilon=self.epsilon)] if len(known) else known
+        return known[uncertainty_sets.set_aside(losses[known], epsilon=self.epsilon)] if len(known) else known
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
-        return doro_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
+        return uncertainty_sets.doro_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
 
     def _robust_loss(self, losses: FloatArray) -> float:
         """The conditional value at risk of the cases that are not set aside."""
         if not self.epsilon:
-            return cvar_loss(losses, alpha=self.alpha)
+            return uncertainty_sets.cvar_loss(losses, alpha=self.alpha)
         return float(self._probabilities(losses) @ losses)

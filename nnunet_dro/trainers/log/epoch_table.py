@@ -9,18 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro import sampling
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import (
-    UNIFORM,
-    Balanced,
-    ByWeight,
-    GroupDRO,
-    GroupRule,
-    HardnessTable,
-    Rule,
-    RuleWithBeta,
-    effective_cases,
-)
 from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 
 #: Below this share of effective cases a training is warned of.
@@ -42,10 +32,12 @@ _CURE = (
     "a larger `explore<e>`."
 )
 #: What to do instead where the rule has other numbers.
-_CURES: dict[type[Rule], str] = {
-    Balanced: "Draw less by group or hardness: a smaller `power<x>`, or a larger `share<s>`, in the trainer's name.",
-    GroupDRO: "Put small groups of the column together, or train nnUNetTrainerIW_<column> with a `power<x>` below 1.",
-    ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
+_CURES: dict[type[sampling.Rule], str] = {
+    sampling.Balanced: "Draw less by group or hardness: a smaller `power<x>`, or a larger `share<s>`, in the trainer's "
+    "name.",
+    sampling.GroupDRO: "Put small groups of the column together, or train nnUNetTrainerIW_<column> with a `power<x>` "
+    "below 1.",
+    sampling.ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
 }
 
 
@@ -73,7 +65,7 @@ COLUMNS = {
 
 def row_of(
     epoch: int,
-    table: HardnessTable,
+    table: sampling.HardnessTable,
     *,
     n_refused: int,
     clipped_share: float,
@@ -86,13 +78,13 @@ def row_of(
     ages = ages[:0] if table.n_unseen else ages[~np.isnan(ages)]
     return {
         "epoch": epoch,
-        "effective_cases": effective_cases(table.probabilities()),
+        "effective_cases": sampling.effective_cases(table.probabilities()),
         "clipped_share": clipped_share,
         "refused_losses": n_refused,
         "mean_loss": float(known.mean()) if len(known) else math.nan,
         "robust_loss": rule.robust_loss(losses),
         "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05) if len(known) else math.nan,
-        "beta": rule.beta if isinstance(rule, RuleWithBeta) else math.nan,
+        "beta": rule.beta if isinstance(rule, sampling.RuleWithBeta) else math.nan,
         "mean_weight": mean_weight,
         "mean_staleness": float(ages.mean()) if len(ages) else math.nan,
         "largest_staleness": float(ages.max()) if len(ages) else math.nan,
@@ -102,7 +94,7 @@ def row_of(
 
 
 def row_of_groups(
-    groups: Mapping[str, Sequence[str]], rule: Rule, draws: NDArray[np.int32], losses: NDArray[np.float64]
+    groups: Mapping[str, Sequence[str]], rule: sampling.Rule, draws: NDArray[np.int32], losses: NDArray[np.float64]
 ) -> Row:
     """Share of the draws and mean stale loss of each group, and its weight if the rule has group weights."""
     row: Row = {}
@@ -113,7 +105,7 @@ def row_of_groups(
             known = losses[mine][~np.isnan(losses[mine])]
             row[group_column("draws", column, group)] = float(draws[mine].sum() / max(1, draws.sum()))
             row[group_column("loss", column, group)] = float(known.mean()) if len(known) else math.nan
-    if isinstance(rule, GroupRule):
+    if isinstance(rule, sampling.GroupRule):
         row |= {f"weight[{name}]": float(weight) for name, weight in zip(rule.names, rule.weights, strict=True)}
     return row
 
@@ -140,7 +132,7 @@ def concentration_warnings(
     rows: Sequence[Row],
     n_items: int,
     *,
-    rule: Rule = UNIFORM,
+    rule: sampling.Rule = sampling.UNIFORM,
     items: str = "cases",
     shares: Mapping[str, float] | None = None,
     n_draws: Mapping[int, int] | None = None,

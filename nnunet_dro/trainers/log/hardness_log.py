@@ -12,17 +12,9 @@ from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
+from nnunet_dro.trainers.log import epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
-from nnunet_dro.trainers.log.epoch_table import (
-    concentration_warnings,
-    falls,
-    group_column,
-    row_of,
-    row_of_groups,
-    saved_row,
-    write_table,
-)
 
 #: Number of items that the line of an epoch names, hardest first, and of outliers.
 _N_HARDEST, _N_OUTLIERS = 5, 20
@@ -74,22 +66,22 @@ class HardnessLog(CaseLog):
         draws, losses = self._per_case(self._draws), self._mean_losses()
         self._history[epoch], self._times[epoch] = losses.astype(np.float32), draws
         rule, weighs = self.table.rule, self.importance is not None
-        row = row_of(
+        row = epoch_table.row_of(
             epoch,
             self.table,
             n_refused=self.table.refused - self._refused_before,
             clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
             mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
-            falls=falls(self._history, self._times) if rule.needs_losses else {},
+            falls=epoch_table.falls(self._history, self._times) if rule.needs_losses else {},
         )
-        row |= row_of_groups(self.groups, rule, draws, losses)
+        row |= epoch_table.row_of_groups(self.groups, rule, draws, losses)
         line = self._line(row)
         self._start_epoch()
         columns = zip(self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True)
         return row, line, [(epoch, case, entry(loss), entry(p), n) for case, loss, p, n in columns]
 
     def _write_others(self, folder: Path) -> None:
-        write_table(folder / "training.csv", self.rows)
+        epoch_table.write_table(folder / "training.csv", self.rows)
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
         save_picture(folder / "hardness.png", draw_hardness, self._history, self.cases, self.rows)
@@ -99,9 +91,9 @@ class HardnessLog(CaseLog):
         if self.table.rule.needs_losses:
             for column, of_case in self.groups.items():
                 for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
-                    shares[group_column("draws", column, group)] = float(n / len(self.cases))
+                    shares[epoch_table.group_column("draws", column, group)] = float(n / len(self.cases))
         n_draws = {epoch: int(draws.sum()) for epoch, draws in self._times.items()}
-        return concentration_warnings(
+        return epoch_table.concentration_warnings(
             self.rows, len(self.table), rule=self.table.rule, items=self.items, shares=shares, n_draws=n_draws
         )
 
@@ -162,7 +154,7 @@ class HardnessLog(CaseLog):
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
         changed = self.table.load_state_dict(state["table"])
-        self.rows = [saved_row(epoch) for epoch in state["epochs"]]
+        self.rows = [epoch_table.saved_row(epoch) for epoch in state["epochs"]]
         self._start_epoch()
         return changed
 

@@ -4,19 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from nnunet_dro.sampling import (
-    EXPLORATION,
-    KL,
-    Balanced,
-    BalancedBall,
-    ByWeight,
-    Chi2,
-    CVaR,
-    EarnedBall,
-    GroupDRO,
-    KLBall,
-    Rule,
-)
+from nnunet_dro import sampling
 from nnunet_dro.trainers.options.forms import Option
 from nnunet_dro.trainers.options.settings import HardnessOptions, History, TrainerOptions
 
@@ -52,7 +40,7 @@ class HWSOptions(HardnessOptions):
     exact_ratio: bool = False
     normalised: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
-    exploration: float = EXPLORATION
+    exploration: float = sampling.EXPLORATION
     #: In the axis order of the preprocessed arrays.
     subvolumes: tuple[int, int, int] = (1, 1, 1)
 
@@ -79,12 +67,12 @@ class HWSOptions(HardnessOptions):
             return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
         return super()._without_effect()
 
-    def rule(self, groups: Sequence[str] = ()) -> Rule:
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """What decides how likely each case is to be drawn; with ``auto_beta``, before the first estimate of beta."""
         if self.cvar is not None:
-            return CVaR(self.cvar, self.doro)
+            return sampling.CVaR(self.cvar, self.doro)
         beta = 0.0 if self.auto_beta or self.beta is None else self.beta
-        return Chi2(beta) if self.chi2 else KL(beta)
+        return sampling.Chi2(beta) if self.chi2 else sampling.KL(beta)
 
     @property
     def importance(self) -> "ImportanceWeights | None":
@@ -129,12 +117,12 @@ class DROOptions(HWSOptions):
             return "`hardCE` has no effect with `earned`, being never below 0: give a share, as in `share0.5_hardCE`."
         return super()._without_effect()
 
-    def rule(self, groups: Sequence[str] = ()) -> Rule:
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """What decides how likely each case is to be drawn; by the share, before beta has followed any losses."""
         if self.cvar is None and not self.auto_beta and self.beta is None:
             if self.chi2:
-                return Chi2(_BETA)
-            return EarnedBall(0.0, self.earned) if self.share is None else KLBall(0.0, self.share)
+                return sampling.Chi2(_BETA)
+            return sampling.EarnedBall(0.0, self.earned) if self.share is None else sampling.KLBall(0.0, self.share)
         return super().rule(groups)
 
 
@@ -174,9 +162,9 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
     nu: float = 0.01
     adjustment: float = 0.0
 
-    def rule(self, groups: Sequence[str] = ()) -> Rule:
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """Group weights that follow the losses of the groups."""
-        return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
+        return sampling.GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,13 +185,13 @@ class IWOptions(GroupOptions):
         """How the losses of the cases are collected."""
         return History() if self.share is None else History(hardness=DROOptions.hardness)
 
-    def rule(self, groups: Sequence[str] = ()) -> Rule:
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """Draws by group, and inside of it by hardness if there is a share; or by weights, given as text."""
         if self.as_weights:
-            return ByWeight([float(weight) for weight in groups])
+            return sampling.ByWeight([float(weight) for weight in groups])
         if self.share is None:
-            return Balanced(groups, power=self.power)
-        return BalancedBall(groups, power=self.power, share=self.share, exploration=DROOptions.exploration)
+            return sampling.Balanced(groups, power=self.power)
+        return sampling.BalancedBall(groups, power=self.power, share=self.share, exploration=DROOptions.exploration)
 
 
 @dataclass(frozen=True, kw_only=True)
