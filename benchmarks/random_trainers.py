@@ -22,7 +22,7 @@ for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
-from nnunet_dro.trainers.case_columns import CaseColumns  # noqa: E402
+from nnunet_dro.trainers.case_columns import ENTRY, CaseColumns  # noqa: E402
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted  # noqa: E402
 from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import nnUNetTrainerL2RW, trusted_batch_size  # noqa: E402
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog  # noqa: E402
@@ -182,7 +182,7 @@ def make_batch(
         clipped=0 * ones,
     )
     data = torch.randn(batch_size, 1, *setting.patch_size, generator=generator)
-    batch: Batch = {"data": data, "target": targets, **draws.entry()}
+    batch: Batch = {"data": data, "target": targets, ENTRY: draws.rows()}
     if trainer.device.type == "cuda":
         batch = {
             key: [one.pin_memory() for one in value] if isinstance(value, list) else value.pin_memory()

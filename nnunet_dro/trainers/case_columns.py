@@ -11,8 +11,8 @@ from torch import distributed as dist
 
 from nnunet_dro.sampling import Draws
 
-#: Name of the batch's entry that carries the rows of its cases.
-_ENTRY = "case_draws"
+#: Name of the batch's entry that carries the rows of its cases, one tensor: each costs a queue its own memory.
+ENTRY = "case_draws"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CaseColumns:
     @classmethod
     def in_batch(cls, batch: Mapping[str, Any], *, device: torch.device | None = None) -> "CaseColumns":
         """The columns that a batch carries, moved to a device (if any is given) without waiting for it."""
-        rows = batch[_ENTRY]
+        rows = batch[ENTRY]
         return cls.of_rows(rows if device is None else rows.to(device, non_blocking=True))
 
     @classmethod
@@ -50,10 +50,6 @@ class CaseColumns:
         """One row per case, shape (b, columns), in float32, which is exact for 16 million indices."""
         return torch.stack([getattr(self, column.name).float() for column in fields(self)], 1)
 
-    def entry(self) -> dict[str, Tensor]:
-        """The columns as one entry of a batch: each tensor costs a queue its own memory."""
-        return {_ENTRY: self.rows()}
-
 
 N_COLUMNS = len(fields(CaseColumns))
 
@@ -63,7 +59,7 @@ def entry_of(draws: Draws) -> dict[str, Tensor]:
     n = len(draws.indices)
     drawn = [getattr(draws, column.name) for column in fields(draws)]
     rows = np.stack([*drawn, np.full(n, np.nan), np.ones(n), np.zeros(n)], 1)
-    return {_ENTRY: torch.from_numpy(rows.astype(np.float32))}
+    return {ENTRY: torch.from_numpy(rows.astype(np.float32))}
 
 
 def rows_of_all_ranks(rows: Tensor, max_cases: int) -> Tensor:

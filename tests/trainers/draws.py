@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnunet_dro.sampling import Draws
-from nnunet_dro.trainers.case_columns import CaseColumns, entry_of
+from nnunet_dro.trainers.case_columns import ENTRY, CaseColumns, entry_of
 
 
 def draws_of(batch: dict[str, Any]) -> CaseColumns:
@@ -19,7 +19,7 @@ def draws_of(batch: dict[str, Any]) -> CaseColumns:
 
 def redraw(batch: dict[str, Any], **columns: Tensor) -> None:
     """Make a batch say that it was drawn with other numbers."""
-    batch.update(replace(draws_of(batch), **columns).entry())
+    batch[ENTRY] = replace(draws_of(batch), **columns).rows()
 
 
 def cases_of_step(indices: Sequence[int], **columns: Sequence[float]) -> CaseColumns:

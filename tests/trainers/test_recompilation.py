@@ -9,7 +9,7 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from nnunet_dro.trainers.case_columns import CaseColumns
+from nnunet_dro.trainers.case_columns import ENTRY, CaseColumns
 from nnunet_dro.trainers.registry import trainer_class
 
 # PyTorch's own, while it compiles nnU-Net's loss or ours.
@@ -59,7 +59,7 @@ def batch_of(trainer, seed, n_cases):
         "data": torch.randn(n_cases, 1, *shape, generator=generator),
         "target": targets,
         "keys": [f"case_{i}" for i in range(n_cases)],
-        **draws.entry(),
+        ENTRY: draws.rows(),
     }
 
 
