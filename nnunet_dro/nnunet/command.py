@@ -10,7 +10,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -178,7 +178,8 @@ def run_commands(
                     safe_stop.check()
                 while_running()
                 for process in unfinished:
-                    _has_ended(process, POLL_SECONDS / len(unfinished))
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(timeout=POLL_SECONDS / len(unfinished))
             failed = next((one for one in running if one.process.returncode), None)
         finally:
             try:
@@ -223,14 +224,6 @@ def last_lines(log: Path, *, start: int = 0) -> list[str]:
     return [line.rstrip() for line in printed.splitlines() if line.strip()][-N_LINES:]
 
 
-def _has_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
 def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
     """End commands as Ctrl-C would, and then whatever is left of them."""
     # Where this process ignores Ctrl-C, as in the background of a script, the commands ignore it as well.
@@ -241,7 +234,8 @@ def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
                 _signal(process, signal.SIGTERM if is_ignored else signal.SIGINT)
         end = time.monotonic() + GRACE_SECONDS
         for process in processes:
-            _has_ended(process, max(0.0, end - time.monotonic()))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.0, end - time.monotonic()))
     finally:
         for process in processes:
             _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -253,8 +247,6 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
     if not hasattr(os, "killpg"):
         process.terminate()
         return
-    try:
+    # No process is left, or (on macOS) only processes that have ended.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):
-        # No process is left, or (on macOS) only processes that have ended.
-        return

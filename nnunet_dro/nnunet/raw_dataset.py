@@ -25,7 +25,7 @@ def find_raw_dataset(name: str) -> Path:
 
 
 def case_table_of(folder: Path) -> Path | None:
-    """The first ``cases.csv`` in a folder of a dataset, the two above it, and its others in nnU-Net's folders."""
+    """The ``cases.csv`` of a dataset: in a folder of it, the two above, or nnU-Net's folders; None without one."""
     near = (folder.absolute(), *folder.absolute().parents[:2])
     places = [place / CASE_TABLE_FILE for place in near]
     for name in (place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)):

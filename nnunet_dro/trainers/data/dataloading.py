@@ -151,7 +151,7 @@ def _holder_of(augmenter: Any) -> str:
 
 
 def restart(augmenter: Any, *, patience: float = 2.0) -> None:
-    """Restart the workers of a multi-threaded augmenter, once none of their batches is on its way, or after seconds."""
+    """Restart the workers of an augmenter, once none of their batches is on its way, or after ``patience`` seconds."""
     pause = getattr(augmenter, "pause_event", None)
     if pause is not None:
         # If a worker ends while its batch is being received, batchgenerators prints a traceback, as if all had ended.
