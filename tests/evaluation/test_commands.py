@@ -13,22 +13,7 @@ import pytest
 
 from nnunet_dro.evaluation import read_evaluation
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    EVALUATION_FILES,
-    bars,
-    check_refused,
-    dice_of,
-    evaluate_both,
-    names_in,
-    read_csv,
-    run_evaluate,
-    scores_of,
-    strata_of,
-    summary_of,
-    write_cases,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 
@@ -37,15 +22,15 @@ COMPARISON_FILES = ["changed.csv", "comparison.csv", "report.html", "report.md",
 
 
 def test_evaluate_writes_scores_strata_and_reports(tmp_path):
-    write_study(tmp_path)
+    made.write_study(tmp_path)
 
-    result = done(run_evaluate(tmp_path, bootstrap=100))
+    result = done(made.run_evaluate(tmp_path, bootstrap=100))
 
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
-    assert names_in(tmp_path / "out") == EVALUATION_FILES
-    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75, "case_02": 0.5, "case_03": 0.0}
-    assert (scores_of(tmp_path / "out")["label"] == ["tumour", "organ"] * 4).all()
-    row = strata_of(tmp_path / "out").loc[("all", "all")]
+    assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
+    assert made.dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75, "case_02": 0.5, "case_03": 0.0}
+    assert (made.scores_of(tmp_path / "out")["label"] == ["tumour", "organ"] * 4).all()
+    row = made.strata_of(tmp_path / "out").loc[("all", "all")]
     assert row[["n", "n_undefined", "mean", "median", "min", "max"]].tolist() == [4, 0, 0.5625, 0.625, 0, 1]
     assert row["p5"] == pytest.approx(0.075)
     # Four values are shorter than any interval.
@@ -55,18 +40,18 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
 
 
 def test_a_failure_is_what_the_user_says(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2, 4))
+    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
     counts = {}
     for n, options in enumerate(((), ("--failure", "dice<=0.75"), ("--metrics", "dice,hd95", "--failure", "hd95>0"))):
-        assert run_evaluate(tmp_path, *options, out=f"out{n}").exit_code == 0
-        table = read_csv(tmp_path / f"out{n}" / "strata.csv").set_index(["metric", "label"])
+        assert made.run_evaluate(tmp_path, *options, out=f"out{n}").exit_code == 0
+        table = made.read_csv(tmp_path / f"out{n}" / "strata.csv").set_index(["metric", "label"])
         metric = "hd95" if n == 2 else "dice"
         counts[n] = table.loc[(metric, "tumour"), "n_failed"]
         assert table.loc[table.index.get_level_values(0) != metric, "n_failed"].isna().all()
     assert counts == {0: 1, 1: 3, 2: 3}
     folders = [f"{name}={tmp_path / 'out1'}" for name in "AB"]
     assert run("compare", *folders, "-o", tmp_path / "both").exit_code == 0
-    assert summary_of(tmp_path / "both")["about"]["options"]["failure"] == "dice<=0.75"
+    assert made.summary_of(tmp_path / "both")["about"]["options"]["failure"] == "dice<=0.75"
 
 
 #: Names that this package's own tables and texts use.
@@ -78,21 +63,21 @@ OWN_NAMES = (
 
 @pytest.mark.parametrize("is_used", [False, True])
 def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
-    write_study(tmp_path, [n % 4 for n in range(12)])
+    made.write_study(tmp_path, [n % 4 for n in range(12)])
     for n in range(12):
-        write_map(tmp_path / "other" / f"case_{n:02}.nii.gz", bars(4, n % 3))
+        made.write_map(tmp_path / "other" / f"case_{n:02}.nii.gz", made.bars(4, n % 3))
     columns = {name: [f"{name} {'ab'[(n // (1 + k % 3)) % 2]}" for n in range(12)] for k, name in enumerate(OWN_NAMES)}
-    cases = write_cases(tmp_path, **columns, centre=[f"c{n // 6}" for n in range(12)])
+    cases = made.write_cases(tmp_path, **columns, centre=[f"c{n // 6}" for n in range(12)])
     by = [*OWN_NAMES, "n,label", "method,set"] if is_used else ["centre"]
     options = ("--cases", cases, *(word for name in by for word in ("--by", name)), "--bootstrap", 0)
 
     for name, folder in (("a", "prediction"), ("b", "other")):
         done(run("evaluate", tmp_path / "reference", tmp_path / folder, "-o", tmp_path / name, *options))
 
-    assert {"tumour", "organ"} == set(scores_of(tmp_path / "a")["label"])
-    assert scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
+    assert {"tumour", "organ"} == set(made.scores_of(tmp_path / "a")["label"])
+    assert made.scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
     for name in OWN_NAMES if is_used else ():
-        assert strata_of(tmp_path / "a").loc[(name, f"{name} a"), "n"] == 6
+        assert made.strata_of(tmp_path / "a").loc[(name, f"{name} a"), "n"] == 6
     folders = (f"A={tmp_path / 'a'}", f"B={tmp_path / 'b'}")
     for command in (
         ("report", tmp_path / "a"),
@@ -104,28 +89,28 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
 
 
 def test_patients_may_be_in_a_column_called_label(tmp_path):
-    write_study(tmp_path)
-    cases = write_cases(tmp_path, label=["p", "p", "q", "r"])
+    made.write_study(tmp_path)
+    cases = made.write_cases(tmp_path, label=["p", "p", "q", "r"])
 
-    assert run_evaluate(tmp_path, "--cases", cases, "--patient", "label").exit_code == 0
+    assert made.run_evaluate(tmp_path, "--cases", cases, "--patient", "label").exit_code == 0
 
-    scores = scores_of(tmp_path / "out")
+    scores = made.scores_of(tmp_path / "out")
     assert scores["label"].tolist() == ["tumour", "organ"] * 4
     assert scores["label (case table)"].tolist() == ["p"] * 4 + ["q"] * 2 + ["r"] * 2
-    assert any("4 cases are of 3 patients (label)" in note for note in summary_of(tmp_path / "out")["notes"])
+    assert any("4 cases are of 3 patients (label)" in note for note in made.summary_of(tmp_path / "out")["notes"])
     read = read_evaluation(tmp_path / "out")
     assert read.patient_of_case.tolist() == ["p", "p", "q", "r"]
     assert read.patient_of_case.name == "label"
 
 
 def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
+    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = made.write_cases(tmp_path, centre=["A", "A", "B", "B"])
     (tmp_path / "requirements.txt").write_text("# release\ncentre=* label=organ min>=1\n")
     options = ("--require", "centre=B label=tumour mean>=0.5", "--require", "centre=* label=tumour p5>=0.1 n>=2")
 
     result = done(
-        run_evaluate(
+        made.run_evaluate(
             tmp_path, "--cases", cases, "--by", "centre", *options, "--require-file", tmp_path / "requirements.txt"
         ),
         3,
@@ -135,79 +120,79 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
         "nnunet-dro: requirement not met: centre=B label=tumour: mean 0.250 is not >= 0.5 (2 cases)",
         "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases); n 2 is >= 2",
     ]
-    assert names_in(tmp_path / "out") == EVALUATION_FILES
-    assert [outcome["passed"] for outcome in summary_of(tmp_path / "out")["requirements"]] == [
+    assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
+    assert [outcome["passed"] for outcome in made.summary_of(tmp_path / "out")["requirements"]] == [
         *(False, True, False),
         *(True, True),
     ]
 
 
 def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
-    write_study(tmp_path, shifts=(0,))
+    made.write_study(tmp_path, shifts=(0,))
 
-    result = done(run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3)
+    result = done(made.run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3)
 
     (line,) = result.stderr.splitlines()
     assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
     assert line.endswith("if 1 is enough, add n>=1")
-    (outcome,) = summary_of(tmp_path / "out")["requirements"]
+    (outcome,) = made.summary_of(tmp_path / "out")["requirements"]
     assert (outcome["passed"], outcome["verdict"]) == (False, "cannot tell")
     assert "? cannot tell" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     # One case is enough for a comparison too.
     twice = (f"{name}={tmp_path / 'out'}" for name in "AB")
     done(run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 20))
-    assert read_csv(tmp_path / "both" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
+    assert made.read_csv(tmp_path / "both" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
 
 
 @pytest.fixture
 def both(tmp_path):
     """ERM is off by two voxels in case_01, DRO by one."""
-    write_study(tmp_path, shifts=(0, 2, 1, 1))
-    return evaluate_both(tmp_path, (0, 1, 1, 1), "--by", "centre", centre=["A", "B", "A", "B"])
+    made.write_study(tmp_path, shifts=(0, 2, 1, 1))
+    return made.evaluate_both(tmp_path, (0, 1, 1, 1), "--by", "centre", centre=["A", "B", "A", "B"])
 
 
 def test_compare_writes_paired_differences(tmp_path, both):
     result = done(run("compare", *both, "-o", tmp_path / "out", "--bootstrap", 50))
 
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
-    assert names_in(tmp_path / "out") == COMPARISON_FILES
-    table = read_csv(tmp_path / "out" / "comparison.csv")
+    assert made.names_in(tmp_path / "out") == COMPARISON_FILES
+    table = made.read_csv(tmp_path / "out" / "comparison.csv")
     tumour = table[table["label"] == "tumour"].set_index("stratum")
     assert tumour["mean_difference"].to_dict() == {"all": 0.0625, "A": 0, "B": 0.125}
     assert tumour.loc["B", ["wins", "ties", "losses"]].tolist() == [1, 1, 0]
-    assert read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
-    assert summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
+    assert made.read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
+    assert made.summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
     again = done(run("report", tmp_path / "out"), 2)
     assert "`nnunet-dro compare --overwrite` makes a comparison again" in again.stderr
     # Neither leaves tables of the other in a folder that it overwrites.
-    assert run_evaluate(tmp_path, "--overwrite").exit_code == 0
-    assert names_in(tmp_path / "out") == EVALUATION_FILES
+    assert made.run_evaluate(tmp_path, "--overwrite").exit_code == 0
+    assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
     assert run("compare", *both, "-o", tmp_path / "out", "--overwrite", "--bootstrap", 0).exit_code == 0
-    assert names_in(tmp_path / "out") == COMPARISON_FILES
+    assert made.names_in(tmp_path / "out") == COMPARISON_FILES
 
 
 def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path, both):
     for folder in ("reference", "prediction"):
         (tmp_path / folder / "case_03.nii.gz").unlink()
-    run_evaluate(tmp_path, "--by", "centre", "--overwrite", out="dro")
+    made.run_evaluate(tmp_path, "--by", "centre", "--overwrite", out="dro")
 
-    check_refused(run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect")
+    made.check_refused(run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect")
     done(run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0))
-    assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
-    assert any("case_03" in note for note in summary_of(tmp_path / "out")["notes"])
+    assert made.read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
+    assert any("case_03" in note for note in made.summary_of(tmp_path / "out")["notes"])
 
 
 def make_raw_dataset(root, n_cases=6):
     folder = root / "Dataset001_Made"
     for n in range(n_cases):
-        write_map(folder / "labelsTr" / f"case_{n:02}.nii.gz", bars(4))
+        made.write_map(folder / "labelsTr" / f"case_{n:02}.nii.gz", made.bars(4))
     (folder / "dataset.json").write_text('{"labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}')
     return folder
 
 
 def test_splits_are_written_shown_and_kept(tmp_path):
     raw, output = make_raw_dataset(tmp_path, n_cases=11), tmp_path / "splits_final.json"
-    cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
+    cases = made.write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
     leave_out = ("--cases", cases, "--leave-out", "centre", "-o", output)
 
     result = done(run("splits", raw, "--cases", cases, "--stratify", "centre", "--folds", 3, "-o", output))
@@ -230,7 +215,7 @@ def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_pa
 
     result = run("splits", raw, "--folds", 2)
 
-    check_refused(result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output")
+    made.check_refused(result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output")
     assert not preprocessed.exists()
     (preprocessed / raw.name).mkdir(parents=True)
     assert run("splits", raw, "--folds", 2).exit_code == 0
@@ -242,8 +227,8 @@ def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     command = ("splits", raw, "--stratify", "camera", "--folds", 2, "-o", tmp_path / "out.json")
     where = "--cases, or write cases.csv into the folder of the dataset"
 
-    check_refused(run(*command), tmp_path, "'camera' alone", where)
-    cases = write_cases(raw, camera=["A", "B", "C"])
+    made.check_refused(run(*command), tmp_path, "'camera' alone", where)
+    cases = made.write_cases(raw, camera=["A", "B", "C"])
     result = done(run(*command))
 
     assert str(cases) in result.stdout.replace("\n", "")
@@ -264,11 +249,11 @@ def test_program_is_quiet_and_tells_bad_input_in_one_line(study):
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.splitlines()[-1] == "made/by/me/report.html"
-    assert names_in(study / "made" / "by" / "me") == EVALUATION_FILES
+    assert made.names_in(study / "made" / "by" / "me") == made.EVALUATION_FILES
     assert (failed.returncode, failed.stdout) == (2, "")
     assert len(failed.stderr.splitlines()) == 1, failed.stderr
     assert "case_01.nii.gz" in failed.stderr
-    assert names_in(study) == ["made", "prediction", "reference"]
+    assert made.names_in(study) == ["made", "prediction", "reference"]
 
 
 #: The program, in whose process Ctrl-C works even where the tests run in the background.
@@ -294,7 +279,7 @@ def test_interrupt_while_reading_leaves_nothing_behind(tmp_path):
     large = np.zeros((64, 128, 128), np.uint8)
     large[10:20] = 1
     for folder in ("reference", "prediction"):
-        write_map(tmp_path / folder / "0000.nii", large)
+        made.write_map(tmp_path / folder / "0000.nii", large)
         for n in range(1, 4000):
             os.link(tmp_path / folder / "0000.nii", tmp_path / folder / f"{n:04}.nii")
     command = [sys.executable, "-c", INTERRUPTIBLE, "evaluate", "reference", "prediction", "-o", "out", "--jobs", "2"]

@@ -8,16 +8,7 @@ import pytest
 import SimpleITK
 
 from tests.commands import run
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    contents,
-    run_evaluate,
-    write_cases,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 FIRST, SECOND = "prediction/case_00.nii.gz", "prediction/case_01.nii.gz"
 
@@ -33,7 +24,7 @@ def moved(*names):
 
 
 def wrote(name, values, **options):
-    return lambda study: write_map(study / name, values, **options)
+    return lambda study: made.write_map(study / name, values, **options)
 
 
 def said(text, name="reference/dataset.json"):
@@ -41,7 +32,7 @@ def said(text, name="reference/dataset.json"):
 
 
 def join_two(study):
-    image = SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(bars(4))] * 2)
+    image = SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(made.bars(4))] * 2)
     SimpleITK.WriteImage(image, str(study / FIRST))
 
 
@@ -56,19 +47,19 @@ FOLDERS = {
     "other names": (moved(FIRST, SECOND), ["case_00.nii.gz", "case_00_moved.nii.gz", "Name the predictions"]),
     "a missing prediction": (lambda study: (study / FIRST).unlink(), ["case_00", "{}/prediction", "--missing worst"]),
     "two files of a case": (
-        wrote("prediction/case_00.nrrd", bars(4)),
+        wrote("prediction/case_00.nrrd", made.bars(4)),
         ["case_00.nii.gz", "case_00.nrrd", "Remove one"],
     ),
-    "shape": (wrote(FIRST, bars(4)[:7]), ["{}/" + FIRST, "shape", "(8, 8, 8)", "(8, 8, 7)", "resample it"]),
-    "spacing": (wrote(FIRST, bars(4), spacing=(1, 1, 2.5)), [FIRST, "spacing", "(1, 1, 1)", "(1, 1, 2.5)"]),
-    "origin": (wrote(FIRST, bars(4), origin=(0, 0, 3)), [FIRST, "origin", "(0, 0, 0)", "(0, 0, 3)"]),
-    "direction": (wrote(FIRST, bars(4), direction=DIRECTION), [FIRST, "direction", "0.8", "0.6"]),
+    "shape": (wrote(FIRST, made.bars(4)[:7]), ["{}/" + FIRST, "shape", "(8, 8, 8)", "(8, 8, 7)", "resample it"]),
+    "spacing": (wrote(FIRST, made.bars(4), spacing=(1, 1, 2.5)), [FIRST, "spacing", "(1, 1, 1)", "(1, 1, 2.5)"]),
+    "origin": (wrote(FIRST, made.bars(4), origin=(0, 0, 3)), [FIRST, "origin", "(0, 0, 0)", "(0, 0, 3)"]),
+    "direction": (wrote(FIRST, made.bars(4), direction=DIRECTION), [FIRST, "direction", "0.8", "0.6"]),
     "unknown reference value": (
-        wrote("reference/case_01.nii.gz", bars(4) * 4),
+        wrote("reference/case_01.nii.gz", made.bars(4) * 4),
         ["{}/reference/case_01.nii.gz", "4, 8", "--dataset-json"],
     ),
-    "unknown predicted value": (wrote(SECOND, bars(4) * 4), ["{}/" + SECOND, "4, 8", "--dataset-json"]),
-    "fractions": (wrote(FIRST, bars(4) * 0.7, dtype=np.float32), ["{}/" + FIRST, "0.7", "nearest neighbour"]),
+    "unknown predicted value": (wrote(SECOND, made.bars(4) * 4), ["{}/" + SECOND, "4, 8", "--dataset-json"]),
+    "fractions": (wrote(FIRST, made.bars(4) * 0.7, dtype=np.float32), ["{}/" + FIRST, "0.7", "nearest neighbour"]),
     "four axes": (join_two, ["{}/" + FIRST, "8, 8, 8, 2"]),
     "damaged": (said("no label map", FIRST), ["{}/" + FIRST, "Write it again"]),
     "half a dataset.json": (said("{"), ["{}/reference/dataset.json", "must be JSON", "Correct it"]),
@@ -88,7 +79,7 @@ def test_unusable_folders_are_refused(study, kind):
     damage, words = FOLDERS[kind]
     damage(study)
 
-    check_refused(run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words))
+    made.check_refused(made.run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words))
 
 
 def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
@@ -102,7 +93,7 @@ def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
     monkeypatch.setattr(Path, "iterdir", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.W_OK)
 
-    check_refused(run_evaluate(study), study, "Permission denied", study / "reference")
+    made.check_refused(made.run_evaluate(study), study, "Permission denied", study / "reference")
 
 
 def cases_by(by):
@@ -161,30 +152,32 @@ OPTIONS = [
 @pytest.mark.parametrize(("options", "words"), OPTIONS, ids=lambda value: " ".join(value)[:50])
 def test_unusable_option_is_refused_before_reading(study, monkeypatch, options, words):
     columns = {"centre": ["A", "B"], "age": [5, 70], "who": ["p", ""], "all": ["x", "y"]}
-    write_cases(study, **columns).rename(study / "table.csv")
+    made.write_cases(study, **columns).rename(study / "table.csv")
     (study / "lacking.csv").write_text("case,centre\ncase_00,A\n")
     (study / "misspelt.csv").write_text("case,centre\ncase_00,A\ncase_1,B\n")
     (study / FIRST).write_text("no label map")
     monkeypatch.chdir(study)
 
-    check_refused(run_evaluate(study, *options), study, *words)
+    made.check_refused(made.run_evaluate(study, *options), study, *words)
 
 
 def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
-    study = write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+    study = made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
 
-    assert run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0
-    check_refused(run_evaluate(study, "--require", "label=7 min>=0.7", out="other"), study, "'7'", "1, 2", out="other")
+    assert made.run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0
+    made.check_refused(
+        made.run_evaluate(study, "--require", "label=7 min>=0.7", out="other"), study, "'7'", "1, 2", out="other"
+    )
     (study / FIRST).write_text("no label map")
-    refused = run_evaluate(study, "--require", "site=A p5>=0.7", out="other")
-    check_refused(refused, study, "'site'", "--by site", out="other")
+    refused = made.run_evaluate(study, "--require", "site=A p5>=0.7", out="other")
+    made.check_refused(refused, study, "'site'", "--by site", out="other")
 
 
 def test_only_background_without_dataset_json_is_refused(tmp_path):
     for folder in ("reference", "prediction"):
-        write_map(tmp_path / folder / "a.png", np.zeros((4, 4)))
+        made.write_map(tmp_path / folder / "a.png", np.zeros((4, 4)))
 
-    check_refused(run_evaluate(tmp_path), tmp_path, "only background", "Check the folder")
+    made.check_refused(made.run_evaluate(tmp_path), tmp_path, "only background", "Check the folder")
 
 
 def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study):
@@ -192,19 +185,19 @@ def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study
     command = ("evaluate", study / "reference", model, "-o", study / "out")
     (model / "fold_0").mkdir(parents=True)
 
-    check_refused(run(*command), study, model, "--val")
+    made.check_refused(run(*command), study, model, "--val")
     for fold in (0, 1):
-        write_map(model / f"fold_{fold}" / "validation" / "case_00.nii.gz", bars(4))
-    check_refused(run(*command), study, "case_00", "one fold")
+        made.write_map(model / f"fold_{fold}" / "validation" / "case_00.nii.gz", made.bars(4))
+    made.check_refused(run(*command), study, "case_00", "one fold")
 
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
     """Evaluations out and joined, of other labels, and the folder other, of a summary.json that is none."""
-    study = write_study(tmp_path_factory.mktemp("evaluated"), shifts=(0, 1))
-    run_evaluate(study)
-    write_dataset_json(study / "reference", {"background": 0, "both": [1, 2]})
-    run_evaluate(study, out="joined")
+    study = made.write_study(tmp_path_factory.mktemp("evaluated"), shifts=(0, 1))
+    made.run_evaluate(study)
+    made.write_dataset_json(study / "reference", {"background": 0, "both": [1, 2]})
+    made.run_evaluate(study, out="joined")
     (study / "other").mkdir()
     (study / "other" / "summary.json").write_text('{"mean": {}}')
     return study
@@ -231,7 +224,7 @@ def test_unusable_evaluations_are_refused(evaluated, tmp_path, monkeypatch, argu
     monkeypatch.chdir(evaluated)
     arguments = (word.replace("#", " ") for word in arguments.split())
 
-    check_refused(run("compare", *arguments, "-o", tmp_path / "out"), tmp_path, *words)
+    made.check_refused(run("compare", *arguments, "-o", tmp_path / "out"), tmp_path, *words)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "nnunet-dro evaluation 99"}', b"\xff\xfe", None])
@@ -243,13 +236,13 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
 
     before = list(folder.iterdir())
 
-    check_refused(run("report", folder), tmp_path, folder, "valuate", out="none")
+    made.check_refused(run("report", folder), tmp_path, folder, "valuate", out="none")
     assert list(folder.iterdir()) == before
 
 
 def test_report_of_images_that_are_not_there_is_refused(study):
-    run_evaluate(study)
-    before = contents(study / "out")
+    made.run_evaluate(study)
+    before = made.contents(study / "out")
 
-    check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
-    assert contents(study / "out") == before
+    made.check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
+    assert made.contents(study / "out") == before

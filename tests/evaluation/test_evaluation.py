@@ -9,17 +9,7 @@ import pytest
 
 from nnunet_dro.evaluation.evaluation import evaluate
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    run_evaluate,
-    scores_of,
-    strata_of,
-    summary_of,
-    write_cases,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 KINDS = {
     "labels": {"background": 0, "a": 1, "b": 2, "c": 3},
@@ -43,8 +33,8 @@ def write_random(root, labels, n_cases=4):
         if n == n_cases - 1:
             prediction[:] = 0
         for folder, values in (("reference", reference), ("prediction", prediction)):
-            write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(0.5, 1, 3))
-    write_dataset_json(root, labels)
+            made.write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(0.5, 1, 3))
+    made.write_dataset_json(root, labels)
 
 
 def labels_as_nnunet_has_them(labels):
@@ -111,7 +101,7 @@ def test_nnunets_summary_json_gives_the_scores_of_the_folders(tmp_path, kind, wr
     for out, prediction in (("of_folders", folders[1]), ("of_summary", summary)):
         done(run("evaluate", folders[0], prediction, "-o", tmp_path / out, *options))
 
-    expected, scores = (scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
+    expected, scores = (made.scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
     volumes = ["reference_ml", "prediction_ml"]
     pd.testing.assert_frame_equal(scores.drop(columns=volumes), expected.drop(columns=volumes), rtol=0, atol=1e-12)
     assert scores[volumes].isna().all(axis=None)
@@ -130,13 +120,13 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
 
 
 def test_strata_of_every_kind_of_by(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
+    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = made.write_cases(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
 
     options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
-    done(run_evaluate(tmp_path, "--cases", cases, *options))
+    done(made.run_evaluate(tmp_path, "--cases", cases, *options))
 
-    assert strata_of(tmp_path / "out")["mean"].to_dict() == {
+    assert made.strata_of(tmp_path / "out")["mean"].to_dict() == {
         ("all", "all"): 0.5625,
         ("centre", "A"): 0.875,
         ("centre", "B"): 0.25,
@@ -148,32 +138,32 @@ def test_strata_of_every_kind_of_by(tmp_path):
         ("age:q2", "q1: 5 to 17"): 0.875,
         ("age:q2", "q2: 18 to 70"): 0.25,
     }
-    assert strata_of(tmp_path / "out")["n"].sum() == 5 * 4
-    assert scores_of(tmp_path / "out")["centre"].tolist() == ["A"] * 4 + ["B"] * 4
+    assert made.strata_of(tmp_path / "out")["n"].sum() == 5 * 4
+    assert made.scores_of(tmp_path / "out")["centre"].tolist() == ["A"] * 4 + ["B"] * 4
 
 
 def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
-    write_map(tmp_path / "reference" / "neither.nii.gz", bars(0))
-    write_map(tmp_path / "prediction" / "neither.nii.gz", bars(0))
-    write_map(tmp_path / "reference" / "predicted.nii.gz", bars(0))
-    write_map(tmp_path / "prediction" / "predicted.nii.gz", bars(3))
-    write_dataset_json(tmp_path)
+    made.write_map(tmp_path / "reference" / "neither.nii.gz", made.bars(0))
+    made.write_map(tmp_path / "prediction" / "neither.nii.gz", made.bars(0))
+    made.write_map(tmp_path / "reference" / "predicted.nii.gz", made.bars(0))
+    made.write_map(tmp_path / "prediction" / "predicted.nii.gz", made.bars(3))
+    made.write_dataset_json(tmp_path)
 
     found = {}
     for rule in ("undefined", "one", "brats"):
-        run_evaluate(tmp_path, "--empty", rule, "--metrics", "dice,hd95", out=rule)
-        scores = scores_of(tmp_path / rule)
+        made.run_evaluate(tmp_path, "--empty", rule, "--metrics", "dice,hd95", out=rule)
+        scores = made.scores_of(tmp_path / rule)
         tumour = scores[scores["label"] == "tumour"].set_index("case")[["dice", "hd95"]]
         found[rule] = tumour.astype(object).where(tumour.notna(), None).to_numpy().tolist()
 
     assert found == {"undefined": [[None, None], [0, None]], "one": [[1, 0], [0, None]], "brats": [[1, 0], [0, 374]]}
     counts = {"label": "tumour", "n_empty_references": 2, "n_false_positives": 1}
     volumes = {"mean_ml": 0.003, "max_ml": 0.003, "max_case": "predicted"}
-    assert summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
+    assert made.summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
 
 
 def test_unknown_rules_are_refused_from_python_too(tmp_path):
-    write_study(tmp_path)
+    made.write_study(tmp_path)
     folders = (tmp_path / "reference", tmp_path / "prediction")
 
     with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, diagonal, got 'zero'"):
@@ -183,24 +173,24 @@ def test_unknown_rules_are_refused_from_python_too(tmp_path):
 
 
 def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
-    write_study(tmp_path, shifts=(1,))
+    made.write_study(tmp_path, shifts=(1,))
     metrics = "dice, iou,sensitivity,precision,hd95,hd95_pooled,hd,assd,nsd"
 
-    run_evaluate(tmp_path, "--metrics", metrics, "--nsd-tolerance-mm", 0.5)
+    made.run_evaluate(tmp_path, "--metrics", metrics, "--nsd-tolerance-mm", 0.5)
 
-    row = scores_of(tmp_path / "out").iloc[0]
+    row = made.scores_of(tmp_path / "out").iloc[0]
     # Of four border voxels each, one of either lies 1 mm from the other bar.
     expected = {"dice": 0.75, "iou": 0.6, "sensitivity": 0.75, "precision": 0.75, "hd": 1, "assd": 0.25, "nsd": 0.75}
     assert row[list(expected)].to_dict() == pytest.approx(expected)
     assert row["hd95"] == pytest.approx(0.85)
-    assert "tolerance 0.5 mm" in summary_of(tmp_path / "out")["definitions"]["nsd"]
+    assert "tolerance 0.5 mm" in made.summary_of(tmp_path / "out")["definitions"]["nsd"]
 
 
 def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     for n in (3, 1, 2, 0):
-        write_map(tmp_path / "reference" / f"{n}.png", [[1, 2], [0, 3]])
-        write_map(tmp_path / "prediction" / f"{n}.png", [[1, 2], [0, 3]])
-    write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
+        made.write_map(tmp_path / "reference" / f"{n}.png", [[1, 2], [0, 3]])
+        made.write_map(tmp_path / "prediction" / f"{n}.png", [[1, 2], [0, 3]])
+    made.write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
 
     scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0, jobs=2).scores
 
@@ -209,24 +199,24 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
 
 
 def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
-    write_study(tmp_path, shifts=(0, 0, 4, 4))
-    cases = write_cases(tmp_path, centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
+    made.write_study(tmp_path, shifts=(0, 0, 4, 4))
+    cases = made.write_cases(tmp_path, centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
 
-    assert run_evaluate(tmp_path, "--cases", cases, "--by", "centre").exit_code == 0
-    assert strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
+    assert made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre").exit_code == 0
+    assert made.strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
         ("centre", "all"): [2, 1],
         ("centre", "B"): [2, 0],
         ("all", "all"): [4, 0.5],
     }
-    assert run_evaluate(tmp_path, "--cases", cases, "--by", "all", "--no-overall", out="alone").exit_code == 0
-    assert strata_of(tmp_path / "alone").index.tolist() == [("all", "x"), ("all", "y")]
+    assert made.run_evaluate(tmp_path, "--cases", cases, "--by", "all", "--no-overall", out="alone").exit_code == 0
+    assert made.strata_of(tmp_path / "alone").index.tolist() == [("all", "x"), ("all", "y")]
 
 
 def test_summary_has_the_digests_of_all_contents(tmp_path):
-    write_study(tmp_path)
-    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
-    run_evaluate(tmp_path, "--cases", cases)
-    first = summary_of(tmp_path / "out")["inputs"]
+    made.write_study(tmp_path)
+    cases = made.write_cases(tmp_path, centre=["A", "A", "B", "B"])
+    made.run_evaluate(tmp_path, "--cases", cases)
+    first = made.summary_of(tmp_path / "out")["inputs"]
 
     digest = sha256((tmp_path / "prediction" / "case_01.nii.gz").read_bytes()).hexdigest()
     assert first["files_sha256"]["case_01"][1] == digest
@@ -235,19 +225,21 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
     assert digest not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert first["predictions_sha256"] in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
-    write_map(tmp_path / "prediction" / "case_01.nii.gz", bars(3))
-    run_evaluate(tmp_path, "--cases", cases, out="again")
-    second = summary_of(tmp_path / "again")["inputs"]
+    made.write_map(tmp_path / "prediction" / "case_01.nii.gz", made.bars(3))
+    made.run_evaluate(tmp_path, "--cases", cases, out="again")
+    second = made.summary_of(tmp_path / "again")["inputs"]
     assert second["predictions_sha256"] != first["predictions_sha256"]
     assert second["references_sha256"] == first["references_sha256"]
     assert second["prediction_names_sha256"] == first["prediction_names_sha256"]
 
 
 def test_findings_name_the_reference_stratum(tmp_path):
-    write_study(tmp_path, shifts=[0] * 6 + [2] * 6 + [4] * 6)
-    cases = write_cases(tmp_path, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
+    made.write_study(tmp_path, shifts=[0] * 6 + [2] * 6 + [4] * 6)
+    cases = made.write_cases(tmp_path, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
 
-    result = done(run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--reference-stratum", "B", bootstrap=50))
+    result = done(
+        made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--reference-stratum", "B", bootstrap=50)
+    )
 
     text = " ".join(result.output.split())
     assert "Tumour is worst in C (centre)" in text

@@ -8,35 +8,22 @@ import numpy as np
 import pytest
 
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    dice_of,
-    read_csv,
-    run_evaluate,
-    scores_of,
-    strata_of,
-    summary_of,
-    write_cases,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 
 def test_formats_may_be_mixed(tmp_path):
     endings = (".nii.gz", ".nii", ".nrrd", ".mha")
     for n, ending in enumerate(endings):
         geometry = {"spacing": (0.5, 1, 2), "origin": (-5, 7, 9)}
-        write_map(tmp_path / "reference" / f"{n:03}{ending}", bars(4), **geometry)
-        write_map(tmp_path / "prediction" / f"{n:03}{endings[n - 1]}", bars(4, n), **geometry)
-    write_dataset_json(tmp_path)
+        made.write_map(tmp_path / "reference" / f"{n:03}{ending}", made.bars(4), **geometry)
+        made.write_map(tmp_path / "prediction" / f"{n:03}{endings[n - 1]}", made.bars(4, n), **geometry)
+    made.write_dataset_json(tmp_path)
 
-    assert run_evaluate(tmp_path).exit_code == 0
+    assert made.run_evaluate(tmp_path).exit_code == 0
 
-    assert dice_of(tmp_path / "out") == {"000": 1.0, "001": 0.75, "002": 0.5, "003": 0.25}
-    assert scores_of(tmp_path / "out")["label"].tolist() == ["tumour", "organ"] * 4
-    assert scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 4
+    assert made.dice_of(tmp_path / "out") == {"000": 1.0, "001": 0.75, "002": 0.5, "003": 0.25}
+    assert made.scores_of(tmp_path / "out")["label"].tolist() == ["tumour", "organ"] * 4
+    assert made.scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 4
 
 
 ENDINGS = ("html", "md", "tex")
@@ -44,20 +31,22 @@ ENDINGS = ("html", "md", "tex")
 
 @pytest.mark.parametrize("ending", [".png", ".tif"])
 def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path, ending):
-    write_map(tmp_path / "reference" / f"a{ending}", bars(4)[1])
-    write_map(tmp_path / "prediction" / f"a{ending}", bars(4, 1)[1])
+    made.write_map(tmp_path / "reference" / f"a{ending}", made.bars(4)[1])
+    made.write_map(tmp_path / "prediction" / f"a{ending}", made.bars(4, 1)[1])
 
-    result = done(run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
-    assert summary_of(tmp_path / "out")["definitions"]["nsd"].endswith("tolerance 1 px")
-    run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
-    run_evaluate(tmp_path, out="dice")
+    result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
+    assert made.summary_of(tmp_path / "out")["definitions"]["nsd"].endswith("tolerance 1 px")
+    made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
+    made.run_evaluate(tmp_path, out="dice")
     both = [f"{name}={tmp_path / name}" for name in ("out", "new")]
     compared = run("compare", *both, "-o", tmp_path / "compared")
 
-    assert dice_of(tmp_path / "out", "1") == {"a": 0.75}
-    assert scores_of(tmp_path / "out")["reference_ml"].isna().all()
-    assert summary_of(tmp_path / "out")["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
-    assert not any("pixel" in note for note in summary_of(tmp_path / "dice")["notes"])
+    assert made.dice_of(tmp_path / "out", "1") == {"a": 0.75}
+    assert made.scores_of(tmp_path / "out")["reference_ml"].isna().all()
+    assert (
+        made.summary_of(tmp_path / "out")["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
+    )
+    assert not any("pixel" in note for note in made.summary_of(tmp_path / "dice")["notes"])
     for text in (result.output, compared.output):
         assert "HD95" in text
         assert "(px)" in text
@@ -70,36 +59,36 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
 @pytest.mark.parametrize("where", ["reference", ".", "other"])
 def test_dataset_json_is_found_beside_and_above_and_can_be_named(without_labels, where):
     (without_labels / "other").mkdir()
-    write_dataset_json(without_labels / where, {"background": 0, "both": [1, 2], "rest": [2]})
+    made.write_dataset_json(without_labels / where, {"background": 0, "both": [1, 2], "rest": [2]})
     named = ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
 
-    run_evaluate(without_labels, *named)
+    made.run_evaluate(without_labels, *named)
 
-    assert scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
+    assert made.scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
 
 
 def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
-    write_study(tmp_path, shifts=(0, 1), dataset_json=False)
-    predicted = bars(4, 1)
+    made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+    predicted = made.bars(4, 1)
     predicted[7, 7, 7] = 9
-    write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
+    made.write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
 
-    result = run_evaluate(tmp_path)
+    result = made.run_evaluate(tmp_path)
 
-    assert scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
-    assert any("not scored: 9" in note for note in summary_of(tmp_path / "out")["notes"])
+    assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
+    assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
     assert "not scored: 9" in " ".join(result.stdout.split())
 
 
 @pytest.fixture
 def few_of_a_model(tmp_path):
     """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and nine in A, B and C."""
-    write_study(tmp_path, shifts=[0] * 12)
+    made.write_study(tmp_path, shifts=[0] * 12)
     fold = tmp_path / "T__P__3d" / "fold_0" / "validation"
     fold.mkdir(parents=True)
     for n in range(3):
         (tmp_path / "prediction" / f"case_{n:02}.nii.gz").rename(fold / f"case_{n:02}.nii.gz")
-    write_cases(tmp_path, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
+    made.write_cases(tmp_path, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
     return tmp_path
 
 
@@ -108,7 +97,7 @@ def requirements_on(study, prediction, *texts, options=()):
     arguments = ("evaluate", study / "reference", prediction, "-o", study / "out", "--bootstrap", 0)
     result = run(*arguments, *options, *required, "--overwrite")
     assert result.exit_code in (0, 3), result.output
-    return result.exit_code, result.stderr, [one["verdict"] for one in summary_of(study / "out")["requirements"]]
+    return result.exit_code, result.stderr, [one["verdict"] for one in made.summary_of(study / "out")["requirements"]]
 
 
 def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_a_model):
@@ -118,7 +107,7 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
 
     assert (code, words) == (3, ["cannot tell", "cannot tell"])
     assert "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3" in errors
-    summary = summary_of(few_of_a_model / "out")
+    summary = made.summary_of(few_of_a_model / "out")
     assert summary["inputs"]["references_without_prediction"] == [f"case_{n:02}" for n in range(3, 12)]
     assert "9 of 12 references have no prediction in these folds and are not evaluated." in summary["notes"]
     # Nor does a comparison.
@@ -157,7 +146,7 @@ def test_a_summary_json_that_lacks_references_passes_no_requirement(without_labe
 
 
 def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
-    write_study(tmp_path, shifts=[0] * 4)
+    made.write_study(tmp_path, shifts=[0] * 4)
     rows = ["case,site,age", *(f"case_{n:02},{site},{n}" for n, site in enumerate("AABB")), "x,D,3", "y,,7", "z,A,70"]
     (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n")
     by = ("--by", "site", "--by", "age:0,5,9", "--by", "site,age:q2", "--cases", tmp_path / "cases.csv")
@@ -169,7 +158,7 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     # D and the ages from 5 on have no case; nobody expects `missing`, or quantiles of other cases.
     assert [line.split(": ")[2] for line in errors.splitlines()] == ["site=D label=tumour", 'age="5 to 9" label=tumour']
     assert words.count("not met") == 2
-    strata = read_csv(tmp_path / "out" / "strata.csv")
+    strata = made.read_csv(tmp_path / "out" / "strata.csv")
     assert "n_absent" not in strata
     assert "D" not in strata["stratum"].tolist()
 
@@ -177,7 +166,7 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
 def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
     for folder in ("reference", "prediction"):
         for n in range(4):
-            write_map(tmp_path / folder / f"case_{n}.png", np.pad(np.ones((3, 3)), 2))
+            made.write_map(tmp_path / folder / f"case_{n}.png", np.pad(np.ones((3, 3)), 2))
     options = ("--metrics", "dice,hd95")
 
     required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
@@ -188,46 +177,46 @@ def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
 
 
 def test_missing_predictions_can_be_scored_as_failed(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2))
+    made.write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").unlink()
 
-    done(run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95"))
+    done(made.run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95"))
 
-    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.0, "case_02": 0.5}
-    failed = scores_of(tmp_path / "out").set_index(["case", "label"]).loc["case_01"]
+    assert made.dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.0, "case_02": 0.5}
+    failed = made.scores_of(tmp_path / "out").set_index(["case", "label"]).loc["case_01"]
     assert failed["hd95"].tolist() == pytest.approx([7 * 3**0.5] * 2)
-    summary = summary_of(tmp_path / "out")
+    summary = made.summary_of(tmp_path / "out")
     assert summary["inputs"]["missing_predictions"] == ["case_01"]
     assert "Cases without a prediction are scored as failed: case_01." in summary["notes"]
 
 
 def test_extra_predictions_are_named_and_other_files_play_no_part(study):
-    write_map(study / "prediction" / "stranger.nii.gz", bars(4))
+    made.write_map(study / "prediction" / "stranger.nii.gz", made.bars(4))
     for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
         (study / "prediction" / name).write_text("no label map")
 
-    result = done(run_evaluate(study))
+    result = done(made.run_evaluate(study))
 
     note = "Predictions without a reference are not evaluated: stranger."
     assert note in " ".join(result.stdout.split())
-    assert note in summary_of(study / "out")["notes"]
-    assert set(dice_of(study / "out")) == {"case_00", "case_01"}
+    assert note in made.summary_of(study / "out")["notes"]
+    assert set(made.dice_of(study / "out")) == {"case_00", "case_01"}
 
 
 def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
-    write_map(tmp_path / "reference" / "a.nii.gz", bars(4), spacing=(2, 1, 1))
-    moved = bars(4, 1)[:, ::-1, ::-1]
+    made.write_map(tmp_path / "reference" / "a.nii.gz", made.bars(4), spacing=(2, 1, 1))
+    moved = made.bars(4, 1)[:, ::-1, ::-1]
     turned = (-1, 0, 0, 0, -1, 0, 0, 0, 1)
-    write_map(tmp_path / "prediction" / "a.nii.gz", moved, spacing=(2, 1, 1), origin=(14, 7, 0), direction=turned)
-    write_dataset_json(tmp_path)
+    made.write_map(tmp_path / "prediction" / "a.nii.gz", moved, spacing=(2, 1, 1), origin=(14, 7, 0), direction=turned)
+    made.write_dataset_json(tmp_path)
 
-    assert run_evaluate(tmp_path).exit_code == 0
-    assert dice_of(tmp_path / "out") == {"a": 0.75}
+    assert made.run_evaluate(tmp_path).exit_code == 0
+    assert made.dice_of(tmp_path / "out") == {"a": 0.75}
 
 
 def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = write_cases(tmp_path, centre=["A", "B", "A", "B", "C", "C"])
+    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = made.write_cases(tmp_path, centre=["A", "B", "A", "B", "C", "C"])
     fold = tmp_path / "trainer" / "fold_0"
     fold.mkdir(parents=True)
     (tmp_path / "prediction").rename(fold / "validation")
@@ -235,31 +224,35 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
 
     done(run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre"))
 
-    assert strata_of(tmp_path / "out")["n"].to_dict() == {("centre", "A"): 2, ("centre", "B"): 1, ("all", "all"): 3}
+    assert made.strata_of(tmp_path / "out")["n"].to_dict() == {
+        ("centre", "A"): 2,
+        ("centre", "B"): 1,
+        ("all", "all"): 3,
+    }
     # Rows of training cases are noted once.
     note = "2 rows of the case table have no reference and are not evaluated."
-    assert [line for line in summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
+    assert [line for line in made.summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
 
 
 @pytest.mark.parametrize("option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")])
 def test_the_case_table_of_the_dataset_is_found(study, option):
-    cases = write_cases(study, centre=["A", "B"])
+    cases = made.write_cases(study, centre=["A", "B"])
 
-    done(run_evaluate(study, *option))
+    done(made.run_evaluate(study, *option))
 
-    summary = summary_of(study / "out")
+    summary = made.summary_of(study / "out")
     assert summary["options"]["cases"] == str(cases)
     assert f"The case table is {cases}; --cases names another." in summary["notes"]
-    assert "centre" in scores_of(study / "out")
+    assert "centre" in made.scores_of(study / "out")
 
 
 @pytest.mark.parametrize("option", [(), ("--by", "auto:size:0,1,10")])
 def test_a_case_table_that_nothing_asks_for_is_left_alone(study, option):
     (study / "cases.csv").write_text("patient,dice\nx,1\n")
 
-    done(run_evaluate(study, *option))
+    done(made.run_evaluate(study, *option))
 
-    assert summary_of(study / "out")["options"]["cases"] is None
+    assert made.summary_of(study / "out")["options"]["cases"] is None
 
 
 def write_summary(path, **entries):
@@ -310,12 +303,12 @@ def test_unusable_summary_json_is_refused(study, content, words):
     if "organ" not in words:
         (study / "reference" / "dataset.json").unlink()
 
-    check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, *words)
+    made.check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, *words)
 
 
 @pytest.fixture
 def without_labels(tmp_path):
-    return write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+    return made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
 
 
 def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(without_labels):
@@ -325,7 +318,7 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
 
     done(run(*command, "-o", study / "out", "--bootstrap", 0))
 
-    notes = summary_of(study / "out")["notes"]
+    notes = made.summary_of(study / "out")["notes"]
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
     assert "Cases of the summary.json without a reference: stranger." in notes
     for options, words in (
@@ -333,17 +326,17 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
         (("--metrics", "dice,hd95"), [path, "hd95", "folder of the predictions"]),
         (("--instances", "*", "--metrics", "lesion_f1"), ["must follow from voxel counts", "lesion_f1"]),
     ):
-        check_refused(run(*command, "-o", study / "no", *options), study, *words, out="no")
+        made.check_refused(run(*command, "-o", study / "no", *options), study, *words, out="no")
 
 
 def test_hostile_paths_in_summary_json_stay_text(tmp_path):
-    write_map(tmp_path / "reference" / "x.nii.gz", bars(4))
-    write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", bars(4))
+    made.write_map(tmp_path / "reference" / "x.nii.gz", made.bars(4))
+    made.write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", made.bars(4))
     path = write_summary(tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)})
 
     done(run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0))
 
-    assert scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
+    assert made.scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]
 
@@ -354,7 +347,7 @@ def trained(tmp_path, monkeypatch):
     for name in ("raw", "preprocessed", "results"):
         monkeypatch.setenv(f"nnUNet_{name}", str(tmp_path / name))
     dataset = tmp_path / "preprocessed" / "Dataset007_Tiny"
-    write_study(dataset, shifts=(0, 1, 2))
+    made.write_study(dataset, shifts=(0, 1, 2))
     (dataset / "reference").rename(dataset / "gt_segmentations")
     model = tmp_path / "results" / dataset.name / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
     for fold in range(2):
@@ -389,9 +382,9 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, monkeypa
 
     done(run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0))
 
-    assert dice_of(trained / "out") == dice
+    assert made.dice_of(trained / "out") == dice
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
-    summary = summary_of(trained / "out")
+    summary = made.summary_of(trained / "out")
     assert summary["method"] == model.name
     assert Path(summary["options"]["prediction"]) == model
     # Of chosen folds, those of the others are not expected.
@@ -411,7 +404,7 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
 
     done(run("evaluate", *named, "-o", trained / "out", "--bootstrap", 0))
 
-    assert any("say nothing about new patients" in note for note in summary_of(trained / "out")["notes"])
+    assert any("say nothing about new patients" in note for note in made.summary_of(trained / "out")["notes"])
 
 
 DATASET_LACKS = ["must come with `--dataset`", "Add -d DATASET"]
@@ -449,4 +442,4 @@ def test_what_was_not_trained_or_cannot_be_found_is_refused(trained, monkeypatch
     for variable in unset:
         monkeypatch.delenv(variable)
 
-    check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)
+    made.check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)

@@ -11,21 +11,9 @@ from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    EVALUATION_FILES,
-    check_refused,
-    names_in,
-    read_csv,
-    run_evaluate,
-    scores_of,
-    strata_of,
-    summary_of,
-    write_cases,
-    write_dataset_json,
-    write_map,
-)
+from tests.evaluation import made_folders as made
 
-LESION_FILES = sorted([*EVALUATION_FILES, "lesion_sizes.csv", "lesions.csv"])
+LESION_FILES = sorted([*made.EVALUATION_FILES, "lesion_sizes.csv", "lesions.csv"])
 
 
 def spots(*sizes, organ=2):
@@ -40,8 +28,8 @@ def spots(*sizes, organ=2):
 def write_pairs(root, references, predictions):
     for n, pair in enumerate(zip(references, predictions, strict=True)):
         for folder, values in zip(("reference", "prediction"), pair, strict=True):
-            write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(1.0, 1.0, 2.0))
-    write_dataset_json(root / "reference")
+            made.write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(1.0, 1.0, 2.0))
+    made.write_dataset_json(root / "reference")
     return root
 
 
@@ -66,22 +54,22 @@ EVERY_LESION_METRIC = [name for name, metric in METRICS.items() if metric.on_les
 
 
 def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study):
-    assert run_evaluate(study, "--instances", "tumour").exit_code == 0
+    assert made.run_evaluate(study, "--instances", "tumour").exit_code == 0
     (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
     (study / "out" / "notes.txt").write_text("mine")
 
-    done(run_evaluate(study, "--overwrite"))
+    done(made.run_evaluate(study, "--overwrite"))
 
-    assert names_in(study / "out") == sorted([*EVALUATION_FILES, "notes.txt"])
+    assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "notes.txt"])
     assert 'id="lesions"' not in (study / "out" / "report.html").read_text()
-    assert not [column for column in scores_of(study / "out").columns if column.startswith("lesion")]
+    assert not [column for column in made.scores_of(study / "out").columns if column.startswith("lesion")]
 
 
 def test_lesions_have_a_row_each_and_a_table_by_volume(study):
-    done(run_evaluate(study, "--instances", "tumour"))
+    done(made.run_evaluate(study, "--instances", "tumour"))
 
-    assert names_in(study / "out") == LESION_FILES
-    lesions = read_csv(study / "out" / "lesions.csv")
+    assert made.names_in(study / "out") == LESION_FILES
+    lesions = made.read_csv(study / "out" / "lesions.csv")
     assert list(lesions.columns) == [
         *("case", "label", "of", "lesion", "counted", "n_voxels", "volume_mm3", "x", "y", "z"),
         *("matched", "matched_with", "iou", "dice"),
@@ -93,21 +81,21 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
         ["prediction", 1, 12, 24.0, 6, 0, 0, True, 1, "", ""],
     ]
     assert lesions.groupby("of").size().to_dict() == {"prediction": 4, "reference": 6}
-    sizes = read_csv(study / "out" / "lesion_sizes.csv")
+    sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
     numbers = ["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]
     assert sizes[numbers].to_numpy().tolist() == [
         ["0 to 10", 3, 3, 1, 0, pytest.approx(1 / 3)],
         ["10 to 100", 3, 3, 2, 1, pytest.approx(2 / 3)],
     ]
-    assert summary_of(study / "out")["definitions"]["lesions"].startswith(
+    assert made.summary_of(study / "out")["definitions"]["lesions"].startswith(
         "connected components (26 neighbours) of tumour"
     )
 
 
 def test_metrics_on_lesions_are_those_of_the_named_labels(study):
-    run_evaluate(study, "--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_precision")
+    made.run_evaluate(study, "--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_precision")
 
-    scores = scores_of(study / "out")
+    scores = made.scores_of(study / "out")
     assert list(scores.columns)[-4:] == ["lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented"]
     tumour = scores[scores["label"] == "tumour"]
     assert tumour["lesion_recall"].fillna(-1).tolist() == [1, 0.5, 0, -1]
@@ -115,22 +103,22 @@ def test_metrics_on_lesions_are_those_of_the_named_labels(study):
     assert tumour["lesions_reference"].tolist() == [2, 2, 2, 0]
     assert scores[scores["label"] == "organ"].iloc[:, -4:].isna().all(axis=None)
     assert "2,2,2,0" in (study / "out" / "scores.csv").read_text().splitlines()[1]
-    row = strata_of(study / "out", metric="lesion_recall").loc[("all", "all")]
+    row = made.strata_of(study / "out", metric="lesion_recall").loc[("all", "all")]
     assert row[["n", "n_undefined", "n_left_out", "mean"]].tolist() == [4, 1, 1, 0.5]
-    assert len(strata_of(study / "out", label="organ", metric="dice")) == 1
-    assert len(strata_of(study / "out", label="organ", metric="lesion_recall")) == 0
+    assert len(made.strata_of(study / "out", label="organ", metric="dice")) == 1
+    assert len(made.strata_of(study / "out", label="organ", metric="lesion_recall")) == 0
 
 
 def test_lesions_have_strata_and_requirements(study):
-    cases = write_cases(study, centre=["A", "A", "B", "B"])
+    cases = made.write_cases(study, centre=["A", "A", "B", "B"])
     requirements = ("--require", "centre=* metric=lesion_f1 mean>=0.3", "--require", "metric=lesion_dice min>=0")
 
-    result = done(run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements), 3)
+    result = done(made.run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements), 3)
 
     assert result.stderr.splitlines() == [
         "nnunet-dro: requirement not met: centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
     ]
-    sizes = read_csv(study / "out" / "lesion_sizes.csv")
+    sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
     assert sizes.loc[sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]].to_numpy().tolist() == [
         *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
         *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
@@ -142,13 +130,13 @@ def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
     texts.append("label=tumour metric=lesion_hd95 mean<=4")
     options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", ",".join(EVERY_LESION_METRIC))
 
-    result = done(run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text))), 3)
+    result = done(made.run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text))), 3)
 
-    assert [outcome["passed"] for outcome in summary_of(uncounted / "out")["requirements"]] == [False] * len(texts)
+    assert [outcome["passed"] for outcome in made.summary_of(uncounted / "out")["requirements"]] == [False] * len(texts)
     for name in EVERY_LESION_METRIC:
-        row = strata_of(uncounted / "out", metric=name).loc[("all", "all")]
+        row = made.strata_of(uncounted / "out", metric=name).loc[("all", "all")]
         assert row[["n_missed", "n_invented"]].tolist() == [4, 1]
-    precision = strata_of(uncounted / "out", metric="lesion_precision").loc[("all", "all")]
+    precision = made.strata_of(uncounted / "out", metric="lesion_precision").loc[("all", "all")]
     assert precision[["n_undefined", "n_left_out"]].tolist() == [4, 4]
     assert "leaves out 4 cases in which the label was missed" in result.stderr
     assert "leaves out 1 case in which the label was predicted where the reference lacks it" in result.stderr
@@ -156,7 +144,7 @@ def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
 
 def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
     options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", "lesion_precision", "--bootstrap", 0)
-    run_evaluate(uncounted, *options)
+    made.run_evaluate(uncounted, *options)
     run("evaluate", uncounted / "reference", uncounted / "reference", "-o", uncounted / "right", *options)
 
     done(
@@ -166,7 +154,7 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
         )
     )
 
-    (row,) = read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
+    (row,) = made.read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
     # Four missed what counts, and one invented a lesion where nothing that counts is.
     assert (row["n"], row["n_worst_method"], row["losses"]) == (7, 4, 5)
 
@@ -174,37 +162,48 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
 def test_a_missing_prediction_misses_every_lesion(study):
     (study / "prediction" / "case_00.nii.gz").unlink()
 
-    run_evaluate(study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst")
+    made.run_evaluate(study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst")
 
-    row = scores_of(study / "out").iloc[0]
+    row = made.scores_of(study / "out").iloc[0]
     assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [0, 374, 2, 0]
-    assert math.isnan(scores_of(study / "out").iloc[1]["lesion_hd95"])
+    assert math.isnan(made.scores_of(study / "out").iloc[1]["lesion_hd95"])
 
 
 def test_values_are_names_without_a_dataset_json(study):
     (study / "reference" / "dataset.json").unlink()
 
-    done(run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
+    done(made.run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
 
-    assert scores_of(study / "out")["lesion_f1"].fillna(-1).tolist() == [1, -1, pytest.approx(2 / 3), -1, 0, -1, 0, -1]
-    check_refused(run_evaluate(study, "--instances", "7", out="other"), study, "must be labels, got 7", out="other")
+    assert made.scores_of(study / "out")["lesion_f1"].fillna(-1).tolist() == [
+        1,
+        -1,
+        pytest.approx(2 / 3),
+        -1,
+        0,
+        -1,
+        0,
+        -1,
+    ]
+    made.check_refused(
+        made.run_evaluate(study, "--instances", "7", out="other"), study, "must be labels, got 7", out="other"
+    )
 
 
 def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
     for folder in ("reference", "prediction"):
-        write_map(tmp_path / folder / "a.png", [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
+        made.write_map(tmp_path / folder / "a.png", [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
 
-    done(run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
+    done(made.run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
 
-    lesions = read_csv(tmp_path / "out" / "lesions.csv")
+    lesions = made.read_csv(tmp_path / "out" / "lesions.csv")
     assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
     assert lesions["volume_mm3"].isna().all()
     assert lesions["hd95"].fillna(-1).tolist() == [0, 0, -1, -1]
-    assert read_csv(tmp_path / "out" / "lesion_sizes.csv")["unit"].tolist() == ["voxels"]
+    assert made.read_csv(tmp_path / "out" / "lesion_sizes.csv")["unit"].tolist() == ["voxels"]
 
 
 def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
-    result = run_evaluate(study, "--instances", "tumour", bootstrap=50)
+    result = made.run_evaluate(study, "--instances", "tumour", bootstrap=50)
 
     files = {path.name: path.read_text() for path in (study / "out").iterdir()}
     assert "lesions found, by volume" in result.stdout
@@ -224,16 +223,16 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
 
 def test_methods_are_compared_by_lesions(study):
     shutil.copytree(study / "reference", study / "better")
-    write_map(study / "better" / "case_00.nii.gz", spots(12, 4), spacing=(1.0, 1.0, 2.0))
+    made.write_map(study / "better" / "case_00.nii.gz", spots(12, 4), spacing=(1.0, 1.0, 2.0))
     command = ("evaluate", study / "reference", study / "better", "--metrics", "dice,lesion_recall,lesion_f1")
     options = ("--instances", "tumour", "--bootstrap", 0)
-    run_evaluate(study, *options, *command[3:])
+    made.run_evaluate(study, *options, *command[3:])
     run(*command, *options, "-o", study / "out2")
     run(*command, *options, "-o", study / "out3", "--match", "overlap")
 
     done(run("compare", f"A={study / 'out'}", f"B={study / 'out2'}", "-o", study / "comparison", "--bootstrap", 0))
 
-    table = read_csv(study / "comparison" / "comparison.csv")
+    table = made.read_csv(study / "comparison" / "comparison.csv")
     assert table[["label", "metric", "mean_difference"]].to_numpy().tolist() == [
         ["tumour", "dice", pytest.approx((0 + 0.25 / 1.75 + 1 + 1) / 4, abs=0.2)],
         # The case without a lesion, of which one was invented, counts as found and as failed.
@@ -242,7 +241,7 @@ def test_methods_are_compared_by_lesions(study):
         ["organ", "dice", 0],
     ]
     refused = run("compare", f"A={study / 'out'}", f"B={study / 'out3'}", "-o", study / "no")
-    check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
+    made.check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
 
 
 def made_lesions(matched_of_case):

@@ -15,43 +15,29 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    EVALUATION_FILES,
-    bars,
-    check_refused,
-    contents,
-    dice_of,
-    names_in,
-    run_evaluate,
-    strata_of,
-    summary_of,
-    write_cases,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 from tests.kept.folders import VERSION_0_2
 
 
 def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
-    write_study(tmp_path)
-    write_map(tmp_path / "reference" / "case_04.nii.gz", bars(0))
-    write_map(tmp_path / "prediction" / "case_04.nii.gz", bars(0))
+    made.write_study(tmp_path)
+    made.write_map(tmp_path / "reference" / "case_04.nii.gz", made.bars(0))
+    made.write_map(tmp_path / "prediction" / "case_04.nii.gz", made.bars(0))
 
-    run_evaluate(tmp_path, "--method", "ERM", "--seed", 7)
+    made.run_evaluate(tmp_path, "--method", "ERM", "--seed", 7)
 
-    summary = summary_of(tmp_path / "out")
+    summary = made.summary_of(tmp_path / "out")
     assert summary["method"] == "ERM"
     assert summary["options"]["seed"] == 7
     assert set(summary["versions"]) >= {"nnunet-dro", "numpy", "python"}
     assert summary["worst"][0]["gap_low"] is None
-    assert np.isnan(dice_of(tmp_path / "out")["case_04"])
+    assert np.isnan(made.dice_of(tmp_path / "out")["case_04"])
 
 
 def test_an_evaluation_is_read_as_it_was_written(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 3))
-    cases = write_cases(tmp_path, centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
-    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
+    made.write_study(tmp_path, shifts=(0, 1, 3))
+    cases = made.write_cases(tmp_path, centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
+    made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
     files = {
         name: (tmp_path / "out" / name).read_text("utf-8") for name in ("scores.csv", "strata.csv", "summary.json")
     }
@@ -61,7 +47,7 @@ def test_an_evaluation_is_read_as_it_was_written(tmp_path):
 
 @pytest.mark.parametrize("change", ["edited", "gone"])
 def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
-    run_evaluate(study)
+    made.run_evaluate(study)
     table = study / "out" / "scores.csv"
     table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
 
@@ -70,12 +56,13 @@ def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
 
 
 def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
-    write_study(tmp_path)
+    made.write_study(tmp_path)
     for out, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 2)):
-        run_evaluate(tmp_path, "--seed", seed, "--jobs", jobs, out=out, bootstrap=50)
+        made.run_evaluate(tmp_path, "--seed", seed, "--jobs", jobs, out=out, bootstrap=50)
 
     one, two, other = (
-        {name: (tmp_path / out / name).read_bytes() for name in EVALUATION_FILES} for out in ("one", "two", "other")
+        {name: (tmp_path / out / name).read_bytes() for name in made.EVALUATION_FILES}
+        for out in ("one", "two", "other")
     )
 
     assert one == two
@@ -88,16 +75,16 @@ ODD_NAMES = ["<script>alert(1)<script>", "Fälle & [red]Ärzte[bold], №1", "00
 
 def test_odd_names_are_kept_and_never_become_markup(tmp_path):
     for n, case in enumerate(ODD_NAMES):
-        write_map(tmp_path / "reference" / f"{case}.nii.gz", bars(4))
-        write_map(tmp_path / "prediction" / f"{case}.nii.gz", bars(4, n % 4))
-    write_dataset_json(tmp_path, {"background": 0, "<b>[/]|tumour": 1, "organ": 2})
+        made.write_map(tmp_path / "reference" / f"{case}.nii.gz", made.bars(4))
+        made.write_map(tmp_path / "prediction" / f"{case}.nii.gz", made.bars(4, n % 4))
+    made.write_dataset_json(tmp_path, {"background": 0, "<b>[/]|tumour": 1, "organ": 2})
     pd.DataFrame({"case": ODD_NAMES, "si|te": ["[/]", "<i>", "|", "$&%", "{}", "[/]"]}).to_csv(
         tmp_path / "cases.csv", index=False
     )
 
-    done(run_evaluate(tmp_path, "--cases", tmp_path / "cases.csv", "--by", "si|te"))
+    done(made.run_evaluate(tmp_path, "--cases", tmp_path / "cases.csv", "--by", "si|te"))
 
-    assert sorted(dice_of(tmp_path / "out", "<b>[/]|tumour")) == sorted(ODD_NAMES)
+    assert sorted(made.dice_of(tmp_path / "out", "<b>[/]|tumour")) == sorted(ODD_NAMES)
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in html
     assert "<b>[/]" not in html
@@ -107,29 +94,29 @@ def test_odd_names_are_kept_and_never_become_markup(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
 def test_file_name_that_is_no_utf8_is_kept(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
+    made.write_study(tmp_path, shifts=(0, 1))
     name = b"case_\xff.nii.gz"
     for folder in ("reference", "prediction"):
         source = tmp_path / folder / "case_01.nii.gz"
         os.rename(os.fsencode(source), os.path.join(os.fsencode(tmp_path / folder), name))
     (tmp_path / "prediction" / "case_00.nii.gz").unlink()
 
-    done(run_evaluate(tmp_path, "--missing", "worst"))
+    done(made.run_evaluate(tmp_path, "--missing", "worst"))
 
     assert b"case_\xff" in (tmp_path / "out" / "scores.csv").read_bytes()
     assert run("report", tmp_path / "out").exit_code == 0
 
 
 def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    write_dataset_json(tmp_path / "reference", {"background": 0, "a": 1, "b": 2, "never": 3})
+    made.write_study(tmp_path, shifts=(0, 1))
+    made.write_dataset_json(tmp_path / "reference", {"background": 0, "a": 1, "b": 2, "never": 3})
     for folder in ("reference", "prediction"):
         for n in range(2):
-            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", np.zeros((2, 2, 2)))
+            made.write_map(tmp_path / folder / f"case_{n:02}.nii.gz", np.zeros((2, 2, 2)))
 
-    done(run_evaluate(tmp_path, bootstrap=10))
+    done(made.run_evaluate(tmp_path, bootstrap=10))
 
-    assert strata_of(tmp_path / "out", "never")["n_undefined"].tolist() == [2]
+    assert made.strata_of(tmp_path / "out", "never")["n_undefined"].tolist() == [2]
     assert run("report", tmp_path / "out").exit_code == 0
     twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}")
     assert run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 10).exit_code == 0
@@ -137,19 +124,19 @@ def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
 
 def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_study(tmp_path, shifts=(0, 3))
+    made.write_study(tmp_path, shifts=(0, 3))
     for n in range(2):
         grey = np.random.default_rng(n).normal(size=(8, 8, 8))
-        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
+        made.write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
     run("evaluate", "reference", "prediction", "-o", "out", "--bootstrap", 0)
-    expected = {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES}
+    expected = {name: (tmp_path / "out" / name).read_bytes() for name in made.EVALUATION_FILES}
     (tmp_path / "out" / "report.html").write_text("changed")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
 
     done(run("report", tmp_path / "out"))
 
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES} == expected
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in made.EVALUATION_FILES} == expected
     done(run("report", "../out", "--images", "../images", "--per-stratum", 1))
     html = (tmp_path / "out" / "report.html").read_bytes()
     assert html.count(b"data:image/") > 0
@@ -160,7 +147,7 @@ def test_output_without_permission_is_refused_before_reading(study, monkeypatch)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
 
-    check_refused(run_evaluate(study), study, study, "writable", "another folder")
+    made.check_refused(made.run_evaluate(study), study, study, "writable", "another folder")
 
 
 @pytest.mark.parametrize(
@@ -177,14 +164,14 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
         (study / name).write_text("keep")
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
 
-    check_refused(run_evaluate(study, out=out), study, *words, out=out, files=["mine.txt"] * (out == "full"))
+    made.check_refused(made.run_evaluate(study, out=out), study, *words, out=out, files=["mine.txt"] * (out == "full"))
     assert (study / "file").read_text() == "keep"
 
 
 def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch):
-    run_evaluate(study)
-    before = contents(study / "out")
-    write_map(study / "prediction" / "case_00.nii.gz", bars(4, 3))
+    made.run_evaluate(study)
+    before = made.contents(study / "out")
+    made.write_map(study / "prediction" / "case_00.nii.gz", made.bars(4, 3))
     write_text = Path.write_text
 
     def refuse(path, *arguments, **options):
@@ -194,22 +181,22 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
 
     monkeypatch.setattr(Path, "write_text", refuse)
 
-    check_refused(run_evaluate(study, out="new"), study, "No space left on device", out="new")
-    check_refused(run_evaluate(study, "--overwrite"), study, "No space left", files=before)
-    assert contents(study / "out") == before
+    made.check_refused(made.run_evaluate(study, out="new"), study, "No space left on device", out="new")
+    made.check_refused(made.run_evaluate(study, "--overwrite"), study, "No space left", files=before)
+    assert made.contents(study / "out") == before
 
 
 def test_overwrite_replaces_results_and_keeps_other_files(study):
-    run_evaluate(study)
+    made.run_evaluate(study)
     (study / "out.partial").mkdir()
     for name in ("out", "out.partial"):
         (study / name / "mine.txt").write_text("keep")
-    write_map(study / "prediction" / "case_01.nii.gz", bars(4, 3))
+    made.write_map(study / "prediction" / "case_01.nii.gz", made.bars(4, 3))
 
-    assert run_evaluate(study, "--overwrite").exit_code == 0
+    assert made.run_evaluate(study, "--overwrite").exit_code == 0
 
-    assert dice_of(study / "out") == {"case_00": 1.0, "case_01": 0.25}
-    assert names_in(study / "out") == sorted([*EVALUATION_FILES, "mine.txt"])
+    assert made.dice_of(study / "out") == {"case_00": 1.0, "case_01": 0.25}
+    assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "mine.txt"])
     for name in ("out", "out.partial"):
         assert (study / name / "mine.txt").read_text() == "keep"
 
@@ -219,8 +206,8 @@ def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):
     (study / "empty").mkdir()
     inode = (study / "empty").stat().st_ino
     for out in ("out", "empty"):
-        assert run_evaluate(study, out=out).exit_code == 0
-        assert names_in(study / out) == EVALUATION_FILES
+        assert made.run_evaluate(study, out=out).exit_code == 0
+        assert made.names_in(study / out) == made.EVALUATION_FILES
     (study / "usual").mkdir()
     (study / "usual" / "file").touch()
 
@@ -258,17 +245,20 @@ def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
 
 
 def test_options_are_read_as_they_were_written(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    assert run_evaluate(tmp_path, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7").exit_code == 0
+    made.write_study(tmp_path, shifts=(0, 1))
+    assert (
+        made.run_evaluate(tmp_path, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7").exit_code
+        == 0
+    )
 
-    written, options = summary_of(tmp_path / "out")["options"], read_evaluation(tmp_path / "out").options
+    written, options = made.summary_of(tmp_path / "out")["options"], read_evaluation(tmp_path / "out").options
     folders = {name: str(tmp_path / name) for name in ("reference", "prediction")}
     assert {**folders, **options.record()} == written
     assert (options.by, options.failure, options.instances) == (("auto:size",), "dice<0.7", ("tumour",))
 
 
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
+    made.write_study(tmp_path, shifts=(0, 1))
     folders, options = (tmp_path / "reference", tmp_path / "prediction"), EvaluateOptions(n_resamples=0, seed=7)
     requirement = parse_requirement("label=tumour mean>=0.5")
 

@@ -9,15 +9,7 @@ import numpy as np
 import torch
 
 from tests.commands import done
-from tests.evaluation.made_folders import (
-    bars,
-    evaluate_both,
-    run_evaluate,
-    write_cases,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 from tests.kept.folders import VERSION_0_2
 from tests.suspects.made_folds import fold_folder, ranked, write_log
 
@@ -27,8 +19,8 @@ DATASET = "Dataset901_labels"
 
 
 def evaluate(root: Path) -> list[list[str]]:
-    write_study(root)
-    write_cases(root, centre=["A", "A", "B", "B"], age=[3, 40, 70, 9])
+    made.write_study(root)
+    made.write_cases(root, centre=["A", "A", "B", "B"], age=[3, 40, 70, 9])
     (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1 n>=2\n")
     (root / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": [_entry(case) for case in CASES]}))
     common = ["reference", "prediction", "--cases", "cases.csv", "--by", "centre", "--bootstrap", "20", "--jobs", "1"]
@@ -52,8 +44,8 @@ def _remove(root: Path, *names: str) -> None:
 
 
 def _evaluations(root: Path, *unneeded: str) -> None:
-    write_study(root)
-    evaluate_both(root, (), "--by", "centre", "--metrics", "dice,hd95", bootstrap=20, centre=["A", "A", "B", "B"])
+    made.write_study(root)
+    made.evaluate_both(root, (), "--by", "centre", "--metrics", "dice,hd95", bootstrap=20, centre=["A", "A", "B", "B"])
     _remove(
         root, *(f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")), *unneeded
     )
@@ -67,7 +59,7 @@ def compare(root: Path) -> list[list[str]]:
 def report(root: Path) -> list[list[str]]:
     _evaluations(root, "dro")
     for case in CASES:
-        write_map(root / "images" / f"{case}_0000.nii.gz", bars(4) * 50, dtype=np.float32)
+        made.write_map(root / "images" / f"{case}_0000.nii.gz", made.bars(4) * 50, dtype=np.float32)
     # The summary has the paths of where it was made.
     summary = root / "erm" / "summary.json"
     summary.write_text(summary.read_text().replace(str(root), "."))
@@ -80,9 +72,13 @@ def plan(root: Path) -> list[list[str]]:
 
 
 def explore(root: Path) -> list[list[str]]:
-    write_study(root, shifts=[n % 5 for n in range(12)])
-    cases = write_cases(root, centre=["A", "B"] * 6, sex=["f", "f", "m", "m"] * 3, age=[7 * n % 80 for n in range(12)])
-    done(run_evaluate(root, "--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95", out="dro"))
+    made.write_study(root, shifts=[n % 5 for n in range(12)])
+    cases = made.write_cases(
+        root, centre=["A", "B"] * 6, sex=["f", "f", "m", "m"] * 3, age=[7 * n % 80 for n in range(12)]
+    )
+    done(
+        made.run_evaluate(root, "--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95", out="dro")
+    )
     _remove(root, "reference", "prediction", *(f"dro/report.{ending}" for ending in ("html", "md", "tex")))
     common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
     return [
@@ -113,13 +109,13 @@ def selfcheck(root: Path) -> list[list[str]]:
 def splits(root: Path) -> list[list[str]]:
     raw = root / DATASET
     for case in CASES:
-        write_map(raw / "labelsTr" / f"{case}.nii.gz", bars(4))
-        write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", bars(4))
-    write_dataset_json(raw)
+        made.write_map(raw / "labelsTr" / f"{case}.nii.gz", made.bars(4))
+        made.write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4))
+    made.write_dataset_json(raw)
     content = json.loads((raw / "dataset.json").read_text())
     content |= {"channel_names": {"0": "MRI"}, "numTraining": 4, "file_ending": ".nii.gz"}
     (raw / "dataset.json").write_text(json.dumps(content))
-    write_cases(raw, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
+    made.write_cases(raw, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
     table = ["--cases", f"{DATASET}/cases.csv", "--folds", "2", "-o", "splits.json"]
     return [
         ["splits", DATASET, *table, "--stratify", "centre", "--group", "patient"],
@@ -130,8 +126,8 @@ def splits(root: Path) -> list[list[str]]:
 def suspects(root: Path) -> list[list[str]]:
     raw = root / "raw" / "Dataset123_Made"
     for case in CASES:
-        write_map(raw / "labelsTr" / f"{case}.nii.gz", bars(4))
-        write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", bars(4) * 30, dtype=np.float32)
+        made.write_map(raw / "labelsTr" / f"{case}.nii.gz", made.bars(4))
+        made.write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4) * 30, dtype=np.float32)
     description = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "tumour": 1, "organ": 2}}
     (raw / "dataset.json").write_text(json.dumps(description | {"numTraining": 4, "file_ending": ".nii.gz"}))
     folder = fold_folder(root / "results")
@@ -158,7 +154,7 @@ def _trained(root: Path) -> Path:
     rows = "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10))
     (preprocessed / "cases.csv").write_text("case,site\n" + rows)
     for n in range(10):
-        write_map(preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4)))
+        made.write_map(preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4)))
     identifier = json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
     images = preprocessed / identifier
     images.mkdir()
@@ -195,4 +191,4 @@ def tune(root: Path) -> list[list[str]]:
 
 
 _ALL = (evaluate, compare, rank, report, plan, explore, splits, suspects, share, doctor, finetune, tune, selfcheck)
-WORKSPACES = {made.__name__: made for made in _ALL}
+WORKSPACES = {make.__name__: make for make in _ALL}

@@ -11,15 +11,7 @@ from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requi
 from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    read_csv,
-    run_evaluate,
-    write_cases,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 from tests.pages.screen import screen
 
 
@@ -86,16 +78,16 @@ def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
 @pytest.fixture
 def pilot(tmp_path):
     """Twenty cases in A, all good, and ten in B, half of them bad."""
-    write_study(tmp_path, shifts=[0] * 20 + [0, 4] * 5)
-    cases = write_cases(tmp_path, centre=["A"] * 20 + ["B"] * 10)
+    made.write_study(tmp_path, shifts=[0] * 20 + [0, 4] * 5)
+    cases = made.write_cases(tmp_path, centre=["A"] * 20 + ["B"] * 10)
     options = ("--require", "label=tumour centre=A p25>=0.70@95", "--require", "label=tumour p5>=0.70@95")
-    result = done(run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot"), 3)
+    result = done(made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot"), 3)
     assert "centre=A label=tumour: p25" not in result.stderr
     return tmp_path / "pilot"
 
 
 def test_bounds_that_were_asked_for_are_columns(pilot):
-    table = read_csv(pilot / "strata.csv").set_index(["stratum", "label"])
+    table = made.read_csv(pilot / "strata.csv").set_index(["stratum", "label"])
 
     assert table.loc[("A", "tumour"), "p25_low_95"] == 1
     assert table.columns[-2:].tolist() == ["p25_low_95", "p5_low_95"]
@@ -149,14 +141,14 @@ def test_plan_takes_the_share_of_cases_with_the_label():
 def without_tumour(root, *cases):
     for n in cases:
         for folder in ("reference", "prediction"):
-            write_map(root / folder / f"case_{n:02}.nii.gz", bars(0))
+            made.write_map(root / folder / f"case_{n:02}.nii.gz", made.bars(0))
 
 
 def test_the_share_is_that_of_the_pilot(tmp_path):
-    write_study(tmp_path, shifts=[0] * 16)
+    made.write_study(tmp_path, shifts=[0] * 16)
     without_tumour(tmp_path, 0, 1)
-    cases = write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
-    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
+    cases = made.write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
+    made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
 
     result = done(run("plan", "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100))
 
@@ -179,10 +171,10 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
 
 def test_patients_of_a_pilot_count_once(tmp_path):
     """Ten patients with three cases each; one of them has a bad case, but a good mean, and one has no label at all."""
-    write_study(tmp_path, shifts=[1] + [0] * 29)
+    made.write_study(tmp_path, shifts=[1] + [0] * 29)
     without_tumour(tmp_path, 27, 28, 29)
-    cases = write_cases(tmp_path, patient=[f"p{n // 3}" for n in range(30)])
-    run_evaluate(tmp_path, "--cases", cases, "--patient", "patient", out="pilot")
+    cases = made.write_cases(tmp_path, patient=[f"p{n // 3}" for n in range(30)])
+    made.run_evaluate(tmp_path, "--cases", cases, "--patient", "patient", out="pilot")
 
     result = run("plan", "label=tumour p5>=0.80@95", "--pilot", tmp_path / "pilot")
 
@@ -203,7 +195,7 @@ def test_patients_of_a_pilot_count_once(tmp_path):
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments, words, tmp_path):
-    check_refused(run("plan", *arguments.split()), tmp_path, words, "Write")
+    made.check_refused(run("plan", *arguments.split()), tmp_path, words, "Write")
 
 
 def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():

@@ -11,15 +11,7 @@ from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    evaluate_both,
-    read_csv,
-    run_evaluate,
-    write_dataset_json,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 NAN = float("nan")
 REQUIREMENT = "metric=hd95 label=tumour p75<=4"
@@ -27,24 +19,24 @@ REQUIREMENT = "metric=hd95 label=tumour p75<=4"
 
 def study_with_failures(root, *, n_missed=2, n_invented=1):
     """Ten cases; the tumour of the first is missed, the last have none in the reference but one in the prediction."""
-    write_study(root, [0] * 10)
+    made.write_study(root, [0] * 10)
     for n in range(n_missed):
-        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(0))
+        made.write_map(root / "prediction" / f"case_{n:02}.nii.gz", made.bars(0))
     for n in range(10 - n_invented, 10):
-        write_map(root / "reference" / f"case_{n:02}.nii.gz", bars(0))
-    write_dataset_json(root / "reference")
+        made.write_map(root / "reference" / f"case_{n:02}.nii.gz", made.bars(0))
+    made.write_dataset_json(root / "reference")
     return root
 
 
 def row_of(folder, metric="hd95", label="tumour"):
-    table = read_csv(folder / "strata.csv")
+    table = made.read_csv(folder / "strata.csv")
     return table[(table["metric"] == metric) & (table["label"] == label)].iloc[0]
 
 
 def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(tmp_path):
     study_with_failures(tmp_path)
 
-    result = done(run_evaluate(tmp_path, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3)
+    result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3)
 
     (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
     assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
@@ -59,7 +51,7 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(tmp_path)
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(tmp_path):
     study_with_failures(tmp_path)
 
-    result = done(run_evaluate(tmp_path, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"), 3)
+    result = done(made.run_evaluate(tmp_path, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"), 3)
 
     # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th case and the 8th.
     assert row_of(tmp_path / "out")["p75"] == pytest.approx(0.75 * 7 * 3**0.5)
@@ -68,9 +60,9 @@ def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(tmp_path):
 
 def test_diagonal_leaves_a_label_that_both_lack_undefined(tmp_path):
     study_with_failures(tmp_path, n_missed=0, n_invented=1)
-    write_map(tmp_path / "prediction" / "case_09.nii.gz", bars(0))
+    made.write_map(tmp_path / "prediction" / "case_09.nii.gz", made.bars(0))
 
-    run_evaluate(tmp_path, "--metrics", "dice,hd95", "--empty", "diagonal")
+    made.run_evaluate(tmp_path, "--metrics", "dice,hd95", "--empty", "diagonal")
 
     for metric in ("dice", "hd95"):
         row = row_of(tmp_path / "out", metric)
@@ -79,7 +71,7 @@ def test_diagonal_leaves_a_label_that_both_lack_undefined(tmp_path):
 
 def test_every_report_counts_failures_in_its_table(tmp_path):
     study_with_failures(tmp_path)
-    result = run_evaluate(tmp_path, "--metrics", "dice,hd95")
+    result = made.run_evaluate(tmp_path, "--metrics", "dice,hd95")
 
     rows = {
         "report.html": '<td class="num failed"><b>2</b></td><td class="num failed"><b>1</b></td>',
@@ -211,7 +203,7 @@ def test_pairs_that_both_methods_fail_are_left_out():
 
 
 def test_reports_of_a_comparison_say_what_counts_as_the_worst(tmp_path):
-    both = evaluate_both(study_with_failures(tmp_path), (1, 1), "--metrics", "hd95")
+    both = made.evaluate_both(study_with_failures(tmp_path), (1, 1), "--metrics", "hd95")
 
     result = done(run("compare", *both, "-o", tmp_path / "both", "--bootstrap", 10))
 

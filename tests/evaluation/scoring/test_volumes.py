@@ -10,16 +10,7 @@ import SimpleITK as sitk  # noqa: N813
 from nnunet_dro.evaluation import METRICS, Labels, Scoring, score_case, worst_strata
 from nnunet_dro.evaluation.scoring.failures import failed_rows
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    read_csv,
-    run_evaluate,
-    scores_of,
-    summary_of,
-    write_map,
-    write_study,
-)
+from tests.evaluation import made_folders as made
 
 VOLUMES = tuple(name for name, metric in METRICS.items() if metric.of_volumes)
 SIGNED = tuple(name for name in VOLUMES if METRICS[name].is_signed)
@@ -27,7 +18,7 @@ ALL_VOLUMES = ("--metrics", ",".join(VOLUMES))
 
 
 def rows_of(folder, label):
-    scores = scores_of(folder)
+    scores = made.scores_of(folder)
     return scores[scores["label"] == label].set_index("case")
 
 
@@ -45,10 +36,12 @@ def test_errors_are_those_of_itks_physical_sizes(tmp_path):
         for folder in ("reference", "prediction"):
             values = rng.choice(3, size=(6, 9, 11), p=rng.dirichlet([2, 1, 1]))
             spacing = tuple(np.random.default_rng(n).uniform(0.5, 4, size=3).tolist())
-            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", np.where(values == n % 3, 0, values), spacing=spacing)
+            made.write_map(
+                tmp_path / folder / f"case_{n:02}.nii.gz", np.where(values == n % 3, 0, values), spacing=spacing
+            )
     (tmp_path / "reference" / "dataset.json").write_text('{"labels": {"background": 0, "tumour": 1, "organ": 2}}')
 
-    run_evaluate(tmp_path, *ALL_VOLUMES)
+    made.run_evaluate(tmp_path, *ALL_VOLUMES)
 
     n_empty = 0
     for label, value in names.items():
@@ -84,10 +77,10 @@ def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
     for name, width in (("reference", 2), ("prediction", 3)):
         values = np.zeros((8, 8), np.uint8)
         values[:, :width] = 1
-        write_map(tmp_path / name / "a.png", values)
+        made.write_map(tmp_path / name / "a.png", values)
 
     result = done(
-        run_evaluate(
+        made.run_evaluate(
             tmp_path,
             *ALL_VOLUMES,
             "--require",
@@ -100,30 +93,32 @@ def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
 
     assert "volumes are in pixels: write the bound without ml" in result.stderr
     assert rows_of(tmp_path / "out", "1").loc["a", list(VOLUMES)].tolist()[:4] == [8, 8, 0.5, 0.5]
-    assert "The images have no voxel size: volumes are in pixels (px)." in summary_of(tmp_path / "out")["notes"]
+    assert "The images have no voxel size: volumes are in pixels (px)." in made.summary_of(tmp_path / "out")["notes"]
     assert "Volume error (px)" in result.stdout
-    assert "mean 8.000 px is <= 8" in str(summary_of(tmp_path / "out")["requirements"])
+    assert "mean 8.000 px is <= 8" in str(made.summary_of(tmp_path / "out")["requirements"])
 
 
 def test_a_summary_json_tells_relative_errors_only(tmp_path):
     counts = {"TP": 2, "FP": 4, "FN": 2, "TN": 0, "n_ref": 4, "n_pred": 6}
-    write_map(tmp_path / "reference" / "a.nii.gz", bars(4))
+    made.write_map(tmp_path / "reference" / "a.nii.gz", made.bars(4))
     path = tmp_path / "summary.json"
     entry = {"prediction_file": "p/a.nii.gz", "reference_file": "r/a.nii.gz", "metrics": {"1": counts}}
     path.write_text(json.dumps({"metric_per_case": [entry]}))
     command = ("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0, "--metrics")
 
-    check_refused(run(*command, "volume_error,relative_volume_error"), tmp_path, "got volume_error, which", "summary")
+    made.check_refused(
+        run(*command, "volume_error,relative_volume_error"), tmp_path, "got volume_error, which", "summary"
+    )
     assert run(*command, "relative_volume_error").exit_code == 0
     assert rows_of(tmp_path / "out", "1").loc["a", "relative_volume_error"] == 0.5
 
 
 def test_a_missing_prediction_is_as_bad_as_one_that_fills_the_image(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    write_map(tmp_path / "reference" / "case_01.nii.gz", bars(0))
+    made.write_study(tmp_path, shifts=(0, 1))
+    made.write_map(tmp_path / "reference" / "case_01.nii.gz", made.bars(0))
     (tmp_path / "prediction" / "case_01.nii.gz").unlink()
 
-    assert run_evaluate(tmp_path, *ALL_VOLUMES, "--missing", "worst").exit_code == 0
+    assert made.run_evaluate(tmp_path, *ALL_VOLUMES, "--missing", "worst").exit_code == 0
 
     image = 8**3 / 1000
     tumour, organ = (rows_of(tmp_path / "out", label).loc["case_01", list(VOLUMES)] for label in ("tumour", "organ"))
@@ -152,12 +147,12 @@ def two_methods(tmp_path_factory):
     root = tmp_path_factory.mktemp("volumes")
     for method in ("ERM", "DRO"):
         for n, error in enumerate((-1, 0, 1)):
-            found = bars(4 + error * (method == "ERM"), organ=2 * (n > 0))
-            write_map(
-                root / method / "reference" / f"case_{n:02}.nii.gz", bars(4, organ=2 * (n > 1)), spacing=(10,) * 3
+            found = made.bars(4 + error * (method == "ERM"), organ=2 * (n > 0))
+            made.write_map(
+                root / method / "reference" / f"case_{n:02}.nii.gz", made.bars(4, organ=2 * (n > 1)), spacing=(10,) * 3
             )
-            write_map(root / method / "prediction" / f"case_{n:02}.nii.gz", found, spacing=(10,) * 3)
-        assert run_evaluate(root / method, *ALL_VOLUMES, out="out").exit_code == 0
+            made.write_map(root / method / "prediction" / f"case_{n:02}.nii.gz", found, spacing=(10,) * 3)
+        assert made.run_evaluate(root / method, *ALL_VOLUMES, out="out").exit_code == 0
     return root
 
 
@@ -200,7 +195,7 @@ def test_failures_may_be_of_one_sign(two_methods, tmp_path, text, code, n_failed
     if code:
         assert "with 0 or more, got 'hd95<-0.5'" in result.stderr
     else:
-        strata = read_csv(tmp_path / "out" / "strata.csv").set_index(["label", "metric"])
+        strata = made.read_csv(tmp_path / "out" / "strata.csv").set_index(["label", "metric"])
         assert strata.loc[("1", "volume_error"), "n_failed"] == n_failed
 
 
@@ -209,9 +204,11 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
 
     done(run("compare", *methods, "-o", tmp_path / "out", "--bootstrap", 0))
 
-    table = read_csv(tmp_path / "out" / "comparison.csv")
+    table = made.read_csv(tmp_path / "out" / "comparison.csv")
     assert set(table["metric"]) == set(VOLUMES) - set(SIGNED)
-    assert any(note.startswith("Errors with a sign are not compared") for note in summary_of(tmp_path / "out")["notes"])
+    assert any(
+        note.startswith("Errors with a sign are not compared") for note in made.summary_of(tmp_path / "out")["notes"]
+    )
     row = table[(table["label"] == "1") & (table["metric"] == "absolute_volume_error")].iloc[0]
     assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 0)
     assert row["mean_difference"] == pytest.approx(-2 / 3)
