@@ -92,21 +92,16 @@ def test_division_follows_its_seed(raw):
     assert division_of(folder)[0].test != division_of(folder, seed=1)[0].test
 
 
-def test_own_test_set_is_used(raw):
+def test_own_test_set_or_split_column_is_used(raw):
     division, _ = division_of(raw({"A": 12, "B": 2}, {"A": 2, "B": 2}))
-
     assert division.test == ("A00Ts", "A01Ts", "B00Ts", "B01Ts")
     assert len(division.train) + len(division.validation) == 14
 
-
-def test_split_column_is_used(raw):
-    folder = raw({"A": 6})
+    folder = raw({"A": 6}, name="Dataset008_Split")
     splits = ["train", "train", "test", "validation", "train", "test"]
     rows = "".join(f"A{n:02d}Tr,A,{split}\n" for n, split in enumerate(splits))
     (folder / "cases.csv").write_text("case,centre,split\n" + rows)
-
     division, _ = division_of(folder)
-
     assert (division.validation, division.test) == (("A03Tr",), ("A02Tr", "A05Tr"))
 
 

@@ -1,7 +1,5 @@
 """`nnunet-dro explore` as its users run it."""
 
-import json
-
 import pandas as pd
 import pytest
 
@@ -10,6 +8,7 @@ from nnunet_dro.files.output_folder import write_files
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused, names_in, read_csv, summary_of
 from tests.exploration.made import made
+from tests.ranking.made import evaluation_of
 
 FILES = ["explore.csv", "report.html", "summary.json"]
 
@@ -52,13 +51,6 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
     assert f"{summary['n_combinations']} combinations" in text
 
 
-def test_nothing_stands_out(results, tmp_path):
-    result = done(run_explore(results, tmp_path / "out", name="nothing"))
-    assert result.stdout.splitlines()[0] == "Nothing stands out"
-    assert summary_of(tmp_path / "out")["found"] == "Nothing stands out"
-    assert "Nothing stands out" in (tmp_path / "out" / "report.html").read_text()
-
-
 def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     n = 200
     table = pd.DataFrame({"case": [f"case_{i:03}" for i in range(n)], "age": [i * 7 % 90 for i in range(n)]})
@@ -75,31 +67,32 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [*("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")]
 
 
-def test_the_output_folder_is_kept_unless_it_is_to_be_replaced(results, tmp_path):
-    assert run_explore(results, tmp_path, name="nothing").exit_code == 0
+def test_nothing_stands_out_and_the_folder_is_replaced_only_if_asked(results, tmp_path):
+    result = done(run_explore(results, tmp_path, name="nothing"))
+    assert result.stdout.splitlines()[0] == "Nothing stands out"
+    assert summary_of(tmp_path)["found"] == "Nothing stands out"
+    assert "Nothing stands out" in (tmp_path / "report.html").read_text()
     check_refused(run_explore(results, tmp_path), tmp_path, "--overwrite", out=".", files=FILES)
-    assert run_explore(results, tmp_path, "--overwrite").exit_code == 0
-    assert json.loads((tmp_path / "summary.json").read_text())["n_cases"] == 200
+    done(run_explore(results, tmp_path, "--overwrite"))
+    assert summary_of(tmp_path)["n_cases"] == 200
 
 
 def test_bad_input_is_one_line(results, tmp_path):
-    refused = [
+    for options, *words in (
         (("--label", "livr"), "`--label`", "'livr'", "Choose from: liver, spleen."),
         (("--metric", "dise"), "`--metric`", "'dise'", "Choose from: dice."),
         (("--by", "center"), "'center'", "Choose from: centre"),
         (("--min-cases", 90), "`--min-cases`", "none among 200 cases"),
         (("--min-cases", 1), "`--min-cases`", "at least 2"),
         (("--max-attributes", 4), "`--max-attributes` must be 1, 2 or 3"),
+        (("--max-attributes", 0), "`--max-attributes` must be 1, 2 or 3"),
         (("--candidates", 0), "`--candidates` must be at least 1"),
         (("--cases", tmp_path / "none.csv"), "none.csv"),
-    ]
-    for options, *words in refused:
+    ):
         check_refused(run_explore(results, tmp_path / "out", *options), tmp_path, *words)
     check_refused(run_explore(results, tmp_path / "out", name="absent"), tmp_path, "summary.json")
     run_explore(results, tmp_path / "first", name="nothing")
     check_refused(run("explore", tmp_path / "first", "-o", tmp_path / "out"), tmp_path, "must hold a summary.json")
-    from tests.ranking.made import evaluation_of
-
     write_files(tmp_path / "dro", evaluation_files(evaluation_of("dro", {"dice": {"liver": [0.5, 0.6]}})))
     check_refused(run_explore(tmp_path, tmp_path / "out"), tmp_path, "must name attributes", "--by")
 

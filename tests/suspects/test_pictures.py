@@ -101,7 +101,7 @@ def test_colour_picture_in_two_dimensions(made):
     assert shown(picture)[3, 5] > 225
 
 
-def test_regions_have_an_outline_each_and_ignored_voxels_none(made):
+def test_regions_have_an_outline_each_and_what_is_ignored_or_empty_none(made):
     values = np.zeros((3, 9, 9))
     values[1, 1:6, 1:6] = 1
     values[1, 2:4, 2:4] = 2
@@ -111,37 +111,27 @@ def test_regions_have_an_outline_each_and_ignored_voxels_none(made):
     picture = picture_of(made)
     assert picture.plane.name == "axial 2 of 3"
     assert picture.plane.outlines == (("label s0", "M1 1h5v5h-5z"), ("label s1", "M2 2h2v2h-2z"))
-
-
-def test_reference_that_is_empty_is_said_so(made):
     write_raw(made, np.zeros((5, 9, 9)), np.ones((5, 9, 9)))
-    picture = picture_of(made)
-    assert picture.is_empty
-    assert picture.plane.outlines == ()
-    assert picture.plane.name == "axial 3 of 5"
+    empty = picture_of(made)
+    assert (empty.is_empty, empty.plane.outlines, empty.plane.name) == (True, (), "axial 3 of 5")
 
 
-def test_files_that_dataset_json_names_are_read(made):
+def test_files_that_dataset_json_names_are_read_or_refused(made):
     values = np.zeros((3, 9, 9))
     values[1, 2:4, 2:4] = 1
-    raw = write_raw(
-        made, values, dataset={"x": {"images": ["imagesTr/a.b_0000.nii.gz"], "label": "labelsTr/a.b.nii.gz"}}
-    )
+    named = {"x": {"images": ["imagesTr/a.b_0000.nii.gz"], "label": "labelsTr/a.b.nii.gz"}}
+    raw = write_raw(made, values, dataset=named)
     source, _ = find_images(Fold.of(fold_folder(made)))
     assert slice_of(source.read("x"), source.labels).plane.outlines == (("label s0", "M2 2h2v2h-2z"),)
+    write_raw(made, values, np.zeros((3, 9, 8)), dataset=named)
+    with pytest.raises(ValueError, match="shape"):
+        source.read("x")
+    (raw / "imagesTr" / "a.b_0000.nii.gz").write_bytes(b"no image")
+    with pytest.raises(ValueError, match="readable"):
+        source.read("x")
     (raw / "labelsTr" / "a.b.nii.gz").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.b\.nii\.gz is not in"):
         source.read("x")
-
-
-def test_an_image_of_another_shape_or_damaged_is_refused(made):
-    raw = write_raw(made, np.zeros((3, 9, 9)), np.zeros((3, 9, 8)))
-    source, _ = find_images(Fold.of(fold_folder(made)))
-    with pytest.raises(ValueError, match="shape"):
-        source.read("a.b")
-    (raw / "imagesTr" / "a.b_0000.nii.gz").write_bytes(b"no image")
-    with pytest.raises(ValueError, match="readable"):
-        source.read("a.b")
 
 
 @pytest.mark.parametrize("configuration", ["3d_fullres", "3d_small", "2d"])

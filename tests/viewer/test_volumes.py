@@ -25,6 +25,13 @@ def pack(root, case="case_00", *, labels=LABELS, wanted=("organ",), ending=".nii
     return packed_volumes([root / "images" / f"{case}_0000{ending}"], files, labels, wanted, **options)
 
 
+def write_all(root, values, image=None, **options):
+    """Write the same values as reference and prediction, and the image, which is the same unless it is given."""
+    for name in ("reference/case_00", "prediction/case_00"):
+        write(root / f"{name}.nii.gz", values, **options)
+    write(root / "images" / "case_00_0000.nii.gz", values if image is None else image, **options)
+
+
 def test_crop_holds_both_masks_with_a_margin():
     reference, prediction = (np.zeros((80, 90, 100), bool) for _ in range(2))
     reference[30:34, 40:50, 50:52] = True
@@ -68,9 +75,7 @@ def test_what_is_too_large_is_cut_around_the_largest_disagreement(most_voxels):
 def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
     reference = ball((12, 40, 30), 5, (60, 90, 70)).astype(np.uint8)
     image = np.arange(reference.size, dtype=np.int32).reshape(reference.shape) % 251
-    for folder, values in (("reference", reference), ("prediction", reference)):
-        write(tmp_path / folder / "case_00.nii.gz", values, direction=direction)
-    write(tmp_path / "images" / "case_00_0000.nii.gz", image, direction=direction)
+    write_all(tmp_path, reference, image, direction=direction)
 
     volumes = pack(tmp_path)
 
@@ -120,9 +125,7 @@ def test_other_labels_are_offered_if_they_are_there_as_a_whole(tmp_path):
     values[60:64, 60:64, 60:64] = 1
     values[60:64, 66:70, 60:64] = 2
     values[5:110, 80, 60] = 3
-    for folder in ("reference", "prediction"):
-        write(tmp_path / folder / "case_00.nii.gz", values, spacing=(1, 1, 1))
-    write(tmp_path / "images" / "case_00_0000.nii.gz", values)
+    write_all(tmp_path, values, spacing=(1, 1, 1))
     labels = Labels({"first": (2,), "second": (1,), "long": (3,), "absent": (4,), "region": (1, 3)})
 
     assert pack(tmp_path, labels=labels, wanted=["second"]).labels == {"second": (1,), "first": (2,)}
@@ -135,9 +138,7 @@ def test_other_labels_are_offered_if_they_are_there_as_a_whole(tmp_path):
 def test_many_label_values_are_kept(tmp_path):
     values = np.zeros(SHAPE, np.uint16)
     values[10:20, 10:20, 10:20] = 700
-    for folder in ("reference", "prediction"):
-        write(tmp_path / folder / "case_00.nii.gz", values)
-    write(tmp_path / "images" / "case_00_0000.nii.gz", values)
+    write_all(tmp_path, values)
     packed = read(pack(tmp_path, labels=Labels({"organ": (700,)})).reference)
     assert packed.get_data_dtype() == np.uint16
     assert set(np.unique(np.asarray(packed.dataobj))) == {0, 700}
