@@ -28,7 +28,7 @@ class _Options(CompareOptions):
 @takes(_Options)
 def compare(options: _Options) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
-    from nnunet_dro.commands.protocol_file import check_made_under, read_protocol, under_protocol
+    from nnunet_dro.commands.protocol_file import check_made_under, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.judging.requirements import COMPARISON, read_requirements
     from nnunet_dro.evaluation.other_tables import read_scores
@@ -43,10 +43,10 @@ def compare(options: _Options) -> None:
     check_output(options.output, overwrite=options.overwrite)
     read = {name: [read_scores(folder) for folder in own] for name, own in folders.items()}
     if options.protocol:
-        check_made_under(read_protocol(options.protocol), options.protocol, read)
+        check_made_under(options.protocol, read)
     comparison = compare_evaluations(read, options)
     if options.protocol:
-        comparison = under_protocol(comparison, read_protocol(options.protocol), options.protocol)
+        comparison = under_protocol(comparison, options.protocol)
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(comparison_table(comparison), options.output / "report.html")

@@ -73,7 +73,7 @@ def evaluate(options: _Options) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
     from joblib import cpu_count
 
-    from nnunet_dro.commands.protocol_file import read_protocol, under_protocol
+    from nnunet_dro.commands.protocol_file import under_protocol
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
     from nnunet_dro.evaluation.judging.requirements import read_requirements
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
@@ -91,7 +91,7 @@ def evaluate(options: _Options) -> None:
     with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=options.resume) as kept:
         evaluation = evaluate_files(*folders, options, kept=kept, progress=progress)
         if options.protocol:
-            evaluation = under_protocol(evaluation, read_protocol(options.protocol), options.protocol)
+            evaluation = under_protocol(evaluation, options.protocol)
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
         write_files(output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(evaluation_table(evaluation), output / "report.html")

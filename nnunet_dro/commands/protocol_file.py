@@ -147,16 +147,17 @@ def read_protocol(path: Path) -> Protocol:
     return protocol
 
 
-def under_protocol(result: _Result, protocol: Protocol, path: Path) -> _Result:
+def under_protocol(result: _Result, path: Path) -> _Result:
     """An evaluation or a comparison that says under which protocol it was made: a note, and in its ``about``."""
-    done = "Evaluated" if isinstance(result, Evaluation) else "Compared"
-    note = f"{done} under the locked protocol with SHA-256 {protocol.sha256}."
-    about = {**result.about, "protocol": {"file": str(path), "sha256": protocol.sha256}}
+    done, sha256 = "Evaluated" if isinstance(result, Evaluation) else "Compared", read_protocol(path).sha256
+    note = f"{done} under the locked protocol with SHA-256 {sha256}."
+    about = {**result.about, "protocol": {"file": str(path), "sha256": sha256}}
     return replace(result, notes=(note, *result.notes), about=about)
 
 
-def check_made_under(protocol: Protocol, path: Path, evaluations: Mapping[str, Sequence[Evaluation]]) -> None:
+def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]) -> None:
     """Check that the evaluations of all trainings were made under a protocol."""
+    protocol = read_protocol(path)
     for name, evaluation in ((name, one) for name, own in evaluations.items() for one in own):
         theirs = evaluation.about.get("protocol", {}).get("sha256")
         if theirs != protocol.sha256:

@@ -17,6 +17,7 @@ from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
 from nnunet_dro.sampling import EarnedBall, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
+from nnunet_dro.trainers.options import DROOptions
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -66,8 +67,6 @@ class Draws:
 
 def expected_draws(hardness: FloatArray) -> Draws:
     """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
-    from nnunet_dro.trainers.options import DROOptions
-
     options, is_known = DROOptions(), np.isfinite(hardness)
     known = np.where(is_known, hardness, hardness[is_known].mean())
     ball = EarnedBall(0.0, options.earned).following(known)
@@ -76,8 +75,6 @@ def expected_draws(hardness: FloatArray) -> Draws:
 
 def trainer_name(*, epochs: int, iterations: int) -> str:
     """Name of the trainer that draws like this, as long as the plain training."""
-    from nnunet_dro.trainers.options import DROOptions
-
     return "nnUNetTrainerDRO" + DROOptions(epochs=epochs, iterations=iterations).suffix()
 
 
