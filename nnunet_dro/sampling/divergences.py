@@ -104,7 +104,8 @@ def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
         q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
 
     the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0; use
-    `with_exploration` where every case must keep a chance to be drawn.
+    `with_exploration` where every case must keep a chance to be drawn. From beta 2 n / gap on, where gap is the
+    difference between the two largest losses, only the hardest case is left; cases with equal losses share.
 
     Example:
         >>> chi2_probabilities(np.array([0.0, 1.0]), beta=1.0).tolist()

@@ -25,7 +25,9 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
 
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
 
-    Cases with equal losses at the boundary share equally. ``alpha`` 1 is uniform, 1/n and below the hardest case.
+    The floor(alpha n) hardest cases get 1 / (alpha n) each, and the next one gets the rest. Cases with equal losses at
+    this boundary share equally, which is the one maximiser that does not depend on the order of the cases. ``alpha`` is
+    in (0, 1]: 1 gives the uniform distribution, 1/n and below the hardest case.
 
     Example:
         >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
@@ -61,8 +63,12 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k = floor(epsilon n)
     hardest
 
-    At both boundaries, cases with equal losses share equally what their ranks get. Unlike CVaR, this rule is not
-    monotone: a case that becomes harder gains probability until it is set aside. One case at least is left.
+    As in the paper, ``alpha`` is a share of the n - k cases that are left, so the draws come from the ranks k to
+    k + alpha (n - k), hardest first. At both boundaries, cases with equal losses share equally what their ranks get:
+    the mean over all their possible orders.
+
+    Unlike CVaR and the divergences, this rule is not monotone: a case that becomes harder gains probability until it
+    is set aside, and then has none. An ``epsilon`` below 1/n gives `cvar_probabilities`; one case at least is left.
 
     Example:
         >>> doro_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
@@ -91,7 +97,8 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
 def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
     """Positions of the suspected outliers of `doro_probabilities`: the floor(epsilon n) hardest cases.
 
-    Cases with equal losses at the boundary are left out, because none of them is certain to be set aside.
+    Cases with equal losses at the boundary are left out, because none of them is certain to be set aside. So there may
+    be fewer than floor(epsilon n) positions, hardest first, and none when all losses are equal.
 
     Example:
         >>> set_aside(np.array([0.1, 0.9, 0.4, 1.7, 0.2]), epsilon=0.4).tolist()
