@@ -12,8 +12,6 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from torch import distributed as dist
 
-from nnunet_dro.files.output_folder import replacing
-
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it into background.
 OUTSIDE = -1
 
@@ -188,8 +186,7 @@ def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
     # it first reads what others wrote meanwhile. Entries that are lost all the same are counted again.
     own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
     try:
-        with replacing(own) as partial:
-            partial.write_text(json.dumps(_read(cache) | entries))
+        own.write_text(json.dumps(_read(cache) | entries))
         own.replace(cache)
     finally:
         own.unlink(missing_ok=True)
