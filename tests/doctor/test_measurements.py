@@ -36,6 +36,8 @@ def test_half_a_row_of_a_killed_run_is_dropped(tmp_path):
     again = make(tmp_path)
     assert list(again.rows) == ["a"]
     assert path.read_text() == whole
+    (tmp_path / "doctor.json").unlink()
+    assert make(tmp_path).rows == {}, "a table without settings counts as none"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,3 @@ def test_damaged_files_are_refused(tmp_path, file):
     (tmp_path / file).write_text((tmp_path / file).read_text().replace("2", "two"))
     with pytest.raises(ValueError, match=rf"`doctor.\w+` must .* got .*{tmp_path.name}"):
         make(tmp_path)
-
-
-def test_a_table_without_settings_counts_as_none(tmp_path):
-    (tmp_path / "doctor.csv").write_text("whatever")
-    assert make(tmp_path).rows == {}

@@ -31,6 +31,12 @@ def said(text, name="reference/dataset.json"):
     return lambda study: (study / name).write_text(text)
 
 
+def blanked(study):
+    for path in study.glob("*/case_*"):
+        made.write_map(path, made.bars(0, organ=0))
+    (study / "reference" / "dataset.json").unlink()
+
+
 def join_two(study):
     image = SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(made.bars(4))] * 2)
     SimpleITK.WriteImage(image, str(study / FIRST))
@@ -62,11 +68,12 @@ FOLDERS = {
     "fractions": (wrote(FIRST, made.bars(4) * 0.7, dtype=np.float32), ["{}/" + FIRST, "0.7", "nearest neighbour"]),
     "four axes": (join_two, ["{}/" + FIRST, "8, 8, 8, 2"]),
     "damaged": (said("no label map", FIRST), ["{}/" + FIRST, "Write it again"]),
+    "only background": (blanked, ["only background", "Check the folder"]),
     "half a dataset.json": (said("{"), ["{}/reference/dataset.json", "must be JSON", "Correct it"]),
     "a list": (said("[]"), ["{}/reference/dataset.json", "must be a mapping"]),
     "nothing": (said("{}"), ["{}/reference/dataset.json", "`labels`", "Add it"]),
     "no labels": (said('{"labels": null}'), ["dataset.json", "`labels`", "Add it"]),
-    "only background": (said('{"labels": {"background": 0}}'), ["at least one foreground label"]),
+    "only background as a label": (said('{"labels": {"background": 0}}'), ["at least one foreground label"]),
     "an empty region": (said('{"labels": {"one": []}}'), ["dataset.json", "must be lists of values"]),
     "names as values": (said('{"labels": {"1": "tumour"}}'), ["dataset.json", "'tumour'", "Correct dataset.json"]),
     "a value of 1.5": (said('{"labels": {"tumour": 1.5}}'), ["dataset.json", "1.5", "Correct dataset.json"]),
@@ -171,13 +178,6 @@ def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
     (study / FIRST).write_text("no label map")
     refused = made.run_evaluate(study, "--require", "site=A p5>=0.7", out="other")
     made.check_refused(refused, study, "'site'", "--by site", out="other")
-
-
-def test_only_background_without_dataset_json_is_refused(tmp_path):
-    for folder in ("reference", "prediction"):
-        made.write_map(tmp_path / folder / "a.png", np.zeros((4, 4)))
-
-    made.check_refused(made.run_evaluate(tmp_path), tmp_path, "only background", "Check the folder")
 
 
 def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study):

@@ -51,16 +51,12 @@ def test_the_correction_for_skewness_is_no_worse_than_the_alternatives():
     assert (chosen - drawn).mean() > -0.01
 
 
-def test_the_study_can_be_made_anew():
+def test_the_study_can_be_made_anew_and_the_docs_have_its_table():
     found = pd.DataFrame(study("3 % fail", 20, 30))
-
     assert set(found["kind"]) == set(STUDY["kind"])
     assert found.columns.tolist() == STUDY.columns.tolist()
 
-
-def test_the_table_of_the_docs_is_that_of_the_study():
     page = PAGE.read_text(encoding="utf-8")
-
     assert with_table(page, STUDY) == page, "Run: python benchmarks/coverage.py --docs"
 
 

@@ -7,17 +7,15 @@ from tests.ranking.made import evaluation_of
 STRATA = {"centre": "ABC", "scanner": ("X", "Y", "Z"), "sex": ("f", "m"), "phase": ("1", "2", "3")}
 
 
-def columns_of(n, rng, *, per_patient=1):
-    """Entries of every attribute, and two or so cases of every patient with the same entries if wanted."""
-    patient = np.arange(n) // per_patient
-    columns = {name: [strata[i] for i in rng.integers(len(strata), size=n)[patient]] for name, strata in STRATA.items()}
-    return columns | {"patient": [f"p{number:03}" for number in patient]}
-
-
 def made(n=160, seed=0, *, effect=0.0, metric="dice", per_patient=1, labels=("liver",), patient=None, missed=()):
-    """An evaluation by the attributes; scores of A, X are lower by the effect, and the means of all strata equal."""
+    """An evaluation by the attributes; scores of A, X are lower by the effect, and the means of all strata equal.
+
+    So many cases of every patient have the same entries.
+    """
     rng = np.random.default_rng(seed)
-    columns = columns_of(n, rng, per_patient=per_patient)
+    of_case = np.arange(n) // per_patient
+    columns = {name: [strata[i] for i in rng.integers(len(strata), size=n)[of_case]] for name, strata in STRATA.items()}
+    columns["patient"] = [f"p{number:03}" for number in of_case]
     is_a, is_x = (np.array(columns[name]) == stratum for name, stratum in (("centre", "A"), ("scanner", "X")))
     shift = np.where(is_a & is_x, -1.0, np.where(is_a | is_x, 0.5, -0.25)) * effect
     values = {}
@@ -25,13 +23,5 @@ def made(n=160, seed=0, *, effect=0.0, metric="dice", per_patient=1, labels=("li
         fractions = np.clip(0.6 + 0.08 * rng.normal(size=n) + shift, 0, 1)
         values[label] = 40 * (1 - fractions) if metric == "hd95" else fractions
         values[label][list(missed)] = np.nan if metric == "hd95" else 0.0
-    options = {"by": list(STRATA)}
-    return evaluation_of(
-        "dro",
-        {metric: values},
-        columns=columns,
-        attributes=list(STRATA),
-        patient=patient,
-        missed=missed,
-        options=options,
-    )
+    given = {"columns": columns, "attributes": list(STRATA), "options": {"by": list(STRATA)}}
+    return evaluation_of("dro", {metric: values}, patient=patient, missed=missed, **given)

@@ -9,16 +9,6 @@ from nnunet_dro.ranking.ranking import OVERALL, RANK_COLUMNS, rank_evaluations
 from tests.ranking.made import evaluation_of, random_evaluations
 
 
-def three_teams(**options):
-    """Dice by centre: A 0.9, B 0.5; then A 0.8, B 0.8; then A 0.5, B 0.9; three cases of A, one of B."""
-    centre = ["A", "A", "A", "B"]
-    dice = {"specialist": [0.9, 0.9, 0.9, 0.5], "even": [0.8, 0.8, 0.8, 0.8], "other": [0.5, 0.5, 0.5, 0.9]}
-    return {
-        team: evaluation_of(team, {"dice": {"liver": values}}, columns={"centre": centre}, **options)
-        for team, values in dice.items()
-    }
-
-
 def ranks(ranking, scheme="mean", metric=OVERALL, label=OVERALL, **columns):
     rows = ranking.ranks
     for column, entry in ({"kind": "all", "scheme": scheme, "metric": metric, "label": label} | columns).items():
@@ -27,7 +17,11 @@ def ranks(ranking, scheme="mean", metric=OVERALL, label=OVERALL, **columns):
 
 
 def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
-    ranking = rank_evaluations(three_teams(), by=["centre"], n_resamples=0)
+    """Dice by centre: A 0.9, B 0.5; then A 0.8, B 0.8; then A 0.5, B 0.9; three cases of A, one of B."""
+    dice = {"specialist": [0.9, 0.9, 0.9, 0.5], "even": [0.8, 0.8, 0.8, 0.8], "other": [0.5, 0.5, 0.5, 0.9]}
+    columns = {"centre": ["A", "A", "A", "B"]}
+    teams = {team: evaluation_of(team, {"dice": {"liver": v}}, columns=columns) for team, v in dice.items()}
+    ranking = rank_evaluations(teams, by=["centre"], n_resamples=0)
 
     # Means 0.8, 0.8, 0.6: the first two share the first rank.
     assert ranks(ranking) == {"specialist": 1, "even": 1, "other": 3}

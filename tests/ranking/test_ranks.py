@@ -80,13 +80,11 @@ def test_a_task_without_any_value_has_no_ranks(scheme):
     assert overall_ranks(scores)[0].tolist() == overall_ranks(scores[:, 1:])[0].tolist()
 
 
-def test_tasks_count_alike():
+def test_tasks_count_alike_and_the_worst_stratum_is_each_teams_own():
     # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the differences.
     values = [[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]]
     assert ranks(values, MEAN) == [3, 1, 2]
-
-
-def test_the_worst_stratum_is_each_teams_own():
+    # The worst stratum is each team's own.
     of_strata = np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])
     assert worst_scores(of_strata).tolist() == [[0.2, 0.5]]
     assert np.isnan(worst_scores(np.full((2, 1, 2), np.nan))).all()
