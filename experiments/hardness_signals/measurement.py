@@ -37,34 +37,31 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
 
     `POOLED` is NaN before its memory is full; ``whole`` is from as many other patches of the case, as one image.
     """
-    import torch
-
     from nnunet_dro.losses import PooledHardness
 
     trainer.network.train()
     n = len(trainer.hardness_log.table.cases)
     pooled, whole = (PooledHardness(n, memory=memory) for memory in (MEMORY, 1 - 1e-9))
     visits, whole_case = np.zeros(n, dtype=int), np.full(n, np.nan)
-    rows = []
+    batches = []
     for _ in range(n_batches):
-        indices, outputs, target = _forward(trainer, next(loader))
-        values = {}
+        places, outputs, target = _forward(trainer, next(loader))
+        indices = places.cpu().numpy()
+        values = {"case": indices}
         for name, setting in SIGNALS.items():
             trainer.loss.per_case.hardness = setting
             values[name] = trainer.loss.per_case(outputs, target).hardness.cpu().numpy()
         trainer.loss.per_case.hardness = "loss"
-        places = torch.as_tensor(indices).to(trainer.device)
         values[POOLED] = pooled(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
         np.add.at(visits, indices, 1)
         values[POOLED] = np.where(visits[indices] < 1 / (1 - MEMORY), np.nan, values[POOLED])
         full = target[0] if isinstance(target, list) else target
         values["has_foreground"] = (full > 0).flatten(1).any(1).cpu().numpy()
-        rows += [{"case": int(case), **{name: v[i] for name, v in values.items()}} for i, case in enumerate(indices)]
+        batches.append(pd.DataFrame(values))
     for _ in range(n_batches):
-        indices, outputs, target = _forward(trainer, next(loader))
-        places = torch.as_tensor(indices).to(trainer.device)
-        whole_case[indices] = whole(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
-    table = pd.DataFrame(rows)
+        places, outputs, target = _forward(trainer, next(loader))
+        whole_case[places.cpu().numpy()] = whole(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
+    table = pd.concat(batches, ignore_index=True)
     return table.assign(whole=whole_case[table["case"]])
 
 
@@ -76,7 +73,8 @@ def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
     target = batch["target"]
     here = [part.to(trainer.device) for part in target] if isinstance(target, list) else target.to(trainer.device)
     with torch.no_grad():
-        return CaseColumns.in_batch(batch).indices, trainer.network(batch["data"].to(trainer.device)), here
+        places = torch.as_tensor(CaseColumns.in_batch(batch).indices).to(trainer.device)
+        return places, trainer.network(batch["data"].to(trainer.device)), here
 
 
 def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:
@@ -102,12 +100,7 @@ def size_name(patch: Sequence[int]) -> str:
     return "x".join(str(length) for length in patch)
 
 
-def signals_of_patches(
-    runs: SeedRuns,
-    patch: Sequence[int],
-    moments: Sequence[int],
-    n_draws: int,
-) -> pd.DataFrame:
+def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[int], n_draws: int) -> pd.DataFrame:
     """Train with patches of one size, and measure at some moments: a row per moment and signal."""
     import torch
 

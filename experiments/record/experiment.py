@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +121,8 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
     finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}
     failures: dict[str, str] = {}
     for stage in experiment.runs(options):
-        made, failed = make_runs(
-            work / "finished",
-            stage,
-            lambda name, stage=stage: experiment.make(options, name, stage[name]),  # type: ignore[misc]
-            minutes=lambda name, stage=stage: experiment.minutes(stage[name]),  # type: ignore[misc]
-            jobs=given.jobs,
-        )
+        make = partial(experiment.make, options)
+        made, failed = make_runs(work / "finished", stage, make, minutes=experiment.minutes, jobs=given.jobs)
         finished |= {name: (stage[name], result) for name, result in made.items()}
         failures |= failed
     if not finished:

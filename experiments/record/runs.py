@@ -9,6 +9,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ def cache_folder(name: str) -> Path:
 def make_runs(
     folder: Path,
     runs: Mapping[str, Any],
-    make: Callable[[str], Mapping[str, Any]],
+    make: Callable[[str, Any], Mapping[str, Any]],
     *,
-    minutes: Callable[[str], float],
+    minutes: Callable[[Any], float],
     jobs: int = 1,
     console: Console | None = None,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -47,7 +48,7 @@ def make_runs(
     keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
     digests = {name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest() for name, key in keys.items()}
     paths = {name: folder / f"{name}-{digest[:12]}.json" for name, digest in digests.items()}
-    missing = {name: minutes(name) for name, path in paths.items() if not path.exists()}
+    missing = {name: minutes(runs[name]) for name, path in paths.items() if not path.exists()}
     failures: dict[str, str] = {}
     console = console or Console(stderr=True)
     if missing:
@@ -60,7 +61,7 @@ def make_runs(
         task = progress.add_task("runs", total=sum(missing.values()))
         with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
             ended = Parallel(return_as="generator_unordered")(
-                delayed(_make)(make, name, keys[name], paths[name]) for name in missing
+                delayed(_make)(partial(make, name, runs[name]), name, keys[name], paths[name]) for name in missing
             )
         for name, seconds, failure in ended:
             progress.advance(task, missing[name])
@@ -82,13 +83,13 @@ def shown_duration(seconds: float) -> str:
 
 
 def _make(
-    make: Callable[[str], Mapping[str, Any]], name: str, key: Mapping[str, Any], path: Path
+    make: Callable[[], Mapping[str, Any]], name: str, key: Mapping[str, Any], path: Path
 ) -> tuple[str, float, str]:
     """Make a run, unless another command has made it in the meantime: its name, seconds, and why it failed."""
     start = time.monotonic()
     if not path.exists():
         try:
-            content = json.dumps({**key, "result": dict(make(name))}, indent=1)
+            content = json.dumps({**key, "result": dict(make())}, indent=1)
         except (CommandError, OSError, ValueError) as error:
             return name, time.monotonic() - start, str(error) or type(error).__name__
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,10 +23,10 @@ class Settings:
     shares: tuple[float, ...] = (0.5,)
 
 
-def made(folder, make, runs=None, *, jobs=1, console=None, minutes=lambda name: 1.0):
+def made(folder, make, runs=None, *, jobs=1, console=None, minutes=lambda settings: 1.0):
     runs = {name: Settings(beta) for beta, name in enumerate("ab")} if runs is None else runs
     console = console or Console(quiet=True)
-    return make_runs(folder, runs, make, minutes=minutes, jobs=jobs, console=console)
+    return make_runs(folder, runs, lambda name, _: make(name), minutes=minutes, jobs=jobs, console=console)
 
 
 def test_cache_folder_follows_the_users_variable(monkeypatch, tmp_path):
@@ -99,7 +99,7 @@ def test_it_is_said_how_long_those_take_that_are_not_there(tmp_path):
     def said(*names):
         console = Console(file=StringIO(), width=120)
         runs = {name: Settings(ord(name)) for name in names}
-        made(tmp_path, lambda name: {}, runs, console=console, minutes={"a": 8, "b": 4}.get)
+        made(tmp_path, lambda name: {}, runs, console=console, minutes=lambda of: {"a": 8, "b": 4}[chr(of.beta)])
         return console.file.getvalue().splitlines()
 
     assert said("a")[0] == "1 run to make: about 8 min of a processor core."
@@ -144,12 +144,12 @@ from experiments.record.runs import make_runs
 class Settings:
     name: str
 
-def wait(name):
+def wait(name, settings):
     Path({str(tmp_path)!r}, "began").touch()
     time.sleep(5)
     Path({str(tmp_path)!r}, "ended").touch()
 
-make_runs(Path({str(tmp_path)!r}), {{name: Settings(name) for name in "ab"}}, wait, minutes=len, jobs=2)
+make_runs(Path({str(tmp_path)!r}), {{name: Settings(name) for name in "ab"}}, wait, minutes=lambda settings: 1, jobs=2)
 """
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
     began, limit = tmp_path / "began", time.monotonic() + 60
