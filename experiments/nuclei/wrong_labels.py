@@ -137,7 +137,7 @@ def all_scores(finished: Finished) -> pd.DataFrame:
 
 
 def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
-    """A row per training image, with the columns of `label_noise.results.training_cases`."""
+    """A row per training image, with the columns of `label_noise.experiment.training_cases`."""
     cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
     by_weight = run.weights == "learned"
     counted = cases["times_seen"] * (cases["weight"].fillna(0) if by_weight else 1)

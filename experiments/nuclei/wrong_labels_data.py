@@ -27,7 +27,7 @@ class NoisyImages:
     """The images of a seed."""
 
     train: tuple[Image, ...]  # The training images, with the labels that a training sees.
-    # What is wrong with the labels of each training image: one of `label_noise.data.KINDS`, or `RIGHT_KIND`.
+    # What is wrong with the labels of each training image: one of `spoiling.KINDS`, or `RIGHT_KIND`.
     kinds: tuple[str, ...]
     trusted: tuple[bool, ...]  # Whether each training image is known to have right labels.
     test: tuple[Image, ...]  # The test images; all labels are right.

@@ -4,12 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from nnunet_dro.sampling import (
-    effective_cases,
-    kl_percentile_bound,
-    kl_probabilities,
-    kl_robust_loss,
-)
+from nnunet_dro.sampling import effective_cases, kl_percentile_bound, kl_probabilities, kl_robust_loss
 
 losses_and_beta = st.tuples(
     st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array), st.floats(0, 1000, allow_subnormal=False)

@@ -328,11 +328,7 @@ def test_weights_are_restored_by_the_name_of_the_group():
     assert weights["new"] == pytest.approx((weights["x"] + weights["y"]) / 2)
 
 
-@given(
-    st.lists(st.sampled_from("abcd"), min_size=1, max_size=30),
-    st.integers(0, 2**32 - 1),
-    st.floats(1e-3, 100),
-)
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), st.integers(0, 2**32 - 1), st.floats(1e-3, 100))
 def test_probabilities_sum_to_one_and_are_equal_within_a_group(groups, seed, nu):
     rule = GroupDRO(groups, nu=nu)
     losses = np.random.default_rng(seed).normal(size=len(groups)) * 100

@@ -65,10 +65,7 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
 
 
 @pytest.mark.parametrize("rule", [KL(100.0), Chi2(20.0), CVaR(0.1, 0.01)], ids=str)
-@pytest.mark.parametrize(
-    ("start_method", "replace"),
-    [("fork", False), ("spawn", True), ("forkserver", False)],
-)
+@pytest.mark.parametrize(("start_method", "replace"), [("fork", False), ("spawn", True), ("forkserver", False)])
 def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule):
     context = multiprocessing.get_context(start_method)
     table = HardnessTable([str(i) for i in range(3000)], rule=rule, replace=replace)

@@ -81,10 +81,7 @@ def main(dataset, folder, *trainings):
         os.environ["MASTER_PORT"] = str(find_free_network_port())
         try:
             mp.start_processes(
-                _rank,
-                args=(dataset, configuration, trainer, own, continues),
-                nprocs=2,
-                start_method="fork",
+                _rank, args=(dataset, configuration, trainer, own, continues), nprocs=2, start_method="fork"
             )
         except mp.ProcessExitedException as error:
             if continues or error.exit_code != KILLED:

@@ -6,16 +6,7 @@ NUMBERS = ("rare", "overall", "drawn", "distinct", "loss", "loss_sd", "rare_loss
 
 
 def made_epochs(rare, *, kept=(1.0,), methods=("ERM", "beta 10", "beta 100"), seeds=(0, 1, 2), n_epochs=8, **others):
-    """As from `epochs_table`: every number is 50, but for those given as functions of method, seed and epoch.
-
-    Args:
-        rare: Accuracy on the 3s.
-        kept: The shares of the 3s, in per cent.
-        methods: The methods.
-        seeds: Their seeds.
-        n_epochs: Length of the trainings.
-        **others: Other numbers.
-    """
+    """As from `epochs_table`: every number is 50, but for those given as functions of method, seed and epoch."""
     given = {"rare": rare, **others}
     return pd.DataFrame(
         [

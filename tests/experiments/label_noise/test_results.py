@@ -8,10 +8,7 @@ from experiments.label_noise.studies import RIGHT, phantom_study, roles, trainer
 from experiments.nnunet_runs.results import ALL_LABELS, dice_differences
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.spoilt_labels.separation import separation_rows, separation_table
-from experiments.spoilt_labels.spoiling import (
-    KINDS,
-    NOISE_FILE,
-)
+from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE
 from tests.experiments.made_studies import tiny_study
 
 

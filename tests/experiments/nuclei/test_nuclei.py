@@ -8,16 +8,7 @@ from experiments.curves import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import (
-    BATCH,
-    PATCH,
-    Run,
-    Sampler,
-    dice_of,
-    draw_patch,
-    fill_stale_losses,
-    new_network,
-)
+from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch, fill_stale_losses, new_network
 from nnunet_dro.losses import DiceCELoss
 
 

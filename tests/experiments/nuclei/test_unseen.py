@@ -5,17 +5,7 @@ import torch
 from experiments.__main__ import main
 from experiments.curves import ScoredRun, scores_of
 from experiments.nuclei.training import BATCH, PATCH, new_network
-from experiments.nuclei.unseen import (
-    MEAN,
-    METHODS,
-    PLAIN,
-    RANDOM,
-    TWICE,
-    WORST,
-    compared,
-    page_table,
-    rises_of_plain,
-)
+from experiments.nuclei.unseen import MEAN, METHODS, PLAIN, RANDOM, TWICE, WORST, compared, page_table, rises_of_plain
 from experiments.nuclei.unseen_data import (
     N_TRAIN,
     SEEN,

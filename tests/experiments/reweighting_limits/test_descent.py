@@ -106,10 +106,7 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
             return (
                 (theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2))
                 if z.min() > 0
-                else (
-                    np.inf,
-                    np.zeros_like(theta),
-                )
+                else (np.inf, np.zeros_like(theta))
             )
 
         theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}).x

@@ -11,22 +11,12 @@ import pytest
 import torch
 from batchgeneratorsv2.transforms.utils.remove_label import RemoveLabelTansform
 from batchgeneratorsv2.transforms.utils.seg_to_regions import ConvertSegmentationToRegionsTransform
-from nnunetv2.training.dataloading.nnunet_dataset import (
-    infer_dataset_class,
-    nnUNetDatasetBlosc2,
-    nnUNetDatasetNumpy,
-)
+from nnunetv2.training.dataloading.nnunet_dataset import infer_dataset_class, nnUNetDatasetBlosc2, nnUNetDatasetNumpy
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.label_handling.label_handling import LabelManager
 
 from nnunet_dro.losses import VoxelLoss
-from nnunet_dro.trainers.data.voxel_shares import (
-    count_labels,
-    label_shares,
-    region_shares,
-    voxel_counts,
-    voxel_shares,
-)
+from nnunet_dro.trainers.data.voxel_shares import count_labels, label_shares, region_shares, voxel_counts, voxel_shares
 
 CASES = ("a", "b", "c")
 
