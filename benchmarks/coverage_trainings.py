@@ -26,7 +26,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings
-from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals
 
 N_TRAININGS = (3, 5)
@@ -73,7 +73,7 @@ def study(spread: str, n_trainings: int, n: int, n_samples: int) -> Iterator[dic
     bounded = [True] * n_samples
     found = differences_over_trainings(pairs, bounded=bounded, n_resamples=N_RESAMPLES)
     for name in KEPT:
-        bounds = found.bounds[:, list(STATISTICS).index(name)]
+        bounds = found[[f"{name}_difference_low", f"{name}_difference_high"]].to_numpy()
         yield {"statistic": name, "method": "printed"} | held(bounds, truth[name])
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
     of_cases = difference_intervals(means, bounded=bounded)

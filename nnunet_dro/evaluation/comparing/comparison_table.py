@@ -11,7 +11,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
-from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
+from nnunet_dro.evaluation.comparing.trainings import OF_STATISTIC, Trainings, differences_over_trainings
 from nnunet_dro.evaluation.scoring.failures import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
@@ -27,11 +27,7 @@ TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_h
 COLUMNS = (
     *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
     *("n_left_out", "n_worst_baseline", "n_worst_method"),
-    *(
-        f"{statistic}_{what}"
-        for statistic in STATISTICS
-        for what in ("baseline", "method", "difference", "difference_low", "difference_high")
-    ),
+    *(f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC[:5]),
     *("wilcoxon_p", "holm_p", "wins", "ties", "losses"),
     *GUARANTEED_DIFFERENCE,
     *TYPICAL,
@@ -40,7 +36,7 @@ COLUMNS = (
 #: The further columns where methods have several trainings.
 TRAINING_COLUMNS = (
     *("n_trainings_baseline", "n_trainings_method"),
-    *(f"{statistic}_difference_{end}" for statistic in STATISTICS for end in ("lowest", "highest")),
+    *(f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC[5:]),
 )
 
 _FloatArray = npt.NDArray[np.float64]
@@ -84,10 +80,9 @@ class _Pair:
     @cached_property
     def values(self) -> tuple[_FloatArray, _FloatArray]:
         """The values that are compared, of the baseline and the method: of patients, in the defined cases."""
+        baseline, method = (of[:, self.defined] for of in (self.baseline, self.method))
         codes = self.patients[self.defined]
-        return patient_values(self.baseline[:, self.defined], codes), patient_values(
-            self.method[:, self.defined], codes
-        )
+        return patient_values(baseline, codes), patient_values(method, codes)
 
 
 def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
@@ -95,27 +90,15 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
 
     With patients, ``n_patients`` comes after ``n``.
     """
-    pairs = list(_pairs(compared))
+    pairs, repeated = list(_pairs(compared)), compared.trainings.are_repeated
+    counted: pd.DataFrame = pd.DataFrame(
+        _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0)) for pair in pairs
+    )
+    families = counted.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
+    counted["holm_p"] = families.transform(lambda p_values: holm(p_values.to_numpy(dtype=np.float64)))
     bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]
     values = [pair.values for pair in pairs]
-    found = differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed)
-    bounds = found.bounds if n_resamples else np.full_like(found.bounds, np.nan)
-    repeated = compared.trainings.are_repeated
-    rows = []
-    for n, pair in enumerate(pairs):
-        row = _counts(pair)
-        row |= _of_trainings(pair, found.lowest[n], found.highest[n]) if repeated else _of_cases(pair, n_resamples > 0)
-        for statistic, before, after, ends in zip(
-            STATISTICS, found.baseline[n], found.method[n], bounds[n], strict=True
-        ):
-            row |= {f"{statistic}_baseline": before, f"{statistic}_method": after}
-            row |= {f"{statistic}_difference": after - before}
-            row |= {f"{statistic}_difference_low": ends[0], f"{statistic}_difference_high": ends[1]}
-        rows.append(row | dict(zip(GUARANTEED_DIFFERENCE, found.guaranteed[n], strict=True)))
-    table: pd.DataFrame = pd.DataFrame(rows)
-    table["holm_p"] = np.nan
-    for _, family in table.groupby(["metric", "method"], sort=False):
-        table.loc[family.index, "holm_p"] = holm(family["wilcoxon_p"].to_numpy(dtype=np.float64))
+    table = counted.join(differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed))
     columns = [*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]
     if compared.patient_of_case is not None:
         columns.insert(columns.index("n") + 1, "n_patients")
@@ -189,11 +172,9 @@ def _of_cases(pair: _Pair, with_interval: bool) -> dict[str, Any]:
     return typical | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
 
 
-def _of_trainings(pair: _Pair, lowest: _FloatArray, highest: _FloatArray) -> dict[str, Any]:
-    """How far the differences of several trainings lie apart; there is no test of them."""
+def _of_trainings(pair: _Pair) -> dict[str, Any]:
+    """Several trainings of each method, of which there is no test."""
     row: dict[str, Any] = {"n_trainings_baseline": len(pair.baseline), "n_trainings_method": len(pair.method)}
-    for statistic, *ends in zip(STATISTICS, lowest, highest, strict=True):
-        row |= zip((f"{statistic}_difference_lowest", f"{statistic}_difference_highest"), ends, strict=True)
     sign = METRICS[pair.key["metric"]].sign
     before, after = pair.values
     nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import TAIL, difference_intervals, guaranteed_means, intervals
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
@@ -106,27 +107,21 @@ def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:
     return [(k, n) for n in range(n_method) for k in range(n_baseline)]
 
 
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """The differences of repeated trainings; the arrays have a row per pair of samples, a column per `STATISTICS`.
-
-    ``baseline`` and ``method`` are means over the trainings, ``lowest`` and ``highest`` differences of two trainings
-    (see `training_pairs`), ``bounds`` 95 % intervals of method - baseline to read, shape (n_pairs, n_statistics, 2),
-    and ``guaranteed`` the bounds of the mean difference for verdicts, shape (n_pairs, 2); NaN where there is none.
-    """
-
-    baseline: FloatArray
-    method: FloatArray
-    lowest: FloatArray
-    highest: FloatArray
-    bounds: FloatArray
-    guaranteed: FloatArray
+#: What there is of each statistic: means over the trainings, their difference with its 95 % interval to read, and the
+#: lowest and the highest difference of two trainings.
+OF_STATISTIC = (
+    *("baseline", "method", "difference", "difference_low", "difference_high"),
+    *("difference_lowest", "difference_highest"),
+)
 
 
 def differences_over_trainings(
     pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool], n_resamples: int = 2000, seed: int = 0
-) -> Differences:
-    r"""Differences of the `STATISTICS` of repeated trainings, over the same cases.
+) -> pd.DataFrame:
+    r"""Differences of the `STATISTICS` of repeated trainings, over the same cases; without draws they have no bounds.
+
+    A row per pair of samples, a column for all that there is `OF_STATISTIC`, such as ``mean_difference_low``, and
+    `GUARANTEED_DIFFERENCE`; NaN where there is none.
 
     With the interval [l, u] of the estimate d for other cases (see `intervals`; the mean's is that of the cases' means
     over the trainings, those of other statistics are the means of the trainings' bounds), and the half width h of
@@ -150,13 +145,13 @@ def differences_over_trainings(
     for position, of_cases in enumerate(_over_cases(complete, bounded)):
         before, after = (_statistics(of_method) for of_method in complete[position])
         of_pairs = np.array([after[n] - before[k] for k, n in training_pairs(len(before), len(after))])
-        estimate, half = after.mean(axis=0) - before.mean(axis=0), _half_width(before, after)
-        ends = (before.mean(axis=0), after.mean(axis=0), of_pairs.min(axis=0), of_pairs.max(axis=0))
-        found.append(np.column_stack([*ends, _wider(estimate[:, None], of_cases, half[:, None])]))
+        means, half = (before.mean(axis=0), after.mean(axis=0)), _half_width(before, after)
+        estimate = means[1] - means[0]
+        bounds = _wider(estimate[:, None], of_cases if n_resamples else np.full_like(of_cases, np.nan), half[:, None])
+        found.append(np.column_stack([*means, estimate, bounds, of_pairs.min(axis=0), of_pairs.max(axis=0)]).ravel())
         surely[position] = _wider(estimate[_MEAN], surely[position], half[_MEAN])
-    table = np.stack(found)
-    baseline_means, method_means, lowest, highest = np.moveaxis(table[:, :, :4], -1, 0)
-    return Differences(baseline_means, method_means, lowest, highest, table[:, :, 4:], surely)
+    columns = [f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC]
+    return pd.DataFrame(np.column_stack([found, surely]), columns=[*columns, *GUARANTEED_DIFFERENCE])
 
 
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:

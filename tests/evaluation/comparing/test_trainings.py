@@ -7,13 +7,14 @@ from scipy import stats
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings, training_pairs
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
 from tests.commands import done, run
 from tests.evaluation.comparing.test_comparison import evaluation
 from tests.evaluation.made_folders import bars, check_refused, read_csv, run_evaluate, write_map, write_study
 
 MEAN = list(STATISTICS).index("mean")
+ENDS = ["mean_difference_low", "mean_difference_high"]
 NAN = float("nan")
 
 
@@ -30,11 +31,14 @@ def test_one_training_of_each_has_the_interval_of_the_cases():
     found = differences_over_trainings(pairs, bounded=[True] * 3, n_resamples=200, seed=3)
 
     alone = difference_intervals([(a[0], b[0]) for a, b in pairs], bounded=[True] * 3)
-    np.testing.assert_allclose(found.bounds, alone, atol=1e-12)
+    bounds = found[[f"{name}_difference_{end}" for name in STATISTICS for end in ("low", "high")]]
+    np.testing.assert_allclose(bounds, alone.reshape(3, -1), atol=1e-12)
     changes = [b[0] - a[0] for a, b in pairs]
     surely = guaranteed_means(changes, bounded=[True] * 3, low=-1, n_resamples=200, seed=3)
-    np.testing.assert_allclose(found.guaranteed, surely, atol=1e-12)
-    np.testing.assert_allclose(found.lowest, found.method - found.baseline, atol=1e-15)
+    np.testing.assert_allclose(found[list(GUARANTEED_DIFFERENCE)], surely, atol=1e-12)
+    for name in STATISTICS:
+        change = found[f"{name}_method"] - found[f"{name}_baseline"]
+        np.testing.assert_allclose(found[f"{name}_difference_lowest"], change, atol=1e-15)
 
 
 @pytest.mark.parametrize(("n_baseline", "n_method"), [(4, 4), (5, 3)])
@@ -52,7 +56,7 @@ def test_the_interval_of_the_mean_puts_two_intervals_of_scipy_together(n_baselin
         of_trainings = stats.ttest_ind(after.mean(axis=1), before.mean(axis=1), equal_var=False).confidence_interval()
     middle = after.mean() - before.mean()
     half = np.hypot(of_cases.high - middle, of_trainings.high - middle)
-    np.testing.assert_allclose(found.bounds[0, MEAN], [middle - half, middle + half], rtol=1e-9)
+    np.testing.assert_allclose(found.loc[0, ENDS].tolist(), [middle - half, middle + half], rtol=1e-9)
 
 
 @pytest.mark.parametrize("training", [0.0, 0.05])
@@ -64,7 +68,7 @@ def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
         baseline = crossed(rng, 3, 60, training=0.0, case=0.0)
         pairs.append((baseline, baseline + crossed(rng, 3, 60, training=training, case=0.07, middle=0.1)))
 
-    low, high = differences_over_trainings(pairs, bounded=[False] * 300, n_resamples=10).bounds[:, MEAN].T
+    low, high = differences_over_trainings(pairs, bounded=[False] * 300, n_resamples=10)[ENDS].to_numpy().T
 
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
     of_cases = difference_intervals(means, bounded=[False] * 300)[:, MEAN].T
@@ -80,7 +84,7 @@ def test_what_the_trainings_of_a_pair_share_cancels():
 
     in_order, mixed = differences_over_trainings(
         [(before, after), (before, after[[1, 2, 3, 4, 0]])], bounded=[False] * 2, n_resamples=10
-    ).bounds[:, MEAN]
+    )[ENDS].to_numpy()
 
     assert np.diff(in_order) < 0.02
     assert np.diff(mixed) > 0.1
