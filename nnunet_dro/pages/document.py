@@ -109,10 +109,10 @@ class Table:
         return cls(title, tuple(column for column, _ in columns), rows, **described)
 
     @classmethod
-    def of_pairs(cls, title: str, pairs: Iterable[tuple[str, str]], *, kind: str) -> "Table":
+    def of_pairs(cls, title: str, pairs: Iterable[tuple[str, str]], **described: Any) -> "Table":
         """A table of names and their values (``facts``) or definitions (``terms``)."""
         columns = ((Column("", "name"), lambda pair: pair[0]), (Column("", "text"), lambda pair: pair[1]))
-        return cls.of(title, columns, list(pairs), kind=kind)
+        return cls.of(title, columns, list(pairs), **described)
 
     @property
     def n_names(self) -> int:

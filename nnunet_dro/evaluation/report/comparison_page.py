@@ -1,6 +1,7 @@
 """The page of a comparison."""
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,21 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import MOST_DOTS, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
-from nnunet_dro.evaluation.report.formatting import against_baseline, difference, difference_unit, metric_named, number
+from nnunet_dro.evaluation.report.formatting import (
+    against_baseline,
+    difference,
+    difference_unit,
+    metric_named,
+    metric_title,
+    number,
+    shown,
+)
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.page_parts import MOST_CASE_ROWS, MOST_STRATA_ROWS
-from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
+from nnunet_dro.pages.sortable_table import Column as SortableColumn
 from nnunet_dro.pages.sortable_table import SortableTable
 
 #: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
@@ -27,28 +35,29 @@ _MOST_CHANGED = 10
 def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
     metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
-    every_pair = Pairs.of(comparison.scores, metrics, comparison.methods)
-    pairs = every_pair.most_changed(metrics[0].name, MOST_CASE_ROWS) if metrics else every_pair
-    table = pairs_table(pairs, metrics, comparison.stratum_of_case)
+    every_pair = _pairs(comparison, metrics)
+    pairs = _most_changed(every_pair, metrics[0], comparison.methods[0])
+    table = _case_table(comparison, pairs, metrics)
     blocks: list[Block] = [Heading("What changed", anchor="findings", short="What changed"), *_findings(comparison)]
     blocks += parts.requirements_section(comparison.about)
     blocks += [Note(text) for text in comparison_notes(comparison)]
     for place, attribute in enumerate(comparison.table["attribute"].unique()):
         blocks += _attribute(comparison, str(attribute), place)
-    blocks += [*_paired(comparison, pairs, table, metrics), *_changed(comparison, metrics)]
-    n_shown, n_rows = len(pairs.rows), len(every_pair.rows)
-    limited = f" Of {n_rows:,} rows, the {n_shown:,} that changed most are here; scores.csv of each method has all."
+    blocks += [*_paired(comparison, pairs, table, metrics[0]), *_changed(comparison, metrics[0])]
     about_cases = "A row per case and label with every method, the case that lost most first."
+    limited = "that changed most are here; scores.csv of each method has all."
+    if len(pairs) < len(every_pair):
+        about_cases += f" Of {len(every_pair):,} rows, the {len(pairs):,} {limited}"
     return page(
         blocks,
         parts.methods(metrics, comparison.about),
         about=parts.readable(comparison.about),
-        cases={"about": about_cases + (limited if n_shown < n_rows else "")},
+        cases={"about": about_cases},
         payload=table.payload({}),
         kind="nnunet-dro · comparison per stratum",
         title=against_baseline(comparison.methods),
         heading=against_baseline(comparison.methods),
-        lede=parts.lede(every_pair.rows, comparison.stratum_of_case, metrics),
+        lede=parts.lede(every_pair.index.to_frame(), comparison.stratum_of_case, metrics),
     )
 
 
@@ -66,7 +75,9 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
 def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
-    labels, left_out = parts.most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
+    labels, left_out = parts.most_changed_labels(
+        comparison.table, attribute, n_rows=n_rows, most_rows=parts.MOST_STRATA_ROWS
+    )
     yield parts.attribute_heading(attribute, place)
     if left_out:
         yield Prose(left_out)
@@ -81,41 +92,74 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
                 f"{metric.title}, {method} against {baseline}" if len(comparison.methods) > 2 else metric.title, 3
             )
             yield difference_table(rows, metric, statistics)
-            bounds = bounds_for_verdicts(rows, metric)
-            yield from parts.on_bounds("Bounds of the mean difference for verdicts", bounds, metric)
+            yield from bounds_for_verdicts(rows, metric)
             forests = (forest(rows, metric, statistic) for statistic in statistics)
             yield Figure([("", [drawing for drawing in forests if drawing])])
     yield Heading("All statistics of every method", 3, folded=True)
     yield from parts.strata_blocks(strata, comparison.scores, comparison.about)
 
 
-def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:
-    """A section for each method: every case by the first metric, the method against the baseline."""
-    if not metrics:
-        return
-    metric, (baseline, *others) = metrics[0], comparison.methods
-    attributes = single_attributes(comparison.stratum_of_case)
-    colours = np.zeros(len(pairs.rows), dtype=np.int64)
-    legend: list[Any] = []
-    if attributes:
-        of_case = comparison.stratum_of_case[attributes[0]]
-        colours = parts.stratum_index(pairs.rows, of_case)
-        legend = parts.legend_of(attributes[0], parts.strata_in_order(of_case), lines=False)
-    is_limited = len(pairs.rows) * len(others) > MOST_DOTS
-    by = f", by {attributes[0]}" if attributes else ""
+def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
+    """Values in shown units by metric and method, a row per case and label in the order of the baseline's."""
+    rows = pd.MultiIndex.from_frame(comparison.scores[["case", "label"]].drop_duplicates())
+    of_method = {name: of.set_index(["case", "label"]) for name, of in comparison.scores.groupby("method")}
+    return pd.DataFrame(
+        {
+            (metric.name, method): shown(of_method[method][metric.name].reindex(rows), metric)
+            for metric in metrics
+            for method in comparison.methods
+        },
+        index=rows,
+    )
+
+
+def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.DataFrame:
+    """The rows whose value of a metric differs most between any method and the baseline; all if there are few."""
+    changes = pairs[metric.name].sub(pairs[metric.name, baseline], axis=0).abs().max(axis=1).fillna(0)
+    order = np.argsort(-changes.to_numpy(), kind="stable")
+    return pairs.iloc[np.sort(order[: parts.MOST_CASE_ROWS])]
+
+
+def _case_table(comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[Metric]) -> SortableTable:
+    """The case that lost most first: case, label, attributes, then per metric the values and their differences."""
+    baseline, *others = comparison.methods
+    columns = parts.case_columns(pairs.index.to_frame(), comparison.stratum_of_case)
+    first = len(columns) + len(comparison.methods)
+    for metric in metrics:
+        values = pairs[metric.name]
+        columns += [SortableColumn(_title(metric, name), "number", values[name].tolist()) for name in values]
+        changes = {name: (values[name] - values[baseline]).tolist() for name in others}
+        columns += [SortableColumn(_change(metric, name), "difference", changes[name]) for name in others]
+    return SortableTable(tuple(columns), pairs.index.tolist(), first, descending=not metrics[0].more_is_better)
+
+
+def _title(metric: Metric, method: str) -> str:
+    return f"{metric_title(metric)}, {method}"
+
+
+def _change(metric: Metric, method: str) -> str:
+    return f"Change of {metric.title} ({difference_unit(metric)}), {method}"
+
+
+def _paired(comparison: Comparison, pairs: pd.DataFrame, table: SortableTable, metric: Metric) -> Iterator[Block]:
+    """A section for each method: every case by a metric, the method against the baseline."""
+    baseline, *others = comparison.methods
+    points = pairs.index.to_frame(index=False).assign(row=range(len(pairs)))
+    points["stratum"], attribute, legend = parts.coloured(points, comparison.stratum_of_case)
+    is_limited = len(pairs) * len(others) > MOST_DOTS
+    at_most = MOST_DOTS // (points["label"].nunique() * len(others)) if is_limited else len(pairs)
+    by = f", by {attribute}" if attribute else ""
     limited = " Only the cases that changed most are drawn." if is_limited else ""
     n_sections = 0
     for method in others:
-        x, y = pairs.values[metric.name, baseline], pairs.values[metric.name, method]
+        x, y = (pairs[metric.name, name].to_numpy() for name in (baseline, method))
         charts = []
-        for label in pairs.rows["label"].unique():
-            rows = np.flatnonzero((pairs.rows["label"] == label).to_numpy(dtype=bool))
+        for label, of_label in points.assign(x=x, y=y, change=np.nan_to_num(abs(y - x))).groupby("label", sort=False):
             if is_limited:
-                most = MOST_DOTS // (pairs.rows["label"].nunique() * len(others))
-                rows = rows[np.argsort(-np.abs(np.nan_to_num(y[rows] - x[rows])), kind="stable")][:most]
-            points = pd.DataFrame({"x": x[rows], "y": y[rows], "row": rows, "stratum": colours[rows]})
-            columns = pair_columns(table, metric, baseline, method)
-            if svg := paired(points, metric, methods=(baseline, method), label=str(label), columns=columns):
+                of_label = of_label.sort_values("change", ascending=False, kind="stable").head(at_most)
+            titles = (_title(metric, baseline), _title(metric, method), _change(metric, method))
+            columns = [table.column(title) for title in titles]
+            if svg := paired(of_label, metric, methods=(baseline, method), label=str(label), columns=columns):
                 charts.append((str(label), [svg]))
         if charts:
             n_sections += 1
@@ -125,16 +169,14 @@ def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics:
             yield Figure(charts, legend)
 
 
-def _changed(comparison: Comparison, metrics: Sequence[Metric]) -> Iterator[Block]:
-    """The cases that gained and that lost most by the first metric, the largest change first."""
+def _changed(comparison: Comparison, metric: Metric) -> Iterator[Block]:
+    """The cases that gained and that lost most by a metric, the largest change first."""
     yield Heading("The cases that changed most", anchor="changed", short="Changed cases")
-    rows = comparison.changed
-    rows = rows[rows["metric"] == metrics[0].name] if len(rows) and metrics else rows.iloc[:0]
+    rows = comparison.changed[comparison.changed["metric"] == metric.name]
     rows = rows.sort_values("difference", key=lambda changes: -changes.abs(), kind="stable")
     if not (rows["difference"] != 0).any():
         yield Prose("No case changed.", kind="")
         return
-    metric = metrics[0]
     for title, direction in ((f"Gained most, {metric.title}", 1), (f"Lost most, {metric.title}", -1)):
         inside = rows[direction * metric.sign * rows["difference"] > 0].head(_MOST_CHANGED)
         if len(inside):
@@ -144,21 +186,16 @@ def _changed(comparison: Comparison, metrics: Sequence[Metric]) -> Iterator[Bloc
 
 def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Column, Any]]:
     """The case first, then what happened to it, then its attributes."""
-
-    def entry(name: str) -> Any:
-        return lambda record: str(record[name])
-
-    def value(name: str) -> Any:
-        return lambda record: number(float(record[name]), metric)
-
-    columns = [(Column(name.capitalize(), "text"), entry(name)) for name in ("case", "label", "method")]
-    columns.append((Column(comparison.methods[0]), value("baseline_value")))
-    columns.append((Column("Method’s value"), value("method_value")))
     unit = difference_unit(metric)
-    columns.append((Column("Difference"), lambda record: f"{difference(float(record['difference']), metric)} {unit}"))
+    columns: list[tuple[Column, Any]] = [
+        *((Column(name.capitalize(), "text"), itemgetter(name)) for name in ("case", "label", "method")),
+        (Column(comparison.methods[0]), lambda record: number(record["baseline_value"], metric)),
+        (Column("Method’s value"), lambda record: number(record["method_value"], metric)),
+        (Column("Difference"), lambda record: f"{difference(record['difference'], metric)} {unit}"),
+    ]
     # An attribute with the name of a column has another name in this table.
-    names = single_attributes(comparison.stratum_of_case)
+    names = parts.single_attributes(comparison.stratum_of_case)
     names = [name if name in comparison.changed.columns else f"{name} (stratum)" for name in names]
     known = ("case", "label", "method", "baseline_value", "method_value", "difference")
     names = [name for name in names if name in comparison.changed.columns and name not in known]
-    return columns + [(Column(name, "text"), entry(name)) for name in names]
+    return columns + [(Column(name, "text"), itemgetter(name)) for name in names]

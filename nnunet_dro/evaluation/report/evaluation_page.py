@@ -24,15 +24,16 @@ from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.page_parts import MOST_CASE_ROWS, MOST_STRATA_ROWS
-from nnunet_dro.evaluation.report.score_tables import scores_table, single_attributes, with_known_volumes
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
 from nnunet_dro.pages.html import gallery, page
 from nnunet_dro.pages.pictures import Picture
-from nnunet_dro.pages.sortable_table import SortableTable
+from nnunet_dro.pages.sortable_table import Column, SortableTable
+
+#: The columns of volumes, and their titles.
+_VOLUMES = {"reference_ml": "Reference (ml)", "prediction_ml": "Prediction (ml)"}
 
 
 def evaluation_html(
@@ -44,13 +45,14 @@ def evaluation_html(
 
     The entries are pictures of the worst cases, the links go from case and label to the viewer.
     """
-    scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
+    scores = evaluation.scores.reset_index(drop=True)
+    scores = scores.drop(columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()])
     metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
     # Without rows it tells the places of the columns, which figures need before it is known which rows they draw.
-    columns = scores_table(scores.iloc[:0], metrics, evaluation.stratum_of_case)
+    columns = _scores_table(scores.iloc[:0], metrics, evaluation.stratum_of_case)
     attributes = [str(name) for name in evaluation.strata["attribute"].unique()]
     labels = {
-        name: parts.worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS)
+        name: parts.worst_labels(evaluation.strata, evaluation.worst, name, most_rows=parts.MOST_STRATA_ROWS)
         for name in attributes
     }
     figures = _Figures(evaluation, metrics, scores, columns, labels)
@@ -84,6 +86,20 @@ def evaluation_html(
     )
 
 
+def _scores_table(
+    scores: pd.DataFrame, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
+) -> SortableTable:
+    """The worst value of the first metric first: case, label, attributes, metrics, and the volumes that are known."""
+    columns = parts.case_columns(scores, stratum_of_case)
+    first = len(columns)
+    for metric in metrics:
+        kind = "volume" if metric.unit == "ml" else "number"
+        columns.append(Column(metric_title(metric), kind, shown(scores[metric.name], metric)))
+    columns += [Column(title, "volume", scores[name].tolist()) for name, title in _VOLUMES.items() if name in scores]
+    keys = list(zip(scores["case"], scores["label"], strict=True))
+    return SortableTable(tuple(columns), keys, first, descending=not metrics[0].more_is_better)
+
+
 @dataclass(frozen=True)
 class _Figures:
     """What figures are made from: scores with rows numbered from 0, and the table of cases.
@@ -99,19 +115,14 @@ class _Figures:
     _place: dict[int, int] = field(default_factory=dict)  # row of the scores to that of the table, if that is limited
 
     @cached_property
-    def rows_of_label(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Label to its rows of the scores."""
-        codes, names = pd.factorize(self.scores["label"])
-        return {str(name): np.flatnonzero(codes == code) for code, name in enumerate(names)}
-
-    def of_label(self, label: str) -> pd.DataFrame:
-        """The scores of a label, with their row numbers."""
-        return self.scores.take(self.rows_of_label[label])
+    def of_label(self) -> dict[str, pd.DataFrame]:
+        """Label to its scores, with their row numbers."""
+        return {str(label): rows for label, rows in self.scores.groupby("label", sort=False)}
 
     @cached_property
     def n_dots(self) -> int:
         """The dots of the first metric, if none were left out."""
-        return sum(len(self.rows_of_label[label]) for labels, _ in self.shown.values() for label in labels)
+        return sum(len(self.of_label[label]) for labels, _ in self.shown.values() for label in labels)
 
     @cached_property
     def most_dots(self) -> int | None:
@@ -125,7 +136,7 @@ class _Figures:
     @property
     def is_limited(self) -> bool:
         """Whether there are more rows than the table may have."""
-        return len(self.scores) > MOST_CASE_ROWS
+        return len(self.scores) > parts.MOST_CASE_ROWS
 
     def places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The rows of the table for these rows of the scores, which will be in it."""
@@ -139,8 +150,8 @@ class _Figures:
         if self.is_limited:
             badness = np.nan_to_num(-first.goodness(scores[first.name].to_numpy(dtype=np.float64)), nan=-np.inf)
             others = [row for row in np.argsort(-badness, kind="stable").tolist() if row not in self._place]
-            scores = scores.take([*self._place, *others[: max(MOST_CASE_ROWS - len(self._place), 0)]])
-        return scores_table(scores, self.metrics, self.evaluation.stratum_of_case)
+            scores = scores.take([*self._place, *others[: max(parts.MOST_CASE_ROWS - len(self._place), 0)]])
+        return _scores_table(scores, self.metrics, self.evaluation.stratum_of_case)
 
     @property
     def about_cases(self) -> str:
@@ -149,7 +160,7 @@ class _Figures:
             return "A row per case and label, worst first."
         return (
             f"A row per case and label, worst first: of {len(self.scores):,} rows those that the figures show and the "
-            f"worst of the others, about {MOST_CASE_ROWS:,} together; scores.csv has all."
+            f"worst of the others, about {parts.MOST_CASE_ROWS:,} together; scores.csv has all."
         )
 
 
@@ -180,7 +191,7 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
     charts = []
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
-        of_strata = cases_by_stratum(figures.of_label(label), of_case, strata, label=label, metric=metric)
+        of_strata = cases_by_stratum(figures.of_label[label], of_case, strata, label=label, metric=metric)
         drawn = [replace(one, rows=figures.places(one.rows[:at_most])) for one in of_strata]
         dots = distribution(drawn, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
@@ -220,26 +231,24 @@ def _volumes(figures: _Figures) -> list[Block]:
     if "reference_ml" not in figures.scores.columns or not figures.metrics:
         return []
     metric = figures.metrics[0]
-    attributes = single_attributes(evaluation.stratum_of_case)
-    of_case = evaluation.stratum_of_case[attributes[0]] if attributes else None
     # One figure per label is enough; that of the attribute with the most room shows the most labels.
     labels = max((labels for labels, _ in figures.shown.values()), key=len)
     at_most = None if len(figures.scores) <= MOST_DOTS else MOST_DOTS // (3 * len(labels))
     columns = [figures.columns.column(title) for title in (metric_title(metric), "Reference (ml)")]
     charts = []
     for label in labels:
-        of_label = figures.of_label(label)
+        of_label = figures.of_label[label]
         of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
             of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
         points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
-        points["stratum"] = 0 if of_case is None else parts.stratum_index(of_label, of_case)
+        points["stratum"] = parts.coloured(of_label, evaluation.stratum_of_case)[0]
         points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
         points = points.assign(row=figures.places(points["row"].to_numpy(dtype=np.int64)))
         if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
-    legend = [] if of_case is None else parts.legend_of(attributes[0], parts.strata_in_order(of_case), lines=False)
-    by = f", by {attributes[0]}" if attributes else ""
+    _, attribute, legend = parts.coloured(figures.scores, evaluation.stratum_of_case)
+    by = f", by {attribute}" if attribute else ""
     limited = "" if at_most is None else f" Only the worst {at_most} cases of each label are drawn."
     about = f"Every dot is a case: {metric.title} against the volume of the reference{by}. Small structures lose more"
     heading = Heading(f"{metric.title} and size", anchor="volumes", short="Size")

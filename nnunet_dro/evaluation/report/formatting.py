@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
@@ -47,7 +47,7 @@ def metric_title(metric: Metric) -> str:
 
 def shown(values: "pd.Series[float]", metric: Metric) -> list[float]:
     """Values as they are shown."""
-    numbers = values.to_numpy(dtype=np.float64)
+    numbers = values.astype(float)
     return (numbers * 100 if metric.unit == "fraction" else numbers).tolist()
 
 
@@ -57,9 +57,20 @@ def estimate(row: "Mapping[Hashable, Any]", column: str) -> tuple[float, float, 
     return value, low, high
 
 
-def number(value: float, metric: Metric) -> str:
+def number(value: float, metric: Metric, *, signed: bool = False) -> str:
     """A value in its shown unit with one decimal (ml: three digits), without the unit; `NO_VALUE` for NaN."""
-    return _decimal(value, metric, signed=False)
+    if math.isnan(value):
+        return NO_VALUE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(scaled(value, metric))
+    text = volume(size) if metric.unit == "ml" else f"{size:.1f}"
+    sign = "−" if value < 0 else "+" if signed else ""
+    return f"{sign}{text}" if text.strip("0.") else text
+
+
+#: A difference in percentage points or mm with its sign, such as ``+3.1``.
+difference = partial(number, signed=True)
 
 
 def quantity(value: float, metric: Metric) -> str:
@@ -67,27 +78,20 @@ def quantity(value: float, metric: Metric) -> str:
     return NO_VALUE if math.isnan(value) else f"{number(value, metric)} {unit_sign(metric)}"
 
 
-def difference(value: float, metric: Metric) -> str:
-    """A difference in percentage points or mm with its sign, such as ``+3.1``; `NO_VALUE` for NaN."""
-    return _decimal(value, metric, signed=True)
-
-
 def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
     """An interval such as ``[50.1, 70.3]``; empty text where an end is not defined."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    write = difference if signed else number
-    return f"[{write(low, metric)}, {write(high, metric)}]"
+    ends = [number(end, metric, signed=signed) for end in (low, high)]
+    return "" if NO_VALUE in ends else f"[{', '.join(ends)}]"
 
 
 def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
     """An interval, or the one bound that there is: ``[50.1, 70.3]``, ``≤ 70.3``, ``≥ 50.1``, or empty text."""
-    if both := interval(low, high, metric, signed=signed):
-        return both
-    write = difference if signed else number
-    if math.isnan(low) and math.isnan(high):
-        return ""
-    return f"≥ {write(low, metric)}" if math.isnan(high) else f"≤ {write(high, metric)}"
+    one = [
+        f"{sign} {number(end, metric, signed=signed)}"
+        for sign, end in zip("≥≤", (low, high), strict=True)
+        if end == end
+    ]
+    return one[0] if len(one) == 1 else interval(low, high, metric, signed=signed)
 
 
 def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
@@ -122,12 +126,6 @@ def counted_as_worst(row: "Mapping[Hashable, Any]") -> str:
     return f"{n} as worst" if n else ""
 
 
-def counted(row: "Mapping[Hashable, Any]") -> str:
-    """The number of cases of a comparison's row, such as ``10`` or ``10 (2 as worst)``."""
-    worst = counted_as_worst(row)
-    return f"{int(row['n'])} ({worst})" if worst else str(int(row["n"]))
-
-
 def volume(value: float) -> str:
     """A volume in ml, three significant digits; `NO_VALUE` for NaN."""
     if math.isnan(value):
@@ -160,14 +158,3 @@ def stratum_title(attribute: str, stratum: str) -> str:
 def at_start(name: str) -> str:
     """A name as a sentence begins with it: only all-lower-case words are changed, never a name such as eTIV."""
     return name[:1].upper() + name[1:] if name.islower() else name
-
-
-def _decimal(value: float, metric: Metric, *, signed: bool) -> str:
-    if math.isnan(value):
-        return NO_VALUE
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(scaled(value, metric))
-    text = volume(size) if metric.unit == "ml" else f"{size:.1f}"
-    sign = "−" if value < 0 else "+" if signed else ""
-    return f"{sign}{text}" if text.strip("0.") else text

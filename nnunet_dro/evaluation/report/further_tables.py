@@ -14,6 +14,7 @@ from nnunet_dro.evaluation.report.formatting import (
     change_bounds,
     counted_as_worst,
     difference,
+    estimate,
     interval,
     number,
     p_value,
@@ -29,7 +30,6 @@ from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED,
     GUARANTEED_DIFFERENCE,
     STATISTICS,
-    enough_cases,
     n_defined,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -44,8 +44,7 @@ _FRACTION = METRICS["lesion_recall"]
 
 def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
     """The lesions by volume, a table per attribute; none where no lesions were compared."""
-    attributes = sizes["attribute"].unique() if len(sizes) else ()
-    return [_lesion_table(sizes[sizes["attribute"] == name]) for name in attributes]
+    return [_lesion_table(inside) for _, inside in sizes.groupby("attribute", sort=False)] if len(sizes) else []
 
 
 def _lesion_table(sizes: pd.DataFrame) -> Table:
@@ -69,9 +68,8 @@ def _counted(column: str, record: Record) -> str:
 
 
 def _recall(record: Record) -> Cell:
-    value, low, high = (float(record[f"recall{end}"]) for end in ("", "_low", "_high"))
-    ends = bounds(low, high, _FRACTION)
-    return Cell(number(value, _FRACTION), (ends,) if ends else ())
+    value, *ends = estimate(record, "recall")
+    return Cell(number(value, _FRACTION), tuple(filter(None, (bounds(*ends, _FRACTION),))))
 
 
 def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:
@@ -103,7 +101,7 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
     for name in statistics:
         above = f"{STATISTICS[name].title} ({unit_sign(metric)})"
         columns += [
-            (Column(title, above=above), partial(_side, f"{name}_{of}", metric))
+            (Column(title, above=above), lambda record, column=f"{name}_{of}": number(record[column], metric))
             for title, of in ((baseline, "baseline"), (method, "method"))
         ]
         columns.append((Column("Difference", above=above), partial(_change, name, metric)))
@@ -131,15 +129,10 @@ def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...
     return tuple(notes)
 
 
-def _side(column: str, metric: Metric, record: Record) -> str:
-    return number(float(record[column]), metric)
-
-
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
     value = float(record[f"{statistic}_difference"])
     kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
-    n = n_defined(record)
-    marks = {FEW: ""} if n > 0 and not enough_cases(statistic, n) else {}
+    marks = {FEW: ""} if 0 < n_defined(record) < STATISTICS[statistic].n_needed else {}
     text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + difference(value, metric)
     below = (change_bounds(record, statistic, metric), range_of_trainings(record, statistic, metric))
     return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)
@@ -150,12 +143,12 @@ def _typical(metric: Metric, record: Record) -> Cell:
     return Cell(value or NO_VALUE, (ends,) if ends else ())
 
 
-def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[tuple[str, str]]:
-    """The names of rows, and the bounds of their means, or of the differences of these, that verdicts rest on."""
+def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
+    """The bounds of the rows' means, or of the differences of these, that verdicts rest on; nothing without any."""
     found = []
     is_difference = "mean_difference" in rows
+    columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
     for record in rows.to_dict("records"):
-        columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
         low, high = (float(record.get(column, math.nan)) for column in columns)
         attribute, stratum = str(record["attribute"]), str(record["stratum"])
         names = [str(record["label"])]
@@ -163,4 +156,6 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[tuple[str, s
         names += [str(record["method"])] if not is_difference and "method" in record else []
         if written := interval(low, high, metric, signed=is_difference):
             found.append((", ".join(names), written))
-    return found
+    title = f"Bounds of the mean{' difference' * is_difference} for verdicts"
+    note = f"They assume only that {metric.title} lies between 0 and 100 %: margins and requirements rest on them."
+    return [Table.of_pairs(title, found, kind="bounds", notes=(note,))] if found else []

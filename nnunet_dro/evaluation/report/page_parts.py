@@ -1,11 +1,9 @@
 """What the pages of an evaluation and of a comparison have in common, and what they leave out of large ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -13,13 +11,13 @@ from nnunet_dro.evaluation.report.figures import looks_of
 from nnunet_dro.evaluation.report.findings import requirement_notes
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
-from nnunet_dro.evaluation.report.score_tables import single_attributes
 from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, strata_tables
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
+from nnunet_dro.pages.sortable_table import Column
 from nnunet_dro.pages.svg import legend_line, legend_mark
 
 #: The most rows of a page's tables of strata, and of the terminal's.
@@ -56,26 +54,18 @@ def strata_blocks(strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str
         yield Heading(f"{metric.title}, in {'per cent' if metric.unit == 'fraction' else metric.unit}", 3)
         yield table
         yield Figure(drawing=_shades(metric, table))
-        bounds = bounds_for_verdicts(strata[strata["metric"] == metric.name], metric)
-        yield from on_bounds("Bounds of the mean for verdicts", bounds, metric)
-
-
-def on_bounds(title: str, bounds: Sequence[tuple[str, str]], metric: Metric) -> Iterator[Block]:
-    """The bounds that verdicts rest on; nothing without any."""
-    note = f"They assume only that {metric.title} lies between 0 and 100 %: margins and requirements rest on them."
-    if bounds:
-        yield replace(Table.of_pairs(title, bounds, kind="bounds"), notes=(note,))
+        yield from bounds_for_verdicts(strata[strata["metric"] == metric.name], metric)
 
 
 def _shades(metric: Metric, table: Table) -> Markup:
-    swatches: list[list[str]] = []
+    swatches: dict[str, list[str]] = {}
     if metric.is_bounded:
-        swatches.append([f"{high:g}–{low:g} %" for high, low in pairwise(100 - s for s in (0, *SHADES, 100))])
+        swatches[metric.title] = [f"{high:g}–{low:g} %" for high, low in pairwise(100 - s for s in (0, *SHADES, 100))]
         between = [f"{low:g}–{high:g}" for low, high in pairwise(SPREAD_SHADES)]
         if any(column.title == "IQR" for column in table.columns):
-            swatches.append([f"up to {SPREAD_SHADES[0]:g}", *between, f"above {SPREAD_SHADES[-1]:g}"])
+            swatches["the IQR"] = [f"up to {SPREAD_SHADES[0]:g}", *between, f"above {SPREAD_SHADES[-1]:g}"]
     lines = []
-    for title, steps in zip((metric.title, "the IQR"), swatches, strict=False):
+    for title, steps in swatches.items():
         spans = (Markup('<span class="swatch shade{}">{}</span>').format(n, step) for n, step in enumerate(steps))
         lines.append(Markup("Shades of {}: {}").format(title, Markup(" ").join(spans)))
     words = Markup("<br>").join(lines) or f"Shades: the larger the {metric.noun} within this table, the darker."
@@ -113,19 +103,29 @@ def readable(about: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def stratum_index(rows: pd.DataFrame, stratum_of_case: "pd.Series[str]") -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """The index of each row's stratum among those there are, in their order."""
-    order = {str(name): n for n, name in enumerate(strata_in_order(stratum_of_case))}
-    index_of_case = stratum_of_case.astype(object).map(order)
-    return rows["case"].map(index_of_case).fillna(0).to_numpy(dtype=np.int64)
+def single_attributes(stratum_of_case: Collection[str]) -> list[str]:
+    """The attributes that are not the intersection of others, nor ``all``."""
+    known = set(stratum_of_case)
+    return [a for a in stratum_of_case if a != ALL and not ("," in a and known.issuperset(a.split(",")))]
 
 
-def strata_in_order(stratum_of_case: "pd.Series[str]") -> list[str]:
-    """The strata that have cases, in the order of their categories."""
-    there = {str(name) for name in stratum_of_case.dropna().unique()}
-    if isinstance(stratum_of_case.dtype, pd.CategoricalDtype):
-        return [str(name) for name in stratum_of_case.cat.categories if str(name) in there]
-    return sorted(there)
+def case_columns(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[Column]:
+    """The first columns of a table of cases: case, label and attributes."""
+    columns = [Column("Case", "text", rows["case"].tolist())]
+    columns.append(Column("Label", "text", rows["label"].tolist(), filtered=True))
+    for attribute in single_attributes(stratum_of_case):
+        strata = rows["case"].astype(object).map(stratum_of_case[attribute].astype(object)).tolist()
+        columns.append(Column(attribute, "text", strata, filtered=True))
+    return columns
+
+
+def coloured(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> tuple[Any, str, Any]:
+    """The index of each row's stratum, the attribute that it is of (empty if there is none), and the legend."""
+    for attribute in single_attributes(stratum_of_case):
+        strata = stratum_of_case[attribute].cat.remove_unused_categories().cat
+        index = rows["case"].map(dict(zip(stratum_of_case[attribute].index, strata.codes, strict=True)))
+        return index, attribute, legend_of(attribute, strata.categories.astype(str), lines=False)
+    return 0, "", []
 
 
 def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tuple[list[Any], str]]:

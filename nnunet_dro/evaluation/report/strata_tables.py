@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
     bounds,
+    estimate,
     metric_named,
     number,
     scaled,
@@ -91,12 +93,8 @@ def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
 
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
     """Columns that say which label, stratum and method a row is about."""
-    return [(Column(name.capitalize(), "name"), partial(_name, name)) for name in names]
-
-
-def _name(column: str, record: Record) -> str:
-    name = str(record[column])
-    return stratum_title(str(record["attribute"]), name) if column == "stratum" else name
+    titles = {"stratum": lambda record: stratum_title(record["attribute"], record["stratum"])}
+    return [(Column(name.capitalize(), "name"), titles.get(name, itemgetter(name))) for name in names]
 
 
 def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
@@ -110,20 +108,15 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     for record in records if "method" in names else ():
         rivals.setdefault((record["stratum"], record["label"]), []).append(record)
     columns = [*name_columns(names), (Column("n"), n_cell)]
-    columns += [
-        (column, partial(_n_failed, field))
-        for field, column in _FAILURES.items()
-        if any(_whole(record.get(field)) for record in records)
-    ]
+    failures = [field for field in _FAILURES if any(_whole(record.get(field)) for record in records)]
+    columns += [(_FAILURES[field], partial(_n_failed, field)) for field in failures]
     columns += [
         (Column(STATISTICS[name].title, spare="below"), partial(_statistic, name, place, metric, largest, rivals))
         for place, name in enumerate(statistics)
     ]
     on_failures = []
     if any(values_of_few(record) for record in records):
-        columns.append(
-            (Column("Values"), lambda r: Cell(", ".join(number(v, metric) for v in values_of_few(r)), kind="values"))
-        )
+        columns.append((Column("Values"), partial(_values, metric)))
     if any(record.get("n_failed", math.nan) >= 0 for record in records):
         title = f"{failure.comparison} {scaled(failure.bound, metric):g}"
         columns.append((Column(title), _share_failed))
@@ -135,8 +128,7 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
     cells = [cell for row in table.rows for cell in row if cell.strong]
-    first = {text[:1] for cell in cells for text in cell.below}
-    marks = {mark for cell in cells for mark in cell.marks}
+    first, marks = {text[:1] for cell in cells for text in cell.below}, {mark for cell in cells for mark in cell.marks}
     on_intervals = [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
     footnotes = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
     return replace(table, notes=(*on_intervals, *on_failures, *footnotes))
@@ -162,7 +154,7 @@ def _statistic(
     is_listed = 0 < n_values <= MOST_LISTED
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)
-    value, low, high = (float(record.get(f"{name}{end}", math.nan)) for end in ("", "_low", "_high"))
+    value, low, high = estimate(record, name)
     too_few = n_values > 0 and not enough_cases(name, n_values)
     marks = {FEW: "too few cases for this statistic"} if too_few else {}
     if left_out:
@@ -173,6 +165,10 @@ def _statistic(
     kind += f"{' few' * too_few}{' best' * (is_best and bool(others))}"
     below = "" if is_listed else bounds(low, high, metric)
     return Cell(number(value, metric), (below,) if below else (), marks, kind, strong=True)
+
+
+def _values(metric: Metric, record: Record) -> Cell:
+    return Cell(", ".join(number(value, metric) for value in values_of_few(record)), kind="values")
 
 
 def _share_failed(record: Record) -> Cell:

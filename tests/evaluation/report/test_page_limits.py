@@ -11,7 +11,6 @@ from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
-    comparison_page,
     comparison_table,
     documents,
     evaluation_html,
@@ -47,9 +46,9 @@ def large():
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    monkeypatch.setattr(evaluation_page, "MOST_STRATA_ROWS", 6)
+    monkeypatch.setattr(page_parts, "MOST_STRATA_ROWS", 6)
     monkeypatch.setattr(evaluation_page, "MOST_DOTS", 60)
-    monkeypatch.setattr(evaluation_page, "MOST_CASE_ROWS", 100)
+    monkeypatch.setattr(page_parts, "MOST_CASE_ROWS", 100)
     monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
     monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)
 
@@ -120,7 +119,7 @@ def large_comparison(large):
 def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monkeypatch):
     whole = comparison_html(large_comparison).replace("<wbr>", "")
     assert "are shown with the largest difference" not in whole
-    monkeypatch.setattr(comparison_page, "MOST_STRATA_ROWS", 4)
+    monkeypatch.setattr(page_parts, "MOST_STRATA_ROWS", 4)
     page = comparison_html(large_comparison).replace("<wbr>", "")
     assert "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice" in page
     shown = re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', page)
@@ -137,7 +136,7 @@ def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
 
 
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
-    monkeypatch.setattr(comparison_page, "MOST_CASE_ROWS", 30)
+    monkeypatch.setattr(page_parts, "MOST_CASE_ROWS", 30)
     page = comparison_html(large_comparison).replace("<wbr>", "")
     assert "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
     assert "30 cases" in page, "the head counts all cases"
