@@ -9,8 +9,9 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
-from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, is_share, unit_of, verdict_of, whole
+from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, is_share, unit_of, verdict_of
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, name_some
 
@@ -107,8 +108,21 @@ def check_requirements(
         ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
             has a bound that cannot be meant for the metric; the message names what is reported.
     """
-    rows = ((requirement, rows_of(strata, requirement)) for requirement in requirements)
-    return [_outcome(row, requirement, in_pixels) for requirement, found in rows for _, row in found.iterrows()]
+    return [
+        Outcome(
+            requirement=requirement,
+            **{name: str(row[name]) for name in ("attribute", "stratum", "label", "metric")},
+            statistic=requirement.statistic,
+            verdict=verdict_of(row, requirement, in_pixels=in_pixels),
+            n=int(row["n"]),
+            n_undefined=int(row["n_undefined"]),
+            n_patients=whole(row, "n_patients"),
+            method=str(row.get("method", "")),
+            in_pixels=in_pixels,
+        )
+        for requirement in requirements
+        for _, row in rows_of(strata, requirement).iterrows()
+    ]
 
 
 def without_intervals(table: pd.DataFrame) -> pd.DataFrame:
@@ -116,26 +130,9 @@ def without_intervals(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=[c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))])
 
 
-def _outcome(row: "pd.Series[Any]", requirement: Requirement, in_pixels: bool) -> Outcome:
-    return Outcome(
-        requirement=requirement,
-        attribute=str(row["attribute"]),
-        stratum=str(row["stratum"]),
-        label=str(row["label"]),
-        metric=str(row["metric"]),
-        statistic=requirement.statistic,
-        verdict=verdict_of(row, requirement, in_pixels=in_pixels),
-        n=int(row["n"]),
-        n_undefined=int(row["n_undefined"]),
-        n_patients=whole(row, "n_patients"),
-        method=str(row.get("method", "")),
-        in_pixels=in_pixels,
-    )
-
-
 def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
     """The rows that a requirement applies to; at least one."""
-    metric = metric_meant(requirement, _names(strata, "metric"))
+    metric = metric_meant(requirement, list(dict.fromkeys(strata["metric"].astype(str))))
     rows = strata[strata["metric"].astype(str) == metric]
     if not planned and requirement.column not in rows.columns:
         cure = "It needs bootstrap intervals, so do not switch them off."
@@ -151,12 +148,10 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
     else:
         cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
         rows = _matching(rows, "attribute", attribute, requirement, cure)
-    if requirement.stratum is not None:
-        rows = _matching(rows, "stratum", requirement.stratum, requirement, "Choose from: {}, or * for each of them.")
-    if requirement.method is not None:
-        rows = _matching(rows, "method", requirement.method, requirement, "Choose from: {}, or * for each of them.")
-    if requirement.label is not None:
-        rows = _matching(rows, "label", requirement.label, requirement, "Choose from: {}.")
+    for column in ("stratum", "method", "label"):
+        if (name := getattr(requirement, column)) is not None:
+            several = "" if column == "label" else ", or * for each of them"
+            rows = _matching(rows, column, name, requirement, f"Choose from: {{}}{several}.")
     return rows
 
 
@@ -178,15 +173,12 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
 
 
 def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:
-    _check_name(name, _names(rows, column), column, requirement, cure)
-    return rows[rows[column].astype(str) == name]
+    names = rows[column].astype(str)
+    _check_name(name, list(dict.fromkeys(names)), column, requirement, cure)
+    return rows[names == name]
 
 
 def _check_name(name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str) -> None:
     if name not in names:
         cure = cure.replace("{}", name_some(list(names), at_most=20))
         raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, cure)
-
-
-def _names(rows: pd.DataFrame, column: str) -> list[str]:
-    return list(dict.fromkeys(rows[column].astype(str)))

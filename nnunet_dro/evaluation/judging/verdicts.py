@@ -10,13 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
 from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, PERCENTILES, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import (
+    GUARANTEED_DIFFERENCE,
+    PERCENTILES,
+    STATISTICS,
+    enough_cases,
+    n_defined,
+    whole,
+)
 from nnunet_dro.naming import count
 
 MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
@@ -49,7 +57,8 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     have no prediction (or a comparison leaves out cases or failures), unless the requirement says how many cases are
     enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
-    value = _value(row, requirement)
+    column = _column(row, requirement)
+    value = float(n_defined(row) if column == "n" else row[column])
     sides = list(_sides(row, requirement))
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
     doubts = list(_doubts(row, requirement, value))
@@ -57,18 +66,12 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
         what = "distances" if unit == "mm" else "volumes"
         doubts.append(f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}")
     told = tuple(text for _, text in sides)
-    if value == value and _column(row, requirement) != requirement.column:
+    if value == value and column != requirement.column:
         title = METRICS[str(row["metric"])].title
         told = (f"the bound assumes only that {title} lies between 0 and 1", *told)
     if misses or not (requirement.holds_for(value) or (value != value and doubts)):
         return Verdict(value, NOT_MET, (*told, *(text for text in misses if text not in told)))
     return Verdict(value, CANNOT_TELL if doubts else MET, (*told, *doubts))
-
-
-def whole(row: "pd.Series[Any]", column: str) -> int:
-    """A number of cases; 0 where it is not known."""
-    value = float(row.get(column, 0))
-    return 0 if value != value else int(value)
 
 
 def unit_of(metric: str, *, in_pixels: bool = False) -> str:
@@ -81,15 +84,11 @@ def is_share(statistic: str) -> bool:
     return statistic == "failure_high" or statistic.endswith("_p")
 
 
-def _with_value(row: "pd.Series[Any]") -> int:
-    return whole(row, "n") - whole(row, "n_undefined")
-
-
 def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
     """What the statistics are of: the column, the noun, and how many."""
     if "n_patients" in row.index:
         return "n_patients", "patients", whole(row, "n_patients")
-    return "n", "cases", _with_value(row)
+    return "n", "cases", n_defined(row)
 
 
 def _column(row: "pd.Series[Any]", requirement: Requirement) -> str:
@@ -98,17 +97,13 @@ def _column(row: "pd.Series[Any]", requirement: Requirement) -> str:
     return guaranteed if guaranteed in row.index else requirement.column
 
 
-def _value(row: "pd.Series[Any]", requirement: Requirement) -> float:
-    return float(_with_value(row)) if requirement.column == "n" else float(row[_column(row, requirement)])
-
-
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
     """What is named beside the condition: whether it holds, in words."""
     for kind, most in requirement.allowed:
         n_failed = whole(row, f"n_{kind}")
         yield n_failed <= most, f"n_{kind} {n_failed} {'is' if n_failed <= most else 'is not'} <= {most}"
     for name, least in requirement.least:
-        n = _with_value(row) if name == "n" else whole(row, name)
+        n = n_defined(row) if name == "n" else whole(row, name)
         yield n >= least, f"{name} {n} {'is' if n >= least else 'is not'} >= {least}"
 
 
@@ -181,14 +176,9 @@ def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost at the worse one,
     `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no limits and no such bounds.
     """
-    verdicts = []
-    for metric, low, high in table[["metric", *GUARANTEED_DIFFERENCE]].itertuples(index=False):
-        allowed = margin / 100 if METRICS[metric].unit == "fraction" else margin
-        least, most = (low, high) if METRICS[metric].more_is_better else (-high, -low)
-        if least > 0:
-            verdicts.append(BETTER)
-        elif least >= -allowed:
-            verdicts.append(NOT_WORSE)
-        else:
-            verdicts.append(WORSE if most < 0 else CANNOT_TELL)
-    return verdicts
+    low, high = (table[column] for column in GUARANTEED_DIFFERENCE)
+    allowed = np.where([METRICS[name].unit == "fraction" for name in table["metric"]], margin / 100, margin)
+    more_is_better = [METRICS[name].more_is_better for name in table["metric"]]
+    least, most = np.where(more_is_better, low, -high), np.where(more_is_better, high, -low)
+    judged = np.select([least > 0, least >= -allowed, most < 0], [BETTER, NOT_WORSE, WORSE], CANNOT_TELL)
+    return [str(verdict) for verdict in judged]

@@ -24,7 +24,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined, whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -108,7 +108,7 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     for record in records if "method" in names else ():
         rivals.setdefault((record["stratum"], record["label"]), []).append(record)
     columns = [*name_columns(names), (Column("n"), n_cell)]
-    failures = [field for field in _FAILURES if any(_whole(record.get(field)) for record in records)]
+    failures = [field for field in _FAILURES if any(whole(record, field) for record in records)]
     columns += [(_FAILURES[field], partial(_n_failed, field)) for field in failures]
     columns += [
         (Column(STATISTICS[name].title, spare="below"), partial(_statistic, name, place, metric, largest, rivals))
@@ -136,21 +136,21 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
 
 def n_cell(record: Record, *remarks: str) -> Cell:
     """The number of cases, and what there is to say of it."""
-    n_patients, n_undefined = _whole(record.get("n_patients")), _whole(record.get("n_undefined"))
+    n_patients, n_undefined = whole(record, "n_patients"), whole(record, "n_undefined")
     patients = count(n_patients, "patient") if n_patients else ""
     undefined = f"{n_undefined} undef." if n_undefined else ""
-    return Cell(str(_whole(record["n"])), tuple(filter(None, (patients, undefined, *remarks))))
+    return Cell(str(whole(record, "n")), tuple(filter(None, (patients, undefined, *remarks))))
 
 
 def _n_failed(field: str, record: Record) -> Cell:
-    n = _whole(record.get(field))
+    n = whole(record, field)
     return Cell(str(n), kind="failed" if n else "", strong=n > 0)
 
 
 def _statistic(
     name: str, place: int, metric: Metric, largest: float, rivals: Mapping[Any, Sequence[Record]], record: Record
 ) -> Cell:
-    n_values, left_out = _n_values(record), _whole(record.get("n_left_out"))
+    n_values, left_out = _n_values(record), whole(record, "n_left_out")
     is_listed = 0 < n_values <= MOST_LISTED
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)
@@ -201,12 +201,7 @@ def values_of_few(record: Record) -> list[float]:
 
 def _n_values(record: Record) -> int:
     """How many values the statistics rest on: cases with a value, or patients where they count once."""
-    return _whole(record.get("n_patients")) or _whole(record["n"]) - _whole(record["n_undefined"])
-
-
-def _whole(value: object) -> int:
-    """A number of cases; 0 where an evaluation of an earlier version does not tell it."""
-    return int(value) if isinstance(value, int | float) and not math.isnan(value) else 0
+    return whole(record, "n_patients") or n_defined(record)
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:

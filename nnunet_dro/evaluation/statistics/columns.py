@@ -1,13 +1,13 @@
 """The statistics of a stratum: what each is called, how it is defined, and how many cases it needs."""
 
 import math
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.naming import name_some
 
+_RANGE = "interquartile range, P75 - P25"
 _NUMBER_WORDS = {2: "two", 4: "four", 10: "ten", 20: "twenty"}
 
 
@@ -46,14 +46,7 @@ STATISTICS: dict[str, Statistic] = {
         Statistic("mean", "Mean", "mean", "arithmetic mean over the cases with a value"),
         Statistic("std", "SD", "standard deviation", "sample standard deviation (n - 1)", is_spread=True),
         Statistic("median", "Median", "median", "half of the cases lie below it", 50),
-        Statistic(
-            "iqr",
-            "IQR",
-            "interquartile range",
-            "interquartile range, P75 - P25; smaller is more consistent",
-            25,
-            is_spread=True,
-        ),
+        Statistic("iqr", "IQR", "interquartile range", f"{_RANGE}; smaller is more consistent", 25, is_spread=True),
         Statistic("p75", "P75", "75th percentile", "75th percentile: one case in four lies above it", 25),
         Statistic("p25", "P25", "25th percentile", "25th percentile: one case in four lies below it", 25),
         Statistic("p10", "P10", "10th percentile", "10th percentile: one case in ten lies below it", 10),
@@ -84,9 +77,15 @@ def confidence_column(statistic: str, end: str, confidence: float) -> str:
     return f"{statistic}_{end}_{confidence:g}"
 
 
-def n_defined(row: Mapping[Hashable, Any]) -> int:
+def n_defined(row: Any) -> int:
     """How many cases have a value in a row of strata or of a comparison."""
     return int(row["n"]) - int(row["n_undefined"])
+
+
+def whole(row: Any, column: str) -> int:
+    """A number of cases in a row; 0 where it is not known, as in evaluations of earlier versions."""
+    value = row.get(column)
+    return 0 if value is None or math.isnan(value) else int(value)
 
 
 def enough_cases(statistic: str, n: int) -> bool:

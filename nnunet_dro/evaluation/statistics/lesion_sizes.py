@@ -47,23 +47,21 @@ def lesion_sizes(
             n_invented = int((~group.loc[group["of"] == "prediction", "matched"].astype(bool)).sum())
             if not len(of_reference) and not n_invented:
                 continue
-            key = {"attribute": attribute, "stratum": names[code], "label": label, "unit": group["unit"].iloc[0]}
-            key |= {"volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}", "n_invented": n_invented}
-            ends = float("nan"), float("nan")
+            found = of_reference[of_reference["matched"].astype(bool)]
+            row = {"attribute": attribute, "stratum": names[code], "label": label, "unit": group["unit"].iloc[0]}
+            row |= {"volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}", "n_invented": n_invented}
+            row |= {"n_lesions": len(of_reference), "n_cases": of_reference["case"].nunique(), "n_found": len(found)}
+            row["recall"] = len(found) / len(of_reference) if len(of_reference) else float("nan")
+            row["dice_of_found"] = float(found["dice"].mean())
             if n_resamples and of_reference["patient"].nunique() > 1:
-                found = of_reference["matched"].to_numpy(dtype=np.float64)
-                patients = of_reference["patient"].to_numpy(dtype=np.intp)
-                ends = clustered_mean(found, patients, low=0.0, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed)
-            rows.append(key | _row(of_reference) | {"recall_low": ends[0], "recall_high": ends[1]})
+                matched = of_reference["matched"].to_numpy(dtype=np.float64)
+                limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
+                ends = clustered_mean(
+                    matched, of_reference["patient"].to_numpy(), **limits, n_resamples=n_resamples, seed=seed
+                )
+                row["recall_low"], row["recall_high"] = ends
+            rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _row(lesions: pd.DataFrame) -> dict[str, float]:
-    """The numbers of some lesions of the reference."""
-    found = lesions[lesions["matched"].astype(bool)]
-    counts = {"n_lesions": len(lesions), "n_cases": lesions["case"].nunique(), "n_found": len(found)}
-    recall = len(found) / len(lesions) if len(lesions) else float("nan")
-    return counts | {"recall": recall, "dice_of_found": float(found["dice"].mean())}
 
 
 def _sized(lesions: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, BoolArray, Failure, failed_rows, most_failures
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
     COUNTS,
     GUARANTEED,
@@ -33,10 +33,10 @@ def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
     counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
     if not len(defined):
         return counts | dict.fromkeys(STATISTICS, float("nan"))
-    p5, p10, p25, median, p75 = (_percentile(defined, percent) for percent in (5, 10, 25, 50, 75))
-    std = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
-    spread = {"mean": float(defined.mean()), "std": std, "median": median, "iqr": p75 - p25, "p75": p75, "p25": p25}
-    return counts | spread | {"p10": p10, "p5": p5, "min": float(defined[0]), "max": float(defined[-1])}
+    found = {name: _percentile(defined, percent) for name, percent in PERCENTILES.items()}
+    found |= {"mean": float(defined.mean()), "std": float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")}
+    found |= {"iqr": found["p75"] - found["p25"], "min": float(defined[0]), "max": float(defined[-1])}
+    return counts | {name: found[name] for name in STATISTICS}
 
 
 def _percentile(ascending: npt.NDArray[np.float64], percent: float) -> float:
@@ -168,11 +168,9 @@ def _described(
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)
-        counts: dict[str, float] = dict.fromkeys(("n_missed", "n_invented", "n_left_out"), float("nan"))
-        counts |= {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
+        counts: dict[str, float] = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
         counts |= {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in (here or {}).items()}
         counts |= {"n_patients": int(np.count_nonzero(~np.isnan(sample)))}
-        counts |= {"n_failed": float("nan"), "n_counted": float("nan")}
         if key["metric"] == failure.metric:
             bad = failure.of_cases(of_cases, here)
             bad = bad if codes is None else patient_values(bad, codes)
@@ -214,11 +212,11 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     rows = []
     for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
         names = group["stratum"].tolist()
-        for statistic in dict.fromkeys(("mean", METRICS[str(metric)].tail)):
+        known = METRICS[str(metric)]
+        for statistic in dict.fromkeys(("mean", known.tail)):
             values = group[statistic].to_numpy(dtype=np.float64)
             if np.isnan(values).all():
                 continue
-            known = METRICS[str(metric)]
             goodness = known.goodness(values)
             best = int(np.nanargmax(goodness))
             if reference in names and not np.isnan(values[names.index(reference)]):
@@ -229,48 +227,31 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
             key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
             found = {"worst_stratum": names[worst], "worst": values[worst]}
             found |= {"best_stratum": names[best], "best": values[best], "gap": goodness[best] - goodness[worst]}
-            rows.append(key | found | _gap_bounds(group, statistic, worst, best, known))
+            bounds = group.reindex(columns=[f"{statistic}_low", f"{statistic}_high"]).to_numpy(dtype=np.float64)
+            more, less = (best, worst) if known.more_is_better else (worst, best)
+            has_bounds = worst != best and not known.is_signed
+            gap = bounds[more] - bounds[less][::-1] if has_bounds else (np.nan, np.nan)
+            rows.append(key | found | {"gap_low": gap[0], "gap_high": gap[1]})
     columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
     columns += ["gap", "gap_low", "gap_high"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, metric: Metric) -> dict[str, float]:
-    """Bounds of the difference between two strata of a group that are chosen beforehand; none of signed errors."""
-    columns = [f"{statistic}_{end}" for end in ("low", "high")]
-    if worst == best or metric.is_signed or not set(columns) <= set(group.columns):
-        return {"gap_low": float("nan"), "gap_high": float("nan")}
-    bounds = group[columns].to_numpy(dtype=np.float64)
-    gap = bounds[best] - bounds[worst][::-1] if metric.more_is_better else bounds[worst] - bounds[best][::-1]
-    return {"gap_low": float(gap[0]), "gap_high": float(gap[1])}
-
-
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
     """Predictions of a label that the reference lacks: Dice is 0 there, however small they are.
 
-    Returns:
-        A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those
-        of them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without any or where no
-        volume is known) and ``max_case`` (the case of the largest, in voxels where no volume is known; empty without
-        a false positive).
+    A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those of
+    them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without any or where no volume is
+    known) and ``max_case`` (the case of the largest, in voxels where no volume is known; empty without any).
     """
     rows = []
     for label, of_label in scores.groupby("label", sort=False):
         empty = of_label[of_label["n_reference"] == 0]
         found = empty[empty["n_prediction"] > 0]
-        volumes = found["prediction_ml"].to_numpy(dtype=np.float64)
-        known = volumes[~np.isnan(volumes)]
-        sizes = volumes if len(known) else found["n_prediction"].to_numpy(dtype=np.float64)
-        rows.append(
-            {
-                "label": label,
-                "n_empty_references": len(empty),
-                "n_false_positives": len(found),
-                "mean_ml": float(known.mean()) if len(known) else float("nan"),
-                "max_ml": float(known.max()) if len(known) else float("nan"),
-                "max_case": str(found["case"].iloc[int(np.nanargmax(sizes))]) if len(found) else "",
-            }
-        )
+        volumes = found["prediction_ml"].astype(float)
+        sizes = found["n_prediction"] if volumes.isna().all() else volumes
+        largest = str(found.loc[sizes.idxmax(), "case"]) if len(found) else ""
+        rows.append((label, len(empty), len(found), volumes.mean(), volumes.max(), largest))
     columns = ["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -288,9 +269,7 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
     n_defined = n_values(strata)
     fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
     notes = []
-    for attribute in strata["attribute"].unique():
-        if attribute not in fewest.index.get_level_values(0):
-            continue
+    for attribute in fewest.index.unique(0):
         for names, statistic in (("p75, p25 and iqr are", "p25"), ("p10 is", "p10"), ("p5 is", "p5")):
             few = [f"{s} ({n})" for s, n in fewest[attribute].items() if not enough_cases(statistic, int(n))]
             if few:
