@@ -118,6 +118,12 @@ class Entries:
     notes: tuple[str, ...]  # sentences for the reader, of which none names a case
     notes_on_cases: tuple[str, ...]  # sentences that may name cases
 
+    @property
+    def values(self) -> FloatArray:
+        """The scores as they are, shape (n_tasks, n_teams, n_cases); NaN where undefined."""
+        signs = np.array([task.sign for task in self.tasks])[:, None, None]
+        return np.where(np.isneginf(self.contest.goodness), np.nan, signs * self.contest.filled)
+
 
 def read_entries(
     evaluations: Mapping[str, Evaluation], *, by: Sequence[str] | None = None, intersect: bool = False

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -125,7 +124,9 @@ def rank_evaluations(
     entries = read_entries(evaluations, by=by, intersect=intersect)
     samples = _bootstrap(entries.contest, n_resamples, seed, progress)
     found = _rankings(entries)
-    order = _order(found, chosen)
+    full = {about.scheme: overall_ranks(scores) for about, scores in found.items() if about.kind == "all"}
+    # Equal teams by the mean of their ranks over all schemes, then as they were given.
+    order = np.lexsort((np.mean(list(full.values()), axis=0), full[chosen.value])).tolist()
     teams = tuple(entries.teams[place] for place in order)
     options = {
         "scheme": chosen.value,
@@ -145,13 +146,13 @@ def rank_evaluations(
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
         ranks=_rank_table(entries, found, order),
-        agreement=_agreement_table(found),
-        bootstrap=_bootstrap_table(entries, samples, found, order),
+        agreement=_agreement_table(found, full),
+        bootstrap=_bootstrap_table(entries, samples, full, order),
         taus=_tau_table(samples),
         tests=_test_table(entries, order),
         cases=None if aggregate_only else _case_table(entries),
         case_names=() if aggregate_only else entries.cases,
-        values=None if aggregate_only else _values(entries, order),
+        values=None if aggregate_only else entries.values[:, order],
         about={
             "versions": versions("numpy", "pandas", "scipy"),
             "options": options,
@@ -163,53 +164,31 @@ def rank_evaluations(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _OneRanking:
-    """The ranks by one scheme of some of the cases; ``scores`` has the shape (n_tasks, n_teams)."""
+class _About(NamedTuple):
+    """What is ranked, and how, in the first columns of the tables."""
 
     kind: str
     attribute: str
     stratum: str
     n: int
-    scheme: RankingScheme
-    scores: FloatArray
-
-    @property
-    def about(self) -> tuple[str, str, str, int, str]:
-        return self.kind, self.attribute, self.stratum, self.n, self.scheme.value
-
-    @cached_property
-    def overall(self) -> FloatArray:
-        """The ranks over all tasks."""
-        return overall_ranks(self.scores)
+    scheme: str
 
 
-def _rankings(entries: Entries) -> list[_OneRanking]:
+def _rankings(entries: Entries) -> dict[_About, FloatArray]:
+    """The scores of every ranking, shape (n_tasks, n_teams)."""
     contest, n_cases = entries.contest, len(entries.cases)
-    found = []
+    found = {}
     for scheme in RankingScheme:
-        found.append(_OneRanking("all", ALL, ALL, n_cases, scheme, task_scores(contest, scheme)[0]))
+        found[_About("all", ALL, ALL, n_cases, scheme.value)] = task_scores(contest, scheme)[0]
         for attribute, strata in entries.strata.items():
             of_strata = [task_scores(contest.of_cases(inside), scheme)[0] for _, inside in strata]
             for (stratum, inside), scores in zip(strata, of_strata, strict=True):
-                found.append(_OneRanking("stratum", attribute, stratum, int(inside.sum()), scheme, scores))
-            found.append(_OneRanking("worst", attribute, "", n_cases, scheme, worst_scores(np.stack(of_strata))))
+                found[_About("stratum", attribute, stratum, int(inside.sum()), scheme.value)] = scores
+            found[_About("worst", attribute, "", n_cases, scheme.value)] = worst_scores(np.stack(of_strata))
             for stratum, inside in strata if len(strata) > 1 else ():
                 scores = task_scores(contest.of_cases(~inside), scheme)[0]
-                found.append(_OneRanking("without", attribute, stratum, int((~inside).sum()), scheme, scores))
+                found[_About("without", attribute, stratum, int((~inside).sum()), scheme.value)] = scores
     return found
-
-
-def _of_all(found: Sequence[_OneRanking]) -> dict[RankingScheme, FloatArray]:
-    """The ranks of all cases over all tasks, by scheme."""
-    return {one.scheme: one.overall for one in found if one.kind == "all"}
-
-
-def _order(found: Sequence[_OneRanking], scheme: RankingScheme) -> list[int]:
-    """The teams by rank; equal ones by the mean of their ranks over all schemes, then as they were given."""
-    of_all = _of_all(found)
-    mean = np.mean(list(of_all.values()), axis=0)
-    return [int(place) for place in np.lexsort((mean, of_all[scheme]))]
 
 
 def _bootstrap(
@@ -227,33 +206,31 @@ def _bootstrap(
     return samples
 
 
-def _rank_table(entries: Entries, found: Sequence[_OneRanking], order: Sequence[int]) -> pd.DataFrame:
-    signs = {RankingScheme.TEST: 1.0, RankingScheme.RANK_MEAN: -1.0, RankingScheme.RANK_MEDIAN: -1.0}
+def _rank_table(entries: Entries, found: Mapping[_About, FloatArray], order: Sequence[int]) -> pd.DataFrame:
+    signs = {RankingScheme.TEST.value: 1.0, RankingScheme.RANK_MEAN.value: -1.0, RankingScheme.RANK_MEDIAN.value: -1.0}
     rows: list[tuple[Any, ...]] = []
-    for one in found:
-        by_task = ranks_of(one.scores)
+    for about, of_tasks in found.items():
+        by_task, overall = ranks_of(of_tasks), overall_ranks(of_tasks)
         mean = -consensus(by_task)
-        rows += [(*one.about, OVERALL, OVERALL, entries.teams[t], mean[t], one.overall[t]) for t in order]
-        for task, scores, ranks in zip(entries.tasks, one.scores, by_task, strict=True):
+        rows += [(*about, OVERALL, OVERALL, entries.teams[t], mean[t], overall[t]) for t in order]
+        for task, scores, ranks in zip(entries.tasks, of_tasks, by_task, strict=True):
             # + 0.0 turns -0.0 into 0.0.
-            shown = signs.get(one.scheme, task.sign) * scores + 0.0
-            rows += [(*one.about, task.metric, task.label, entries.teams[t], shown[t], ranks[t]) for t in order]
+            shown = signs.get(about.scheme, task.sign) * scores + 0.0
+            rows += [(*about, task.metric, task.label, entries.teams[t], shown[t], ranks[t]) for t in order]
     return pd.DataFrame(rows, columns=list(RANK_COLUMNS))
 
 
-def _agreement_table(found: Sequence[_OneRanking]) -> pd.DataFrame:
-    full = _of_all(found)
-    others = [one for one in found if one.kind != "all"]
-    rows = [(*one.about, float(kendall_tau(one.overall[None], full[one.scheme])[0])) for one in others]
+def _agreement_table(found: Mapping[_About, FloatArray], full: Mapping[str, FloatArray]) -> pd.DataFrame:
+    others = {about: overall_ranks(scores) for about, scores in found.items() if about.kind != "all"}
+    rows = [(*about, float(kendall_tau(ranks[None], full[about.scheme])[0])) for about, ranks in others.items()]
     return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
 
 
 def _bootstrap_table(
-    entries: Entries, samples: Mapping[RankingScheme, Stability], found: Sequence[_OneRanking], order: Sequence[int]
+    entries: Entries, samples: Mapping[RankingScheme, Stability], full: Mapping[str, FloatArray], order: Sequence[int]
 ) -> pd.DataFrame:
-    full = _of_all(found)
     rows = [
-        (scheme.value, entries.teams[t], full[scheme][t], of.low[t], of.median[t], of.high[t], *of.shares[t])
+        (scheme.value, entries.teams[t], full[scheme.value][t], of.low[t], of.median[t], of.high[t], *of.shares[t])
         for scheme, of in samples.items()
         for t in order
     ]
@@ -276,25 +253,15 @@ def _test_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
     counted = (~np.isnan(differences)).sum(axis=2)
     pairs = [(i, j) for i in order for j in order if i != j]
     place_of = {pair: place for place, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
-    rows: list[tuple[Any, ...]] = []
+    parts = []
     for number, task in enumerate(entries.tasks):
-        of_task = np.array([p[number, i, j] for i, j in pairs])
-        adjusted = holm(of_task)
-        rows += [
-            (
-                *(task.metric, task.label, entries.teams[i], entries.teams[j]),
-                *(int(counted[number, place_of[min(i, j), max(i, j)]]), raw, corrected, bool(corrected <= LEVEL)),
-            )
-            for (i, j), raw, corrected in zip(pairs, of_task.tolist(), adjusted.tolist(), strict=True)
-        ]
-    return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
-
-
-def _values(entries: Entries, order: Sequence[int]) -> FloatArray:
-    sign = np.array([task.sign for task in entries.tasks])[:, None, None]
-    contest = entries.contest
-    values = np.where(np.isneginf(contest.goodness), np.nan, sign * contest.filled)
-    return np.asarray(values[:, list(order)])
+        n = [counted[number, place_of[min(pair), max(pair)]] for pair in pairs]
+        names = [(task.metric, task.label, entries.teams[i], entries.teams[j]) for i, j in pairs]
+        part = pd.DataFrame(names, columns=list(TEST_COLUMNS[:4]))
+        part = part.assign(n=n, wilcoxon_p=[p[number, i, j] for i, j in pairs])
+        parts.append(part.assign(holm_p=holm(part["wilcoxon_p"].to_numpy(dtype=np.float64))))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(significant=table["holm_p"] <= LEVEL)
 
 
 def _case_table(entries: Entries) -> pd.DataFrame:

@@ -115,7 +115,8 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
 
 def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.DataFrame:
     """The rows whose value of a metric differs most between any method and the baseline; all if there are few."""
-    changes = pairs[metric.name].sub(pairs[metric.name, baseline], axis=0).abs().max(axis=1).fillna(0)
+    values: pd.DataFrame = pairs[metric.name]
+    changes = values.sub(values[baseline], axis=0).abs().max(axis=1).fillna(0)
     order = np.argsort(-changes.to_numpy(), kind="stable")
     return pairs.iloc[np.sort(order[: parts.MOST_CASE_ROWS])]
 

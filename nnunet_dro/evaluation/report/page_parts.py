@@ -124,7 +124,7 @@ def coloured(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]"
     for attribute in single_attributes(stratum_of_case):
         strata = stratum_of_case[attribute].cat.remove_unused_categories().cat
         index = rows["case"].map(dict(zip(stratum_of_case[attribute].index, strata.codes, strict=True)))
-        return index, attribute, legend_of(attribute, strata.categories.astype(str), lines=False)
+        return index, attribute, legend_of(attribute, [str(name) for name in strata.categories], lines=False)
     return 0, "", []
 
 
