@@ -16,8 +16,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import page
-from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.html import Column, SortableTable, page
 
 #: More outliers than this are in the table of cases only.
 _MOST_OUTLIERS = 20

@@ -17,8 +17,7 @@ from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.naming import NO_VALUE, count, share
 from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import page
-from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.html import Column, SortableTable, page
 from nnunet_dro.pages.terminal import printed
 
 #: The most strata of an attribute that are named.

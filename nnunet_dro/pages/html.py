@@ -1,12 +1,16 @@
-"""Pages: one HTML file of blocks that sends no request and holds nothing from elsewhere."""
+"""Pages: one HTML file of blocks and a table to sort, that sends no request and holds nothing from elsewhere."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -125,3 +129,49 @@ def tree(value: object) -> Markup:
     """Nested names and values."""
     macros: Any = page_environment().get_template("blocks.html").module
     return Markup(macros.tree(value))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a `SortableTable`."""
+
+    title: str
+    #: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml), ``decimal`` (three
+    #: decimals) or ``count``.
+    kind: str
+    values: Sequence[Any]  # a value per row: text, or numbers in shown units
+    filtered: bool = False  # whether the page offers a choice of its values
+
+    def payload(self) -> dict[str, Any]:
+        """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
+        head = {"title": self.title, "kind": self.kind, "filtered": self.filtered}
+        if self.kind != "text":
+            return head | {"values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]}
+        codes, names = pd.factorize(np.asarray([str(value) for value in self.values], dtype=object))
+        return head | {"names": [str(name) for name in names], "codes": codes.tolist()}
+
+
+@dataclass(frozen=True)
+class SortableTable:
+    """A table that readers of a page sort and filter."""
+
+    columns: tuple[Column, ...]  # the first one names the case
+    keys: Sequence[Hashable]  # what a row is about: a case, or a case and a label
+    sorted_by: int  # index of the column that the table is sorted by at first
+    descending: bool  # whether the largest value comes first
+
+    def column(self, title: str) -> int:
+        """Index of the last column of this title: an attribute may be called like a metric."""
+        titles = [column.title for column in self.columns]
+        return len(titles) - 1 - titles[::-1].index(title)
+
+    def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] | None = None) -> dict[str, Any]:
+        """Everything the page's script needs, as JSON."""
+        columns = [column.payload() for column in self.columns]
+        return {
+            "columns": columns,
+            "sortedBy": self.sorted_by,
+            "descending": self.descending,
+            "pictures": {row: pictures[key] for row, key in enumerate(self.keys) if key in pictures},
+            "links": {row: links[key] for row, key in enumerate(self.keys) if key in links} if links else {},
+        }

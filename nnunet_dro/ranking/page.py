@@ -11,8 +11,7 @@ from nnunet_dro.evaluation.report.formatting import attribute_title, metric_titl
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import page
-from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.html import Column, SortableTable, page
 from nnunet_dro.ranking import tables, words
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.ranking import Ranking

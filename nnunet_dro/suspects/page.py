@@ -11,9 +11,8 @@ from markupsafe import Markup
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import gallery, page
+from nnunet_dro.pages.html import Column, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
-from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import N_COLOURS, at, axes, curve, figure, legend_line, scales
 from nnunet_dro.suspects.images import Slice
 from nnunet_dro.suspects.ranking import FEW

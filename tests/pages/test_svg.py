@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.html import Column, SortableTable
 from nnunet_dro.pages.svg import Scale, legend_mark, round_step, value_range
 
 

@@ -24,9 +24,8 @@ from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, dif
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import page
-from nnunet_dro.pages.sortable_table import Column as SortableColumn
-from nnunet_dro.pages.sortable_table import SortableTable
+from nnunet_dro.pages.html import Column as SortableColumn
+from nnunet_dro.pages.html import SortableTable, page
 
 #: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
 _MOST_CHANGED = 10
@@ -115,7 +114,7 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
 
 def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.DataFrame:
     """The rows whose value of a metric differs most between any method and the baseline; all if there are few."""
-    values: pd.DataFrame = pairs[metric.name]
+    values = pd.DataFrame(pairs[metric.name])
     changes = values.sub(values[baseline], axis=0).abs().max(axis=1).fillna(0)
     order = np.argsort(-changes.to_numpy(), kind="stable")
     return pairs.iloc[np.sort(order[: parts.MOST_CASE_ROWS])]

@@ -28,9 +28,8 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
-from nnunet_dro.pages.html import gallery, page
+from nnunet_dro.pages.html import Column, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture
-from nnunet_dro.pages.sortable_table import Column, SortableTable
 
 #: The columns of volumes, and their titles.
 _VOLUMES = {"reference_ml": "Reference (ml)", "prediction_ml": "Prediction (ml)"}

@@ -68,8 +68,8 @@ def _counted(column: str, record: Record) -> str:
 
 
 def _recall(record: Record) -> Cell:
-    value, *ends = estimate(record, "recall")
-    return Cell(number(value, _FRACTION), tuple(filter(None, (bounds(*ends, _FRACTION),))))
+    value, low, high = estimate(record, "recall")
+    return Cell(number(value, _FRACTION), tuple(filter(None, (bounds(low, high, _FRACTION),))))
 
 
 def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
-from nnunet_dro.pages.sortable_table import Column
+from nnunet_dro.pages.html import Column
 from nnunet_dro.pages.svg import legend_line, legend_mark
 
 #: The most rows of a page's tables of strata, and of the terminal's.
