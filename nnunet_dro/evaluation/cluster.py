@@ -1,6 +1,7 @@
 """Work spread over a dask cluster: each item is done once in the result, also if workers are lost meanwhile."""
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from nnunet_dro.naming import extra_cure
@@ -23,6 +24,12 @@ def each_done(
     # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
     parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
     return parallel(delayed(function)(item) for item in items)
+
+
+def absolute(files: _Item) -> _Item:
+    """A dataclass of files with their paths from the root: workers may run in other folders."""
+    values: dict[str, Any] = dict(vars(files))
+    return type(files)(**{name: one.absolute() if isinstance(one, Path) else one for name, one in values.items()})
 
 
 def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:

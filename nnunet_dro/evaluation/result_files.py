@@ -11,6 +11,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
+from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
@@ -50,7 +51,9 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "format": FORMAT,
         "method": evaluation.method,
         **evaluation.about,
-        "tables_sha256": {name: _sha256(text.encode("utf-8", "surrogateescape")) for name, text in files.items()},
+        "tables_sha256": {
+            name: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() for name, text in files.items()
+        },
         "notes": list(evaluation.notes),
         "worst": json_records(evaluation.worst),
         "false_positives": json_records(evaluation.false_positives),
@@ -73,10 +76,6 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "notes": list(comparison.notes),
     }
     return {name: table.to_csv(index=False) for name, table in tables.items()} | {"summary.json": json_text(summary)}
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -109,7 +108,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             digests = summary["tables_sha256"] if summary["format"] == FORMAT else {}
             # No report needs the lesions.
             needed = [(folder / name, digest) for name, digest in digests.items() if name != OF_LESIONS[0]]
-            changed = [path for path, digest in needed if not path.is_file() or _sha256(path.read_bytes()) != digest]
+            changed = [path for path, digest in needed if not path.is_file() or sha256_of(path) != digest]
             if not changed:
                 return _parsed(summary, folder)
         except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:

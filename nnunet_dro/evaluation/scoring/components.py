@@ -194,11 +194,8 @@ def _one_to_one(
 ) -> list[tuple[int, int]]:
     """Pairs with the least IoU or more, the largest IoU first; of equal ones the lesions that are numbered first."""
     iou = {(r, p): n / int(n_reference[r - 1] + n_prediction[p - 1] - n) for (r, p), n in common.items()}
-    taken: list[tuple[int, int]] = []
-    lesions, numbers = set(), set()
+    taken: dict[int, int] = {}
     for r, p in sorted(iou, key=lambda pair: (-iou[pair], pair)):
-        if iou[r, p] >= rule.threshold and r not in lesions and p not in numbers:
-            taken.append((r, p))
-            lesions.add(r)
-            numbers.add(p)
-    return taken
+        if iou[r, p] >= rule.threshold and r not in taken and p not in taken.values():
+            taken[r] = p
+    return list(taken.items())

@@ -127,34 +127,22 @@ class Instances:
         connectivity: int | None = None,
         above_mm3: float | None = None,
     ) -> "Instances | None":
-        """From the options of the command line; None where no label is named.
-
-        Raises:
-            ValueError: If a value is not allowed, or an option is given without a label.
-        """
+        """From the options of the command line; None where no label is named."""
         given = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}
         if not labels:
             if alone := [name for name, value in given.items() if value is not None]:
                 cure = "Add --instances LABEL, or --instances '*' for every label."
                 raise ValueError(f"`{alone[0]}` must come with labels, got {given[alone[0]]!r} alone. {cure}")
             return None
-        return cls(
-            tuple(dict.fromkeys(labels)),
-            MatchRule("iou") if match is None else parse_match(match),
-            26 if connectivity is None else connectivity,
-            0.0 if above_mm3 is None else above_mm3,
-        )
+        rule = parse_match("iou" if match is None else match)
+        return cls(tuple(dict.fromkeys(labels)), rule, 26 if connectivity is None else connectivity, above_mm3 or 0.0)
 
     def covers(self, label: str) -> bool:
         """Whether the lesions of a label are compared."""
         return EVERY_LABEL in self.labels or label in self.labels
 
     def check_labels(self, known: Collection[str]) -> None:
-        """Check the names of the labels.
-
-        Raises:
-            ValueError: If there is no such label; the message names those there are.
-        """
+        """Check the names of the labels."""
         if unknown := [name for name in self.labels if name not in (*known, EVERY_LABEL)]:
             cure = f"Choose from: {name_some(known, at_most=20)}, or * for all of them."
             raise ValueError(f"`instances` must be labels, got {name_some(unknown)}. {cure}")

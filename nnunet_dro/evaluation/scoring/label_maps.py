@@ -62,8 +62,7 @@ def read_label_map(path: Path) -> LabelMap:
         if path.name.lower().endswith((".nii.gz", ".nii")):
             nifti = read_nifti(path)
         else:
-            with path.open("rb"):
-                pass
+            path.open("rb").close()
     except UnusualNiftiError:
         pass
     except PermissionError as error:
@@ -100,11 +99,8 @@ def _read_with_itk(path: Path) -> LabelMap:
         raise ValueError(f"`path` must hold one volume, got {values.ndim} axes ({sizes}) in {str(path)!r}. Split it.")
     values = values.reshape((1,) * (3 - values.ndim) + values.shape)
     shape: tuple[int, ...] = values.shape
-    return LabelMap(_as_integers(values, path), Grid(shape, _affine(image, path)))
-
-
-def _affine(image: Any, path: Path) -> FloatArray | None:
-    return _affine_beside(path) if path.suffix.lower() in PICTURES else itk_affine(image)
+    affine = _affine_beside(path) if path.suffix.lower() in PICTURES else itk_affine(image)
+    return LabelMap(_as_integers(values, path), Grid(shape, affine))
 
 
 def itk_affine(image: Any) -> FloatArray:
@@ -201,9 +197,6 @@ class Labels:
 
         Its ``labels`` map names to an integer, or to several for a region; ``background`` (or the value 0) is not a
         label, ``ignore`` is the ignore value.
-
-        Raises:
-            ValueError: If there is no ``labels`` entry, or a value in it is not an integer.
         """
         entries = dataset.get("labels")
         if not isinstance(entries, Mapping):
@@ -241,20 +234,19 @@ def note_on_absent_labels(
         without = [case for case, of_case in n_voxels.items() if of_case[label] == 0]
         if without and sum(of_case[label] > 0 for of_case in judged.values()) >= _MOST * len(judged):
             found.append(f"{label} in {count(len(without), 'case')} ({name_some(without)})")
-    if not found:
-        return []
-    return [
+    note = (
         f"Labels that most cases have are absent in some: {'; '.join(found)}. A structure that is there and not "
         "labelled makes a case look hard, and robust training draws it more often. Look at these label maps: annotate "
         "it, or mark where it may be with nnU-Net's ignore label."
-    ]
+    )
+    return [note] if found else []
 
 
 def _label_values(name: str, value: Any) -> tuple[int, ...]:
     values = value if isinstance(value, list | tuple) else (value,)
     try:
-        integers = tuple(int(v) for v in values)
-        if any(isinstance(v, float) and v != integer for v, integer in zip(values, integers, strict=True)):
+        integers = tuple(map(int, values))
+        if any(isinstance(v, float) and not v.is_integer() for v in values):
             raise ValueError(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`labels` must be integers, got {value!r} for {name!r}. Correct dataset.json.") from error

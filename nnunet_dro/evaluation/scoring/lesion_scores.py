@@ -97,10 +97,9 @@ def _distances(
     lesion = np.squeeze(matching.reference.numbers[around] == match.lesion, flat)
     predicted = np.squeeze(np.isin(matching.prediction.numbers[around], match.predicted), flat)
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
-    wants_nsd = "lesion_nsd" in scoring.metrics
-    up_to = scoring.nsd_tolerance_mm if wants_nsd else 0.0
+    up_to = scoring.nsd_tolerance_mm if "lesion_nsd" in scoring.metrics else 0.0
     measured = SurfaceDistances(lesion, predicted, size, at_least_mm=up_to)
-    values = {"nsd": measured.nsd(scoring.nsd_tolerance_mm)} if wants_nsd else {}
+    values = {"nsd": measured.nsd(up_to)} if "lesion_nsd" in scoring.metrics else {}
     return values | ({"hd95": measured.hd95()} if "lesion_hd95" in scoring.metrics else {})
 
 

@@ -1,9 +1,8 @@
 """The scores of a pair of label maps, a row per label."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -132,14 +131,8 @@ def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
     asked_up_to = np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
     reference, prediction = (np.squeeze(mask, pair.flat) for mask in pair.masks(label, pair.around(label)))
     distances = SurfaceDistances(reference, prediction, size, at_least_mm=asked_up_to)
-    measured: dict[str, Callable[[], float]] = {
-        "hd95": distances.hd95,
-        "hd95_pooled": distances.hd95_pooled,
-        "hd": distances.hd,
-        "assd": distances.assd,
-        "nsd": partial(distances.nsd, scoring.nsd_tolerance_mm),
-    }
-    return {metric: measured[metric]() for metric in scoring.metrics if metric in measured}
+    measured = {m: getattr(distances, m)() for m in ("hd95", "hd95_pooled", "hd", "assd") if m in scoring.metrics}
+    return measured | ({"nsd": distances.nsd(scoring.nsd_tolerance_mm)} if "nsd" in scoring.metrics else {})
 
 
 def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, Any]]:
@@ -172,7 +165,4 @@ def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, 
 
 
 def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:
-    mask = values == wanted[0]
-    for value in wanted[1:]:
-        mask |= values == value
-    return mask
+    return reduce(np.logical_or, [values == value for value in wanted])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import each_done
+from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.foreground import Foreground
 from nnunet_dro.evaluation.scoring.grid import onto
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
@@ -28,10 +28,10 @@ class PairOfFiles:
     reference: Path
     prediction: Path | None
 
-    def absolute(self) -> "PairOfFiles":
-        """The same files, from the root."""
-        prediction = self.prediction and self.prediction.absolute()
-        return PairOfFiles(self.case, self.reference.absolute(), prediction)
+    @property
+    def sha256(self) -> tuple[str, str]:
+        """SHA-256 of the contents of both, as `ScoredPair` has it."""
+        return sha256_of(self.reference), sha256_of(self.prediction) if self.prediction else ""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,8 @@ class ScoredPair:
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
     """Read the files of a case and score them."""
     reference = read_label_map(pair.reference)
-    if pair.prediction is None:
-        prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
-    else:
-        prediction = read_label_map(pair.prediction)
+    nothing = LabelMap(np.zeros_like(reference.values), reference.grid)
+    prediction = read_label_map(pair.prediction) if pair.prediction else nothing
     try:
         values = onto(prediction.values, prediction.grid, reference.grid)
     except ValueError as error:
@@ -87,8 +85,9 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * grid.voxel_ml)
     worst = scoring.worst(grid, 0) if pair.prediction is None else {}
     absent = scoring.of_counts(0, 0, 0, voxel_ml=grid.volume_of_voxel) | scoring.without_lesions() | worst | empty
-    digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
-    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests, lesions)
+    return ScoredPair(
+        pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, pair.sha256, lesions
+    )
 
 
 def score_unless_known(
@@ -101,11 +100,11 @@ def score_unless_known(
     if known is None or any(path.suffix.lower() in (".tif", ".tiff") for path in files):
         return score_pair(pair, labels, scoring), False
     try:
-        digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
+        is_same = pair.sha256 == known.sha256
     except OSError:
         # Reading it to score it tells what is wrong.
-        digests = ("", "")
-    return (known, True) if digests == known.sha256 else (score_pair(pair, labels, scoring), False)
+        is_same = False
+    return (known, True) if is_same else (score_pair(pair, labels, scoring), False)
 
 
 def sha256_of(path: Path) -> str:
@@ -139,10 +138,7 @@ def score_pairs(
     progress: Callable[[int], None] = lambda n_done: None,
 ) -> ScoredPairs:
     """Score many cases, several at a time."""
-    items = [(pair, (known or {}).get(pair.case)) for pair in pairs]
-    if workers:
-        # They may run in other folders.
-        items = [(pair.absolute(), one) for pair, one in items]
+    items = [(absolute(pair) if workers else pair, (known or {}).get(pair.case)) for pair in pairs]
     scored: list[ScoredPair] = []
     n_known = 0
     score = partial(score_unless_known, labels=labels, scoring=scoring)

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import each_done
+from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
 from nnunet_dro.evaluation.scoring.grid import Grid
@@ -78,10 +78,6 @@ class CaseFiles:
     images: Path | None = None
     ignore: int | None = None
 
-    def absolute(self) -> "CaseFiles":
-        """The same files, from the root."""
-        return replace(self, reference=self.reference.absolute(), images=self.images and self.images.absolute())
-
 
 def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
     """A case, and its attributes."""
@@ -101,18 +97,15 @@ def measure(
     mask = reference.values != 0
     if ignore is not None:
         mask &= reference.values != ignore
-    of_reference: Mapping[str, Callable[[], float]] = {
+    measures: Mapping[str, Callable[[], float]] = {
         "size": lambda: float(np.count_nonzero(mask)) * reference.grid.voxel_ml,
         "components": lambda: float(connected_components(mask, connectivity=26).max()),
         "spacing": lambda: _NAN if reference.grid.affine is None else max(reference.grid.spacing),
         "volume": lambda: mask.size * reference.grid.voxel_ml,
+        "contrast": lambda: _NAN if grey is None else contrast(grey, mask),
+        "noise": lambda: _NAN if grey is None else noise(grey, reference.grid),
     }
-    measured = {name: function() for name, function in of_reference.items() if name in names}
-    if "contrast" in names:
-        measured["contrast"] = _NAN if grey is None else contrast(grey, mask)
-    if "noise" in names:
-        measured["noise"] = _NAN if grey is None else noise(grey, reference.grid)
-    return measured
+    return {name: function() for name, function in measures.items() if name in names}
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:
@@ -131,15 +124,12 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
 
 
 def noise(grey: FloatArray, grid: Grid) -> float:
-    """The noise of an image per range of its grey values.
+    """The standard deviation of an image's noise, from the median absolute deviation, per range of the grey values.
 
     Twice the Laplacian minus its rotated version does not see planes and few edges; of independent noise with standard
-    deviation s, it has the standard deviation 6 s. It is taken within slices: in the plane of the two finest axes.
-
-    Returns:
-        The noise's standard deviation, from the median absolute deviation, divided by the range of the grey values; NaN
-        for an image of fewer than 3 voxels along either axis, or of one value. The smallest value is taken for what is
-        outside the body or the field of view, and left out.
+    deviation s, it has the standard deviation 6 s. It is taken within slices: in the plane of the two finest axes. The
+    smallest value is taken for what is outside the body or the field of view, and left out. NaN for an image of fewer
+    than 3 voxels along either axis, or of one value.
 
     Source: J. Immerkaer, Fast Noise Variance Estimation, Computer Vision and Image Understanding 64 (1996).
     """
@@ -194,8 +184,7 @@ def measure_cases(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, dict[str, float]]:
     """Attributes of many cases, several at a time."""
-    # The workers of a cluster may run in other folders.
-    items = [of_case.absolute() for of_case in files] if workers else files
+    items = map(absolute, files) if workers else files
     found: dict[str, dict[str, float]] = {}
     for case, values in each_done(partial(measure_files, names=tuple(names)), items, jobs=jobs, workers=workers):
         found[case] = values
@@ -223,12 +212,11 @@ def with_auto_columns(
     wide = pd.DataFrame({"case": [of_case.case for of_case in files]}) if table is None else table
     cut, notes = specs, []
     for name in names:
-        values = {case: of_case[name] for case, of_case in measured.items()}
-        known = {written(value) for value in values.values()} - {MISSING}
+        column = pd.Series({case: written(of_case[name]) for case, of_case in measured.items()})
+        known = set(column) - {MISSING}
         if not known:
             needs = "a label in an image that varies" if ATTRIBUTES[name].of_image else "a voxel size"
             raise ValueError(f"`by` must be computed from {needs}, got no case with {_PREFIX + name!r}. Leave it out.")
-        column = pd.Series({case: written(value) for case, value in values.items()})
         wide = wide.assign(**{_PREFIX + name: wide["case"].map(column).fillna(MISSING)})
         note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
         if len(known) > MOST_GROUPS:

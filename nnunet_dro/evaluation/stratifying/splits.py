@@ -74,7 +74,11 @@ def make_splits(
     groups = entries_of(table, group, cases, option="group")
     if entries_of(table, leave_out, cases, option="leave_out") is not None:
         (centre_of_case,) = stratify_all(table, [str(leave_out)], cases).values()
-        _check_patients(centre_of_case, groups)
+        for patient, centres in () if groups is None else centre_of_case.astype(str).groupby(groups.to_numpy()):
+            if centres.nunique() > 1:
+                got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
+                cure = "Correct the case table, or leave out another column."
+                raise ValueError(f"`leave_out` must keep the cases of {group!r} together, got {got}. {cure}")
         n_centres = len(centre_of_case.cat.categories)
         if n_centres < 2:
             rule, got = "must have two entries or more to leave one out", f"{centre_of_case.iloc[0]!r} only"
@@ -90,49 +94,34 @@ def make_splits(
     return _in_form(cases, _validation_sets(stratum_of_case, groups, len(cases), folds, seed))
 
 
-def _check_patients(centre_of_case: "pd.Series[str]", patients: "pd.Series[str] | None") -> None:
-    if patients is None:
-        return
-    for patient, centres in centre_of_case.astype(str).groupby(patients.to_numpy()):
-        if centres.nunique() > 1:
-            got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
-            cure = "Correct the case table, or leave out another column."
-            raise ValueError(f"`leave_out` must keep the cases of {patients.name!r} together, got {got}. {cure}")
-
-
 def _validation_sets(
     stratum_of_case: "pd.Series[str] | None", groups: "pd.Series[str] | None", n: int, folds: int, seed: int
 ) -> list[npt.NDArray[np.intp]]:
     """The positions of the validation cases of each fold."""
-    from sklearn.model_selection import (  # type: ignore[import-untyped]
-        GroupKFold,
-        KFold,
-        StratifiedGroupKFold,
-        StratifiedKFold,
-    )
+    from sklearn import model_selection  # type: ignore[import-untyped]
 
     if groups is not None and groups.nunique() == n:
         groups = None  # every patient has one case: nothing to keep together, and cases alone are spread more evenly
     # The order of the groups must not depend on their names, because sites number their patients.
     codes = None if groups is None else np.random.default_rng(seed).permutation(n)[pd.factorize(groups)[0]]
     if stratum_of_case is None and codes is None:
-        splitter = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
-        return [validation for _, validation in splitter]
+        splits = model_selection.KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
+        return [validation for _, validation in splits]
     if stratum_of_case is None:
-        return [validation for _, validation in GroupKFold(folds).split(np.zeros(n), groups=codes)]
+        splits = model_selection.GroupKFold(folds).split(np.zeros(n), groups=codes)
+        return [validation for _, validation in splits]
     ranks = stratum_of_case.cat.codes.to_numpy().astype(np.intp)
     if np.bincount(ranks).max() < folds:
         # scikit-learn refuses if every stratum has fewer cases than there are folds. With a made-up stratum of one case
         # per fold it deals out the others as usual; the made-up cases are dropped again.
         ranks = np.concatenate([ranks, np.full(folds, ranks.max() + 1)])
         codes = None if codes is None else np.concatenate([codes, n + np.arange(folds)])
-    kind = StratifiedKFold if codes is None else StratifiedGroupKFold
+    kind = model_selection.StratifiedKFold if codes is None else model_selection.StratifiedGroupKFold
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # on rare strata; `split_notes` names them
         # With few groups a fold can come out empty; another order of the groups helps.
         for attempt in range(_ATTEMPTS):
-            splitter = kind(folds, shuffle=True, random_state=seed + attempt)
-            splits = splitter.split(ranks, ranks, groups=codes)
+            splits = kind(folds, shuffle=True, random_state=seed + attempt).split(ranks, ranks, groups=codes)
             validations = [validation[validation < n] for _, validation in splits]
             if all(len(validation) for validation in validations):
                 return validations
@@ -165,11 +154,8 @@ def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "
         for fold, split in enumerate(splits)
         if len(split["val"]) < _FEW
     ]
-    if not small:
-        return []
-    return [
-        f"Validated on fewer than {_FEW} cases: {name_some(small, at_most=10)}. Such a fold says little of its centre."
-    ]
+    named = name_some(small, at_most=10)
+    return [f"Validated on fewer than {_FEW} cases: {named}. Such a fold says little of its centre."] if small else []
 
 
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
