@@ -1,6 +1,7 @@
 """Tables of the commands that show neither an evaluation nor a comparison: folds, columns of cases, plans."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -26,14 +27,12 @@ MOST_WORSE = 3
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
     """Validation and training cases of every fold and stratum, from `fold_table`, for rich's console."""
-    counts: Any = {(row["fold"], row["stratum"]): row for row in folds.to_dict("records")}
-
-    def count_in(stratum: str) -> Any:
-        return lambda fold: "{n_validation} | {n_training}".format(**counts[fold, stratum])
-
-    columns = [(Column("Fold"), str), *((Column(name), count_in(name)) for name in folds["stratum"].unique())]
+    counts = folds["n_validation"].astype(str) + " | " + folds["n_training"].astype(str)
+    wide = folds.assign(counts=counts).pivot(index="fold", columns="stratum", values="counts")
+    columns: list[Any] = [(Column("Fold"), lambda row: str(row.name))]
+    columns += [(Column(name), itemgetter(name)) for name in folds["stratum"].unique()]
     title = "Cases to validate on, and to train on, in each fold"
-    return printed([Table.of(title, columns, folds["fold"].unique().tolist()), *map(Note, notes)])
+    return printed([Table.of(title, columns, [row for _, row in wide.iterrows()]), *map(Note, notes)])
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
@@ -75,9 +74,12 @@ def plan_table(
     if share is not None and share < 1:
         title = f"with the label ({100 * LABEL_SURE:g} % sure)"
         columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
-    columns.append(
-        (Column(f"{noun} that may be {side} {requirement.bound}"), lambda n: _allowed(requirement, n, share))
-    )
+
+    def allowed(n: int) -> str:
+        most = worse_allowed(requirement, cases_with_label(n, share or 1.0))
+        return str(most) if most >= 0 else "the requirement cannot be met"
+
+    columns.append((Column(f"{noun} that may be {side} {requirement.bound}"), allowed))
     blocks: list[Block] = [
         Heading(requirement.text),
         Table.of("", columns, sizes),
@@ -93,11 +95,6 @@ def plan_table(
         ]
         blocks.append(Table.of("", columns, chances.to_dict("records")))
     return printed(blocks)
-
-
-def _allowed(requirement: Requirement, n: int, share: float | None) -> str:
-    allowed = worse_allowed(requirement, cases_with_label(n, share or 1.0))
-    return str(allowed) if allowed >= 0 else "the requirement cannot be met"
 
 
 def _where(row: Any) -> str:

@@ -74,9 +74,8 @@ def comparison_markdown(comparison: Comparison) -> str:
         blocks += [Prose(f"{verdict.method}: {verdict.summary}"), *verdict.findings]
     blocks += requirement_notes(comparison.about)
     blocks += map(Note, comparison_notes(comparison))
-    table = comparison.table
-    for attribute in table["attribute"].unique():
-        blocks += _differences(comparison, table[table["attribute"] == attribute], by_statistic=False)
+    for _, inside in comparison.table.groupby("attribute", sort=False):
+        blocks += _differences(comparison, inside, by_statistic=False)
     strata = strata_tables(comparison.strata, comparison.scores, comparison.about)
     return markdown([*blocks, *(table for _, table in strata)])
 
@@ -84,8 +83,7 @@ def comparison_markdown(comparison: Comparison) -> str:
 def evaluation_latex(evaluation: Evaluation) -> str:
     """A table per attribute and metric, in LaTeX with the packages booktabs and multirow; names are escaped."""
     strata = evaluation.strata.assign(method=evaluation.method)
-    tables = _as_in_papers(strata, evaluation.scores, evaluation.about)
-    return _latex([*tables, *lesion_tables(evaluation.lesion_sizes)], evaluation.about)
+    return _as_in_papers(strata, evaluation.scores, evaluation.about, lesion_tables(evaluation.lesion_sizes))
 
 
 def comparison_latex(comparison: Comparison) -> str:
@@ -93,19 +91,19 @@ def comparison_latex(comparison: Comparison) -> str:
 
     Numbers that improve on every other method by 5 percentage points or more are in bold.
     """
-    return _latex(list(_as_in_papers(comparison.strata, comparison.scores, comparison.about)), comparison.about)
+    return _as_in_papers(comparison.strata, comparison.scores, comparison.about)
 
 
-def _as_in_papers(strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str, Any]) -> Iterator[Table]:
-    for attribute in strata["attribute"].unique():
+def _as_in_papers(
+    strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str, Any], others: Sequence[Table] = ()
+) -> str:
+    tables: list[Table] = []
+    for attribute, inside in strata.groupby("attribute", sort=False):
         names = ("label", "method") if attribute == ALL else _AS_IN_PAPERS
-        for _, table in strata_tables(strata[strata["attribute"] == attribute], scores, about, names=names):
-            yield table
-
-
-def _latex(tables: list[Table], about: Mapping[str, Any]) -> str:
+        tables += [table for _, table in strata_tables(inside, scores, about, names=names)]
     locked = "made under the locked protocol with SHA-256 "
-    return latex(tables, *([locked + about["protocol"]["sha256"]] if "protocol" in about else []))
+    remarks = [locked + about["protocol"]["sha256"]] if "protocol" in about else []
+    return latex([*tables, *others], *remarks)
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
@@ -115,8 +113,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     """
     strata = evaluation.strata
     blocks: list[Block] = []
-    for attribute in strata["attribute"].unique():
-        inside = strata[strata["attribute"] == attribute]
+    for attribute, inside in strata.groupby("attribute", sort=False):
         labels, left_out = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
         tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.about)
         blocks += [table for _, table in tables]
@@ -132,8 +129,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     if len(comparison.methods) > _MOST_METHODS:
         return printed([*_many_methods(comparison), *notes])
     blocks: list[Block] = []
-    for attribute in table["attribute"].unique():
-        inside = table[table["attribute"] == attribute]
+    for attribute, inside in table.groupby("attribute", sort=False):
         most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
         labels, left_out = most_changed_labels(table, str(attribute), **most)
         blocks += [Prose(left_out)] if left_out else []

@@ -1,6 +1,7 @@
 """The files of an evidence pack: tables, model card and what a reporting guideline asks, from one evaluation."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +12,12 @@ from jinja2 import Template
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.documents import evaluation_reports
+from nnunet_dro.evaluation.report.formatting import estimate
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape
 
@@ -58,13 +62,9 @@ def performance(evaluation: Evaluation) -> pd.DataFrame:
     rows = []
     for row in evaluation.strata.to_dict("records"):
         shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
-        is_fraction = is_bounded(str(row["metric"]))
         for name in STATISTICS:
-            ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
-            text = _number(row[name], is_fraction)
-            if all(pd.notna(end) for end in ends):
-                text += " [" + ", ".join(_number(end, is_fraction) for end in ends) + "]"
-            shown[name] = text
+            value, *ends = (_number(each, str(row["metric"])) for each in estimate(row, name))
+            shown[name] = value if NO_VALUE in ends else f"{value} [{', '.join(ends)}]"
         rows.append(shown)
     return pd.DataFrame(rows)
 
@@ -104,10 +104,10 @@ def model_index(evaluation: Evaluation) -> str:
     return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
 
 
-def _number(value: Any, is_fraction: bool) -> str:
-    if pd.isna(value):
-        return "–"
-    return f"{100 * value:.1f} %" if is_fraction else f"{value:.2f} mm"
+def _number(value: float, metric: str) -> str:
+    if math.isnan(value):
+        return NO_VALUE
+    return f"{100 * value:.1f} %" if is_bounded(metric) else f"{value:.2f} mm"
 
 
 def _template(name: str) -> Template:
@@ -121,15 +121,14 @@ def _table(table: pd.DataFrame) -> str:
     """A table in markdown, whose cells cannot leave it."""
     if table.empty:
         return "None."
-    rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+
+    def cell(value: Any) -> str:
+        written = NO_VALUE if value != value else f"{value:.3g}" if isinstance(value, float) else str(value)
+        return escape(written)
+
+    rows = [[cell(value) for value in row] for row in table.itertuples(index=False)]
     head = [escape(str(column)) for column in table.columns]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "–" if pd.isna(value) else f"{value:.3g}"
-    return escape(str(value))
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:
@@ -137,13 +136,10 @@ def table_one(evaluation: Evaluation) -> pd.DataFrame:
     scores = evaluation.scores
     cases = pd.Index(scores["case"].unique())
     patient_of_case = evaluation.patient_of_case
-    groups: list[tuple[str, str, pd.Index[str]]] = [("all", "all", cases)]
+    groups: list[tuple[str, str, pd.Index[str]]] = [(ALL, ALL, cases)]
     for attribute, strata in evaluation.stratum_of_case.items():
-        if attribute == "all":
-            continue
-        of_case = strata.astype(str)
-        names = [str(name) for name in strata.cat.categories]
-        groups += [(attribute, name, pd.Index(of_case.index[of_case == name])) for name in names]
+        names = [str(name) for name in strata.cat.categories] if attribute != ALL else []
+        groups += [(attribute, name, strata.index[strata.astype(str) == name]) for name in names]
     rows = []
     for attribute, stratum, members in groups:
         row: dict[str, object] = {"attribute": attribute, "stratum": stratum, "cases": len(members)}

@@ -13,6 +13,7 @@ from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
     bounds,
     difference_unit,
+    estimate,
     interval,
     metric_named,
     number,
@@ -118,7 +119,7 @@ def _finding(
     value, best = float(worst["worst"]), float(worst["best"])
     names = [stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
     written = quantity(value, metric)
-    low, high = (float(row.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
+    _, low, high = estimate(row, statistic)
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
     n = n_defined(row) if row else 0
@@ -134,7 +135,7 @@ def _finding(
     if not alone:
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
         sentence += f" The {other} stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}"
-        low, high = (float(worst.get(f"gap_{end}", math.nan)) for end in ("low", "high"))
+        _, low, high = estimate(worst, "gap")
         if between := interval(low, high, metric, signed=True):
             sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
         sentence += "."

@@ -23,7 +23,6 @@ Reader = Callable[[Path], LabelMap]
 #: Share of the label's extent shown around it, and the least, in voxels.
 _MARGIN, _LEAST_MARGIN = 0.5, 12
 
-
 #: About how wide a picture that is alone in its frame is shown, in CSS pixels.
 _ALONE = 464
 
@@ -76,12 +75,9 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
     for attribute, stratum, label in strata.itertuples(index=False):
         of_case = evaluation.stratum_of_case[attribute].astype(object)
         inside = defined[(defined["label"] == label) & (defined["case"].map(of_case) == stratum)]
-        order = np.lexsort(
-            (inside["case"].to_numpy(dtype=object).astype(str), metric.goodness(inside[metric.name].to_numpy()))
-        )
-        for rank, place in enumerate(order[:per_stratum]):
-            row = inside.iloc[int(place)]
-            ranked.append(Choice(attribute, stratum, label, str(row["case"]), float(row[metric.name]), rank))
+        inside = inside.assign(goodness=metric.goodness(inside[metric.name])).sort_values(["goodness", "case"])
+        worst = zip(inside["case"], inside[metric.name].tolist(), range(per_stratum), strict=False)
+        ranked += [Choice(attribute, stratum, label, str(case), value, rank) for case, value, rank in worst]
     chosen = {id(choice) for choice in by_urgency(ranked, evaluation)[:at_most]}
     return [choice for choice in ranked if id(choice) in chosen]
 
