@@ -151,10 +151,9 @@ def about_evaluation(
         pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
         for pair in inputs.pairs
     }
+    packages = ["numpy", "pandas", "scipy", "SimpleITK", *(["connected-components-3d"] if scoring.instances else [])]
     return {
-        "versions": versions(
-            *("numpy", "pandas", "scipy", "SimpleITK"), *(["connected-components-3d"] if scoring.instances else [])
-        ),
+        "versions": versions(*packages),
         "options": dict(options),
         "definitions": definitions | of_lesions | _DEFINITIONS | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
         "inputs": {

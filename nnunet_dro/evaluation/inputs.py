@@ -72,9 +72,8 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule, fold
             f"prediction ({name_some(lacking)}) may be of other folds. {cure}"
         )
     if lacking and missing is MissingRule.ERROR:
-        notes.append(
-            f"{len(lacking)} of {len(references)} references have no prediction in these folds and are not evaluated."
-        )
+        some = f"{len(lacking)} of {len(references)} references"
+        notes.append(f"{some} have no prediction in these folds and are not evaluated.")
     if extra := sorted(predictions.keys() - references.keys()):
         notes.append(f"Predictions without a reference are not evaluated: {name_some(extra, at_most=20)}.")
     cases = sorted(references if missing is MissingRule.WORST else common)
@@ -101,9 +100,8 @@ def matched_inputs(inputs: Inputs, prediction: Path, references: Collection[str]
             raise ValueError(
                 f"`missing` must be error where summary.json lacks cases, got worst and no {name_some(lacking)}. {cure}"
             )
-        notes.append(
-            f"{len(lacking)} of {len(references)} references are not in the summary.json and are not evaluated."
-        )
+        some = f"{len(lacking)} of {len(references)} references"
+        notes.append(f"{some} are not in the summary.json and are not evaluated.")
     if extra := sorted(cases - set(references)):
         notes.append(f"Cases of the summary.json without a reference: {name_some(extra, at_most=20)}.")
     return replace(inputs, notes=tuple(notes), lacking=() if _of_one_fold(prediction) else tuple(lacking))
@@ -140,7 +138,7 @@ def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str] = 
         raise FileNotFoundError(
             f"`prediction` must have folds with a folder validation, got none in {str(folder)!r}. {cure}"
         )
-    if without := [fold.name for fold in folds if not (fold / "validation").is_dir()]:
+    if without := [fold.name for fold in folds if fold / "validation" not in with_validation]:
         notes.append(f"Folds without validation predictions are not evaluated: {name_some(without)}.")
     return with_validation
 
@@ -242,8 +240,7 @@ def _values(key: str) -> list[int]:
 def labels_by_value(names: Sequence[str]) -> Labels:
     """The labels that are named by their values: ``1``, or ``1+2`` for a region."""
     try:
-        return Labels({name: tuple(int(value) for value in name.split("+")) for name in names})
+        return Labels({name: tuple(map(int, name.split("+"))) for name in names})
     except ValueError as error:
-        raise ValueError(
-            f"`labels` must be named by their values without a dataset.json, got {list(names)}."
-        ) from error
+        got = f"got {list(names)}"
+        raise ValueError(f"`labels` must be named by their values without a dataset.json, {got}.") from error

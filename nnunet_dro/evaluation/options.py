@@ -163,11 +163,7 @@ class LockedEvaluation:
 
     @property
     def scoring(self) -> "Scoring":
-        """The metrics and how they are computed.
-
-        Raises:
-            ValueError: If a value is not allowed.
-        """
+        """The metrics and how they are computed."""
         from nnunet_dro.evaluation.scoring.scoring import Scoring
 
         return Scoring(tuple(self.metrics), self.nsd_tolerance_mm, self.empty, self.lesions)

@@ -80,8 +80,7 @@ def overall_ranks(scores: FloatArray) -> FloatArray:
 
 def worst_scores(of_strata: FloatArray) -> FloatArray:
     """The score of each team in its worst stratum, from shape (n_strata, n_tasks, n_teams); NaN where none has one."""
-    worst = np.where(np.isnan(of_strata), np.inf, of_strata).min(axis=0)
-    return np.where(np.isinf(worst) & np.isnan(of_strata).all(axis=0), np.nan, worst)
+    return np.asarray(np.fmin.reduce(of_strata, axis=0))
 
 
 def _means(values: FloatArray, contest: Contest, weights: IntArray) -> FloatArray:

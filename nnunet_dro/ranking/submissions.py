@@ -66,14 +66,8 @@ def score_submissions(
         state = _state(reference, inputs[team], options)
         kept = _kept(folder / team, state)
         if kept is None:
-            kept = evaluate(
-                reference,
-                submission,
-                options,
-                n_resamples=0,
-                method=team,
-                progress=partial(_report, progress, n_done, n_all),
-            )
+            report = partial(_report, progress, n_done, n_all)
+            kept = evaluate(reference, submission, options, n_resamples=0, method=team, progress=report)
             # The first one is written last: a run that is killed leaves no state without the evaluation it is of.
             write_files(folder / team, {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(kept)})
         evaluations[team] = kept

@@ -20,11 +20,8 @@ _MOST_NAMES = 3
 
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
-    ranks = ranking.overall()
-    first = _first(ranks)
-    if len(first) > 1:
-        return f"{count(len(first), 'team')} share the first rank"
-    return f"{first[0]} is first"
+    first = _first(ranking.overall())
+    return f"{first[0]} is first" if len(first) == 1 else f"{count(len(first), 'team')} share the first rank"
 
 
 def size(ranking: Ranking) -> str:
@@ -119,11 +116,6 @@ def _leaders(ranks: "pd.Series[float]") -> str:
 def rank_text(value: float) -> str:
     """A rank; `NO_VALUE` where there is none."""
     return NO_VALUE if math.isnan(value) else f"{value:.0f}"
-
-
-def rank_range(low: float, high: float) -> str:
-    """An interval of ranks."""
-    return rank_text(low) if low == high else f"{rank_text(low)}–{rank_text(high)}"
 
 
 def score_text(row: Any, ranking: Ranking) -> str:

@@ -136,15 +136,9 @@ def absent_strata(
     """Attribute to the strata that have no case in common: none was evaluated, or not with every method."""
     absent = {}
     for attribute, of_case in strata.items():
-        known = [
-            *(
-                str(s)
-                for e in evaluations.values()
-                if attribute in e.stratum_of_case
-                for s in e.stratum_of_case[attribute].cat.categories
-            ),
-            *(s for e in evaluations.values() for s in e.strata_without_cases.get(attribute, ())),
-        ]
+        divided = [e.stratum_of_case[attribute] for e in evaluations.values() if attribute in e.stratum_of_case]
+        known = [str(name) for stratum_of_case in divided for name in stratum_of_case.cat.categories]
+        known += [name for e in evaluations.values() for name in e.strata_without_cases.get(attribute, ())]
         absent[attribute] = [name for name in dict.fromkeys(known) if name not in of_case.cat.categories]
     return {attribute: names for attribute, names in absent.items() if names}
 

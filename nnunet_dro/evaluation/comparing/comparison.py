@@ -181,7 +181,7 @@ def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, se
         for name in names:
             columns = {m: np.where(everywhere[m], complete[m][name], np.nan).ravel() for m in ground.metrics}
             own = trainings.evaluations[name].scores
-            counts = [*(size_columns("dice") if failed_rows(own) is not None else ())]
+            counts = [*size_columns("dice")] if failed_rows(own) is not None else []
             counts += LESION_COUNTS if ground.with_lesions else ()
             columns |= {column: ground.align(own, column).ravel() for column in counts}
             of_training = summarise(
@@ -194,20 +194,16 @@ def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, se
                 seed=seed,
             )
             tables.append(of_training)
-        part = tables[0] if len(tables) == 1 else _mean_of_tables(tables)
+        part = tables[0]
+        if len(tables) > 1:
+            for statistic in STATISTICS:
+                part[statistic] = np.mean([table[statistic] for table in tables], axis=0)
+            for count in _SUMS:
+                part[count] = np.sum([table[count] for table in tables], axis=0)
+            part[[*INTERVALS, *GUARANTEED]] = np.nan
         part.insert(0, "method", method)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
-
-
-def _mean_of_tables(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    part = tables[0].copy()
-    for name in STATISTICS:
-        part[name] = np.mean([table[name] for table in tables], axis=0)
-    for name in _SUMS:
-        part[name] = np.sum([table[name] for table in tables], axis=0)
-    part[[*INTERVALS, *GUARANTEED]] = np.nan
-    return part
 
 
 def _changed_cases(compared: Compared) -> pd.DataFrame:
@@ -233,11 +229,10 @@ def _changed_cases(compared: Compared) -> pd.DataFrame:
                 better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0][:N_CHANGED]
                 worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0][:N_CHANGED]
                 for i in (*better, *worse):
-                    case, pair = ground.cases[i], (before[i, position], after[i, position])
-                    fixed = (method, metric, label, case, *pair, differences[i])
-                    stratum = {column: of_case[case] for column, of_case in stratum_of.items()}
-                    rows.append(dict(zip(_CHANGED_COLUMNS, fixed, strict=True)) | stratum)
-    return pd.DataFrame(rows, columns=[*_CHANGED_COLUMNS, *stratum_of])
+                    pair = before[i, position], after[i, position]
+                    rows.append((method, metric, label, ground.cases[i], *pair, differences[i]))
+    changed: pd.DataFrame = pd.DataFrame(rows, columns=list(_CHANGED_COLUMNS))
+    return changed.assign(**{column: changed["case"].map(of_case) for column, of_case in stratum_of.items()})
 
 
 def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFrame:

@@ -84,18 +84,11 @@ def notes_on_one_sided(
             known = METRICS[metric]
             best = "1" if known.more_is_better else "0" if known.of_volumes else "0 mm"
             worst = "0" if known.more_is_better else f"the largest {known.noun} of any method for the label"
-            for where, say in (
-                (
-                    {n: lacking[n] & v.failed for n, v in compared.items()},
-                    f"missed or invented the label and counts as {worst}",
-                ),
-                (
-                    {n: lacking[n] & v.right for n, v in compared.items()},
-                    f"rightly left out the label and counts as {best}",
-                ),
-                (unknown, "has no value for an unknown reason, and the pair is left out"),
-            ):
-                notes += _note(where, say, metric, ground)
+            failed = {name: lacking[name] & v.failed for name, v in compared.items()}
+            right = {name: lacking[name] & v.right for name, v in compared.items()}
+            notes += _note(failed, f"missed or invented the label and counts as {worst}", metric, ground)
+            notes += _note(right, f"rightly left out the label and counts as {best}", metric, ground)
+            notes += _note(unknown, "has no value for an unknown reason, and the pair is left out", metric, ground)
     return notes
 
 

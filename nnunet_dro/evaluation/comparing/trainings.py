@@ -93,7 +93,7 @@ class Trainings:
 def _pairing(sizes: Mapping[str, int]) -> str:
     baseline, *others = sizes
     paired = [method for method in others if sizes[method] == sizes[baseline]]
-    if len(paired) == len(others):
+    if paired == others:
         return "paired by their position"
     if not paired:
         return "taken for independent, because the methods do not have equally many"
@@ -190,13 +190,9 @@ def _over_cases(complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequ
     bounds = difference_intervals(means, bounded=bounded)
     if all(len(of_method) == 1 for pair in complete for of_method in pair):
         return bounds
-    rows = [values for pair in complete for of_method in pair for values in of_method]
-    sizes = [len(of_method) for pair in complete for of_method in pair]
-    own = intervals(rows, bounded=[bounded[n // 2] for n, size in enumerate(sizes) for _ in range(size)])
-    of_methods = [of_method.mean(axis=0) for of_method in np.split(own, np.cumsum(sizes)[:-1])]
-    for position in range(len(complete)):
-        before, after = of_methods[2 * position : 2 * position + 2]
-        of_means = bounds[position, _MEAN].copy()
+    of_means = bounds[:, _MEAN].copy()
+    for position, pair in enumerate(complete):
+        before, after = (intervals(of, bounded=[bounded[position]] * len(of)).mean(axis=0) for of in pair)
         bounds[position] = after - before[:, ::-1]
-        bounds[position, _MEAN] = of_means
+    bounds[:, _MEAN] = of_means
     return bounds
