@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
@@ -72,18 +73,13 @@ def _body(table: Table) -> Iterator[str]:
         new = next((n for n, name in enumerate(names[place]) if not place or names[place - 1][n] != name), 0)
         if place and new < table.n_names - 1:
             yield r"\midrule" if new == 0 else rf"\cmidrule{{{new + 1}-{len(table.columns)}}}"
-        written = []
-        for n, cell in enumerate(row):
-            if n >= table.n_names - 1:
-                written.append(_cell(cell))
-            elif n < new:
-                written.append("")
-            else:
-                n_rows = next(
-                    (k for k, other in enumerate(names[place:]) if other[: n + 1] != names[place][: n + 1]), 0
-                )
-                n_rows = n_rows or len(names) - place
-                written.append(rf"\multirow[t]{{{n_rows}}}{{*}}{{{_cell(cell)}}}" if n_rows > 1 else _cell(cell))
+        written = [_cell(cell) for cell in row]
+        for n in range(table.n_names - 1):
+            alike = takewhile(names[place][: n + 1].__eq__, (other[: n + 1] for other in names[place:]))
+            if n < new:
+                written[n] = ""
+            elif (n_rows := len(list(alike))) > 1:
+                written[n] = rf"\multirow[t]{{{n_rows}}}{{*}}{{{written[n]}}}"
         # A bracket or a star after the line break of the row above would belong to it.
         guard = "{}" if written[0].startswith(("[", "*")) else ""
         yield f"{guard}{' & '.join(written)} \\\\"

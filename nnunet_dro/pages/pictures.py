@@ -93,14 +93,11 @@ def data_uri(grey: npt.NDArray[np.float64], longest: int = SMALL[0], most_bytes:
 
     picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    encoded = b""
     for quality in _QUALITIES:
-        buffer = io.BytesIO()
-        picture.save(buffer, "WEBP", quality=quality, method=4)
-        encoded = buffer.getvalue()
-        if len(encoded) <= most_bytes:
+        picture.save(buffer := io.BytesIO(), "WEBP", quality=quality, method=4)
+        if buffer.tell() <= most_bytes:
             break
-    return "data:image/webp;base64," + base64.b64encode(encoded).decode("ascii")
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def outlines_of(masks: Masks) -> tuple[tuple[str, str], ...]:
@@ -146,13 +143,9 @@ def _loops(mask: npt.NDArray[np.bool_]) -> list[list[Vertex]]:
 
 def _subpath(loop: list[Vertex]) -> str:
     """One loop as relative steps; corners on a straight line are left out."""
-    n = len(loop)
-    turns = [
-        loop[i]
-        for i in range(n)
-        if not (loop[i - 1][0] == loop[i][0] == loop[(i + 1) % n][0])
-        and not (loop[i - 1][1] == loop[i][1] == loop[(i + 1) % n][1])
-    ]
+    around = zip([loop[-1], *loop], loop, [*loop[1:], loop[0]], strict=False)
+    # The corners before and after a turn differ in both coordinates.
+    turns = [corner for before, corner, after in around if before[0] != after[0] and before[1] != after[1]]
     parts = [f"M{turns[0][0]} {turns[0][1]}"]
     for (x0, y0), (x1, y1) in pairwise(turns):
         parts.append(f"h{x1 - x0}" if y0 == y1 else f"v{y1 - y0}")

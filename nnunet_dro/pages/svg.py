@@ -45,7 +45,13 @@ class Scale:
     def ticks(self, at_most: int = 6) -> list[float]:
         """Round values inside the scale: powers of ten (with 2 and 5 between if few) or multiples of a round step."""
         if self.logarithmic:
-            return _log_ticks(self.low, self.high, at_most)
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            for factors in ((1, 2, 5), (1,)):
+                places = [factor * 10.0**power for power in powers for factor in factors]
+                ticks = [tick for tick in places if self.low * 0.999 <= tick <= self.high * 1.001]
+                if len(ticks) <= at_most + 1:
+                    return ticks
+            return ticks[:: math.ceil(len(ticks) / at_most)]
         step = round_step((self.high - self.low) / at_most)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(n * step, 10) for n in range(first, last + 1)]
@@ -163,13 +169,3 @@ def shortened(name: str, at_most: int = 44) -> str:
 def at(position: float) -> str:
     """A position with one decimal, as short as possible."""
     return f"{position:.1f}".removesuffix(".0")
-
-
-def _log_ticks(low: float, high: float, at_most: int) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1, 2, 5), (1,)):
-        ticks = [f * 10.0**p for p in powers for f in factors if low * 0.999 <= f * 10.0**p <= high * 1.001]
-        if len(ticks) <= at_most + 1:
-            return ticks
-    every = math.ceil(len(ticks) / at_most)
-    return ticks[::every]

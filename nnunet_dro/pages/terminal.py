@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
@@ -97,20 +98,14 @@ class _FittingTable:
             is_long = any(len(text) > 10 and " " in text for text in texts)
             breaks = not is_number or is_long or any(row[place].below for row in table.rows)
             head = Text("\n".join(map(plain, filter(None, (column.above, column.title)))))
-            drawn.add_column(
-                head,
-                justify="right" if is_number else "left",
-                overflow="fold",
-                no_wrap=not breaks,
-                min_width=6 if column.kind == "name" else None,
-            )
+            justify: Literal["right", "left"] = "right" if is_number else "left"
+            least = 6 if column.kind == "name" else None
+            drawn.add_column(head, justify=justify, overflow="fold", no_wrap=not breaks, min_width=least)
         for place, row in enumerate(table.rows):
             style = _STYLES.get(table.row_kinds[place], "") if table.row_kinds else ""
             is_last = place + 1 == len(table.rows) or row[0].text != table.rows[place + 1][0].text
-            cells = []
-            for n in shown:
-                beside = [] if without_spare and table.columns[n].spare else row[n].beside
-                cells.append(_cell(row[n], beside, between))
+            beside = {n: [] if without_spare and table.columns[n].spare else row[n].beside for n in shown}
+            cells = [_cell(row[n], beside[n], between) for n in shown]
             drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
         return drawn
 

@@ -53,9 +53,8 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
     for team in reversed(range(len(teams))):
         for stop, px, row in zip(stops, x, rows, strict=True):
             if team in row:
-                parts.append(
-                    _mark(px, y(row[team]), _kind(team), int(stop.ranks[team]), f"{teams[team]}: {stop.title}")
-                )
+                about = f"{teams[team]}: {stop.title}"
+                parts.append(_mark(px, y(row[team]), _kind(team), int(stop.ranks[team]), about))
     for row, px, anchor in ((rows[0], x[0] - 18, "end"), (rows[-1], x[-1] + 18, "start")):
         parts += [_name(px, y(row[team]) + 4, name, anchor) for team, name in enumerate(teams) if team in row]
     return _wide(parts, label, width, top + _ROW * len(teams) + 6)
@@ -88,10 +87,7 @@ def blob_plot(
                 radius = max(0.9, min(_BLOB, step * 0.48) * share**0.5)
                 parts.append(form.format(_kind(team), at(_SIDE + step * (place + 0.5)), at(py), radius, about))
         parts.append(line(low, py, high, py, "span"))
-        parts += [
-            line(median - 4, py - 4, median + 4, py + 4, "span"),
-            line(median - 4, py + 4, median + 4, py - 4, "span"),
-        ]
+        parts += [line(median - 4, py - arm, median + 4, py + arm, "span") for arm in (4, -4)]
     return _wide(parts, label, width, top + _ROW * n + 6)
 
 

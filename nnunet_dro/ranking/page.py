@@ -35,7 +35,7 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
     }
     if ranking.cases is not None:
         frames["cases"] = ranking.cases
-    of_all = ranking.ranks[(ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == ranking.scheme.value)]
+    of_all = ranking.selected(kind="all")
     summary = {
         "format": FORMAT,
         "teams": list(ranking.teams),
@@ -120,8 +120,7 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
-    n_tasks = len(ranking.tasks)
-    several = n_tasks > 1
+    several = (n_tasks := len(ranking.tasks)) > 1
     where = f"In how many of the {n_tasks} metrics and labels" if several else "Ticked where"
     yield Heading("Tests of all pairs", anchor="tests", short="Tests")
     yield Prose(

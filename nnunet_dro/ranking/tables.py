@@ -50,8 +50,8 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
     ]
     notes = []
     if len(samples):
-        ends = samples[["rank_low", "rank_high"]].map(words.rank_text)
-        columns.append((Column("95 % of ranks"), lambda team: "–".join(dict.fromkeys(ends.loc[team]))))
+        low, high = (samples[column].map(words.rank_text) for column in ("rank_low", "rank_high"))
+        columns.append((Column("95 % of ranks"), lambda team: "–".join(dict.fromkeys((low[team], high[team])))))
         columns.append((Column("First in"), lambda team: share(samples["share_1"][team])))
         notes.append("95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap samples.")
         notes.append("First in: the share of the samples in which it has rank 1.")

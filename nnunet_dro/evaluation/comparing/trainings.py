@@ -192,7 +192,7 @@ def _over_cases(complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequ
         return bounds
     of_means = bounds[:, _MEAN].copy()
     for position, pair in enumerate(complete):
-        before, after = (intervals(of, bounded=[bounded[position]] * len(of)).mean(axis=0) for of in pair)
+        before, after = (intervals(list(of), bounded=[bounded[position]] * len(of)).mean(axis=0) for of in pair)
         bounds[position] = after - before[:, ::-1]
     bounds[:, _MEAN] = of_means
     return bounds

@@ -1,9 +1,9 @@
 """Cases that failed: by what the user calls a failure, and labels that were missed altogether or invented."""
 
-import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from operator import ge, gt, le, lt
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,7 @@ from nnunet_dro.naming import name_some
 BoolArray = npt.NDArray[np.bool_]
 
 #: The comparisons that conditions are written with.
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<": lt}
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 

@@ -184,9 +184,9 @@ def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray
 def _count(reference: IntegerArray, prediction: IntegerArray) -> tuple[npt.NDArray[np.int64], ...]:
     reference_codes, reference_values = _codes(reference)
     prediction_codes, prediction_values = _codes(prediction)
-    n_reference, n_prediction = len(reference_values), len(prediction_values)
+    n_prediction = len(prediction_values)
     codes = reference_codes * n_prediction + prediction_codes
-    if n_reference * n_prediction <= _MAX_INDEXED_PAIRS:
+    if len(reference_values) * n_prediction <= _MAX_INDEXED_PAIRS:
         counts = np.bincount(codes, minlength=1)
         pairs = np.flatnonzero(counts)
         n_voxels = counts[pairs]
