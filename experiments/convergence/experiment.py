@@ -11,9 +11,8 @@ from typing import Any
 import pandas as pd
 
 from experiments.convergence.page import page_text
-from experiments.convergence.runs import Run, make_run
 from experiments.convergence.studies import METHODS, PLAIN, QUESTIONS, REAL
-from experiments.convergence.training import moments
+from experiments.convergence.training import Run, make_run, moments
 from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum

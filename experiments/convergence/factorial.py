@@ -10,9 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.convergence.runs import Run, make_run
 from experiments.convergence.studies import phantoms
-from experiments.convergence.training import EPOCH
+from experiments.convergence.training import EPOCH, Run, make_run
 from experiments.curves import ScoredRun
 from experiments.factorial.effects import Strata, statistics_of
 from experiments.factorial.page import Words

@@ -1,7 +1,7 @@
 """The data of the experiment, and what its page calls their strata."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.nnunet_runs.study import PARENT, Study
+from experiments.nnunet_runs.study import Study
 from experiments.record import render
 from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
@@ -44,6 +44,8 @@ LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
 
+#: What slices change, and the seconds of an iteration on volumes and on slices.
+_SLICES, _SECONDS = {"parent": "2d", "batch_size": 16}, (0.06, 0.035)
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
 #: The patch is as nnU-Net plans it: almost every crop as a whole.
@@ -52,28 +54,17 @@ _HIPPOCAMPUS_NETWORK = {"patch": (40, 56, 40), "features": (8, 16, 32, 64)}
 
 @dataclass(frozen=True)
 class Question:
-    """A study, and the words of its page.
+    """A study, and the words of its page."""
 
-    Attributes:
-        study: The study; its ``settings`` have the training cases of each stratum under ``train``.
-        iterations: Length of the trainings.
-        gaining: What the gains are about, as "rare cerebellum".
-        limits: What the data and the networks are.
-        regrouped: What other strata are called by which the results are shown once more, and their column in the data.
-        settling: The last part of the training, as a share of it, in which plain training must hardly improve to have
-            converged.
-        late: Methods that were added after the results of the others were known.
-        seconds: Seconds of a processor core that an iteration takes with its share of the tests, about.
-    """
-
-    study: Study
-    iterations: int
-    gaining: str
-    limits: str
+    study: Study  # Its ``settings`` have the training cases of each stratum under ``train``.
+    iterations: int  # Length of the trainings.
+    gaining: str  # What the gains are about, as "rare cerebellum".
+    limits: str = "Phantoms"  # What the data are.
+    # What other strata are called by which the results are shown once more, and their column in the data.
     regrouped: tuple[str, str] = ("", "")
-    settling: float = 0.5
-    late: tuple[str, ...] = LATE
-    seconds: float = 0.06
+    settling: float = 0.5  # The last part of the training, in which plain training hardly improves if it has converged.
+    late: tuple[str, ...] = LATE  # Methods that were added after the results of the others were known.
+    seconds: float = 0.06  # Seconds of a processor core that an iteration takes with its share of the tests, about.
 
     @property
     def roles(self) -> Roles:
@@ -97,9 +88,8 @@ class Question:
 def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
-    On volumes, the training can be 2 or 6 ``times`` as long; convergence is judged by the last quarter then. With
-    ``wrong``, three tenths of the training cases, none of them rare, have wrong labels, and the Dice is that of all
-    labels.
+    On volumes, the training can be 2 or 6 ``times`` as long. With ``wrong``, three tenths of the training cases, none
+    of them rare, have wrong labels, and the Dice is that of all labels.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
@@ -130,15 +120,12 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         about=render(
             "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=times > 1
         ),
-        parent="2d" if slices else PARENT,
-        batch_size=16 if slices else 4,
+        **(_SLICES if slices else {}),
     )
     iterations = EPOCH if quick else 8000 * times
-    settling = 0.25 if times > 1 else 0.5
-    seconds = 0.035 if slices else 0.06
-    gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", Question.late)
-    asked = Question(study, iterations, gaining, "Phantoms", late=late)
-    return replace(asked, settling=settling, seconds=seconds)
+    gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", LATE)
+    seconds = _SECONDS[slices]
+    return Question(study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds)
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
@@ -168,12 +155,9 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         about=render(
             "convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share, slices=slices
         ),
-        parent="2d" if slices else PARENT,
-        batch_size=16 if slices else 4,
+        **(_SLICES if slices else {}),
     )
-    iterations = EPOCH if quick else 2000
-    seconds = 0.035 if slices else 0.06
-    return Question(study, iterations, "rare centres", "Phantoms", late=(), seconds=seconds)
+    return Question(study, EPOCH if quick else 2000, "rare centres", late=(), seconds=_SECONDS[slices])
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -207,10 +191,8 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         features=_HIPPOCAMPUS_NETWORK["features"],
         n_convolutions=2,
     )
-    limits = "One dataset"
-    regrouped = ("thirds of the volume", "volume_tertile")
-    iterations = EPOCH if quick else 2500
-    return Question(study, iterations, "rare ranges", limits, regrouped, seconds=0.37)
+    words = ("rare ranges", "One dataset", ("thirds of the volume", "volume_tertile"))
+    return Question(study, EPOCH if quick else 2500, *words, seconds=0.37)
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
@@ -238,9 +220,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         batch_size=8,
         patch_size=(64, 64),
     )
-    iterations = EPOCH if quick else 8000
-    words = ("rare modalities", "One dataset")
-    return Question(study, iterations, *words, settling=0.25, seconds=0.09)
+    return Question(study, EPOCH if quick else 8000, "rare modalities", "One dataset", settling=0.25, seconds=0.09)
 
 
 #: What the page's name ends with to a function of the folder of the data, which phantoms do not need, and `quick`.

@@ -1,19 +1,18 @@
-"""Train nnU-Net on the phantoms of one seed, and test the network on the way.
+"""One training of nnU-Net with tests on the way, in a process of its own: nnU-Net reads its folders when imported.
 
-    python -m experiments.convergence.training --dataset D --configuration C --by B --seed 0 --trainer T \
-        --iterations 8000 --at 800 4000 8000 --to FILE
+    python -m experiments.convergence.training ARGUMENTS
 
-Called by the experiment with nnU-Net's folders of that seed in the environment: nnU-Net reads them when it is imported.
+with the keyword arguments of `main` in JSON, and nnU-Net's folders of that seed in the environment.
 """
 
-import argparse
 import contextlib
 import io
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,41 +20,101 @@ import numpy as np
 import pandas as pd
 
 from experiments.device import device_name
-from experiments.nnunet_runs.study import PLANS_NAME
+from experiments.nnunet_runs.runs import SeedRuns
+from experiments.nnunet_runs.study import PLANS_NAME, Study
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.nnunet.command import run_command
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
 EPOCH = 100
 
 
+@dataclass(frozen=True)
+class Run:
+    """One training and everything that determines it."""
+
+    trainer: str  # Name of the trainer without its length.
+    seed: int  # Seed of the data, the first weights, the draws and the augmentation.
+    iterations: int  # Length of the training, a multiple of `EPOCH`.
+
+
 def moments(iterations: int, settling: float) -> list[int]:
     """Iterations after which the network is tested: a tenth, halves of halves, and where the last part begins.
 
-    Args:
-        iterations: Length of the training.
-        settling: The last part of the training that says whether it has converged, as a share of it.
+    By this last part, a share of the training, one sees whether it has converged.
     """
     halves = [iterations >> power for power in range(5)]
     return sorted({max(1, moment) for moment in (iterations // 10, round((1 - settling) * iterations), *halves)})
 
 
-def train(
-    trainer: Any, by_case: "pd.Series[str]", tests: Sequence["TestCase"], at: Sequence[int], *, seed: int
-) -> dict[str, object]:
-    """Train, and test on the way.
-
-    Args:
-        trainer: nnU-Net's trainer, initialised, with a number of epochs of `EPOCH` iterations.
-        by_case: The stratum of every training case.
-        tests: The test cases.
-        at: Iterations after which the network is tested.
-        seed: Seed of the draws and the augmentation.
+def make_run(work: Path, study: Study, name: str, run: Run, *, at: Sequence[int]) -> dict[str, object]:
+    """Train, and test after these iterations; the dataset of the seed is prepared before, unless it has been.
 
     Returns:
         ``dice`` with rows of iteration, stratum, label, case and Dice in [0, 1]; ``share`` with rows of iteration,
         stratum and its share of the draws so far; and ``seconds`` of the processor.
     """
+    of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
+    of_seed.prepare()
+    log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    arguments: dict[str, object] = {
+        "dataset": study.dataset,
+        "configuration": study.configuration,
+        "by": study.by,
+        "at": list(at),
+    }
+    arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
+    words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
+    run_command(words, environment=of_seed.environment, log=log)
+    content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
+    return content
+
+
+def main(
+    *, dataset: str, configuration: str, by: str, trainer: str, iterations: int, at: Sequence[int], seed: int, to: str
+) -> None:
+    """Train one network, and write the result that `make_run` returns."""
+    import torch
+
+    from nnunet_dro.trainers.registry import trainer_class
+
+    torch.set_num_threads(1)
+    preprocessed, raw = (Path(os.environ[f"nnUNet_{name}"]) / dataset for name in ("preprocessed", "raw"))
+    plans, about = (
+        json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
+    )
+    made: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
+    with contextlib.redirect_stdout(io.StringIO()):
+        made = made(plans | {"continue_training": False}, configuration, 0, about, torch.device(device_name()))
+        set_seed(seed)
+        made.initialize()
+    tests = list(_tests(made, raw, by))
+    strata = pd.read_csv(raw / "cases.csv", dtype={"case": str, by: str}).set_index("case")[by]
+    result = _train(made, strata, tests, at, seed=seed)
+    with replacing(Path(to)) as partial:
+        partial.write_text(json.dumps(result), encoding="utf-8")
+
+
+#: Name, stratum, image and reference of a test case, preprocessed as nnU-Net does before it predicts.
+TestCase = tuple[str, str, Any, Any]
+
+
+def _tests(trainer: Any, raw: Path, by: str) -> Iterator[TestCase]:
+    plans, configuration, dataset = trainer.plans_manager, trainer.configuration_manager, trainer.dataset_json
+    preprocessor, ending = configuration.preprocessor_class(verbose=False), dataset["file_ending"]
+    table = pd.read_csv(raw / "test_cases.csv", dtype={"case": str, by: str})
+    for name, stratum in zip(table["case"], table[by], strict=True):
+        image, label_map = raw / "imagesTs" / f"{name}_0000{ending}", raw / "labelsTs" / f"{name}{ending}"
+        case = preprocessor.run_case([str(image)], str(label_map), plans, configuration, dataset)
+        yield name, stratum, case[0], case[1]
+
+
+def _train(
+    trainer: Any, by_case: "pd.Series[str]", tests: Sequence[TestCase], at: Sequence[int], *, seed: int
+) -> dict[str, object]:
     from nnunet_dro.trainers.case_columns import CaseColumns
 
     start = time.process_time()
@@ -74,7 +133,7 @@ def train(
         np.add.at(n_drawn, CaseColumns.in_batch(batch).indices, 1)
         trainer.train_step(batch)
         if done in at:
-            dice += [(done, *row) for row in _test(trainer, tests)]
+            dice += [(done, *row) for row in _dice(trainer, tests)]
             of_stratum = pd.Series(n_drawn / n_drawn.sum()).groupby(strata).sum()
             share += [(done, str(stratum), float(part)) for stratum, part in of_stratum.items()]
             trainer.network.train()
@@ -84,30 +143,7 @@ def train(
     return {"dice": dice, "share": share, "seconds": time.process_time() - start}
 
 
-class TestCase:
-    """A test case, preprocessed as nnU-Net does before it predicts.
-
-    Args:
-        name: Its name.
-        stratum: Its stratum.
-        trainer: nnU-Net's trainer, initialised.
-        raw: The raw dataset.
-    """
-
-    __test__ = False  # not one of pytest's
-
-    def __init__(self, name: str, stratum: str, trainer: Any, raw: Path) -> None:
-        self.name, self.stratum = name, stratum
-        plans, configuration, dataset = trainer.plans_manager, trainer.configuration_manager, trainer.dataset_json
-        preprocessor = configuration.preprocessor_class(verbose=False)
-        ending = dataset["file_ending"]
-        image, label_map = raw / "imagesTs" / f"{name}_0000{ending}", raw / "labelsTs" / f"{name}{ending}"
-        self.image, self.reference, _ = preprocessor.run_case(
-            [str(image)], str(label_map), plans, configuration, dataset
-        )
-
-
-def _test(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, float]]:
+def _dice(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, float]]:
     """Stratum, label, case and Dice of each label of each test case."""
     import torch
     from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
@@ -122,59 +158,17 @@ def _test(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, 
             trainer.network, trainer.plans_manager, trainer.configuration_manager, None, trainer.dataset_json, "", None
         )
         rows = []
-        for test in tests:
-            logits = predictor.predict_sliding_window_return_logits(torch.as_tensor(np.asarray(test.image)))
-            predicted, reference = logits.argmax(0).cpu().numpy(), np.asarray(test.reference)[0]
+        for name, stratum, image, of_case in tests:
+            logits = predictor.predict_sliding_window_return_logits(torch.as_tensor(np.asarray(image)))
+            predicted, reference = logits.argmax(0).cpu().numpy(), np.asarray(of_case)[0]
             for label, value in trainer.dataset_json["labels"].items():
                 if value:
                     both, sizes = ((predicted == value) & (reference == value)).sum(), (predicted == value).sum()
                     total = sizes + (reference == value).sum()
-                    rows.append((test.stratum, label, test.name, float(2 * both / total) if total else 1.0))
+                    rows.append((stratum, label, name, float(2 * both / total) if total else 1.0))
     trainer.set_deep_supervision_enabled(trainer.enable_deep_supervision)
     return rows
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Train one network."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--dataset", required=True, help="Name of the dataset in nnU-Net's folders.")
-    parser.add_argument("--configuration", required=True, help="Configuration of its plans.")
-    parser.add_argument("--by", required=True, help="Column of the case tables with the strata.")
-    parser.add_argument("--trainer", required=True, help="Name of the trainer, without its length.")
-    parser.add_argument("--iterations", type=int, required=True, help=f"Length of the training, a multiple of {EPOCH}.")
-    parser.add_argument("--at", type=int, nargs="+", required=True, help="Iterations after which it is tested.")
-    parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
-    parser.add_argument("--to", type=Path, required=True, help="JSON file for the result.")
-    arguments = parser.parse_args(words)
-    import torch
-
-    from nnunet_dro.trainers.registry import trainer_class
-
-    torch.set_num_threads(1)
-    preprocessed = Path(os.environ["nnUNet_preprocessed"]) / arguments.dataset
-    raw = Path(os.environ["nnUNet_raw"]) / arguments.dataset
-    plans, dataset = (
-        json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
-    )
-    device = torch.device(device_name())
-    name = f"{arguments.trainer}_{arguments.iterations // EPOCH}epochs_{EPOCH}iters"
-    with contextlib.redirect_stdout(io.StringIO()):
-        trainer: Any = trainer_class(name)(
-            plans | {"continue_training": False}, arguments.configuration, 0, dataset, device
-        )
-        set_seed(arguments.seed)
-        trainer.initialize()
-    columns = {"case": str, arguments.by: str}
-    of_test = pd.read_csv(raw / "test_cases.csv", dtype=columns)
-    tests = [
-        TestCase(case, stratum, trainer, raw)
-        for case, stratum in zip(of_test["case"], of_test[arguments.by], strict=True)
-    ]
-    by_case = pd.read_csv(raw / "cases.csv", dtype=columns).set_index("case")[arguments.by]
-    result = train(trainer, by_case, tests, arguments.at, seed=arguments.seed)
-    with replacing(arguments.to) as partial:
-        partial.write_text(json.dumps(result), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    main(**json.loads(sys.argv[1]))

@@ -51,8 +51,6 @@ def draw_curves(
         axes.set_xlabel(words)
         if logarithmic:
             axes.set_xscale("log", base=2)
-        axes.grid(color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[len(drawn) :]:
         axes.set_visible(False)
     panels[0].set(ylabel="Dice (%)", ylim=(-2, 102))
@@ -87,8 +85,6 @@ def draw_intervals(found: pd.DataFrame, strata: Sequence[str], words: str) -> Fi
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_title(stratum, fontsize=9)
         axes.set_xlabel(words)
-        axes.grid(color="0.92", axis="x")
-        axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].invert_yaxis()
     return figure

@@ -43,8 +43,6 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
                     axes.plot(last_seen, color=colour, linestyle=":", linewidth=1.4, label=f"{method}, as last drawn")
             axes.set_title(title, fontsize=10)
             axes.set_xlabel("epoch")
-            axes.grid(color="0.92")
-            axes.spines[["top", "right"]].set_visible(False)
         row[0].set_ylabel(f"{share:g} % of the {RARE}s kept", fontsize=11)
         row[0].set_ylim(-2, 102)
     figure.legend(*panels[0, -1].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)

@@ -163,8 +163,6 @@ def draw(table: pd.DataFrame) -> Figure:
                 if share.notna().all():
                     panel.plot(rows["iterations"], share, style, marker="o", color=colours[str(signal)], label=label)
         panel.set(title=f"patch {size.replace('x', ' x ')}", xlabel="iterations", ylim=(0, 102))
-        panel.grid(color="0.92")
-        panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("variance between cases (%)")
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return figure

@@ -187,8 +187,6 @@ def draw_published(rows: pd.DataFrame) -> Figure:
             axes.hlines(errors.mean(), place - 0.3, place + 0.3, color=_COLOURS[method], linewidth=2)
         axes.set_title(name, fontsize=10)
         axes.set_xticks(range(len(PUBLISHED_METHODS)), PUBLISHED_METHODS, rotation=25, fontsize=9)
-        axes.grid(axis="y", color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("test error (%)")
     figure.axes[0].set_ylim(bottom=0)
     return figure

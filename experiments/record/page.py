@@ -58,7 +58,10 @@ def write_page(
 
 
 def write_picture(path: Path, figure: Figure) -> None:
-    """Write a picture, whole or not at all."""
+    """Write a picture, whole or not at all, with a grid and without frames."""
+    for axes in figure.axes:
+        axes.grid(color="0.92")
+        axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         figure.savefig(partial, dpi=150)

@@ -36,8 +36,6 @@ def draw(
     figure.legend(handles=lines, title="settings in (h), (i) and (j)", ncols=4, loc="outside lower center", fontsize=9)
     for letter, axes in zip("abcdefghijkl", panels, strict=True):
         axes.set_title(f"({letter}) {axes.get_title()}", fontsize=11)
-        axes.grid(color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 

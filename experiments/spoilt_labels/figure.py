@@ -43,5 +43,4 @@ def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
     panel.set_title(f"{method}, training cases", fontsize=10)
     panel.set_ylabel(f"mean {'weight' if of_method['signal'].iloc[0] == 'weight' else 'stale loss'}", fontsize=9)
     panel.axvspan(len(_COLOURS) - len(KINDS) - 0.5, len(_COLOURS) - 0.5, color="#f2f3f4", zorder=0)
-    panel.grid(axis="y", color="#d5d8dc", linewidth=0.5)
     panel.set_axisbelow(True)
