@@ -254,7 +254,7 @@ for sys.argv in {commands!r}:
 
 @pytest.mark.slow
 def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
-    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_3iters"
+    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_12iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     images = ("-i", here.raw / "imagesTs")
     quick = ("-device", "cpu", "-npp", 1, "-nps", 1)
