@@ -195,7 +195,9 @@ def _one_to_one(
     """Pairs with the least IoU or more, the largest IoU first; of equal ones the lesions that are numbered first."""
     iou = {(r, p): n / int(n_reference[r - 1] + n_prediction[p - 1] - n) for (r, p), n in common.items()}
     taken: dict[int, int] = {}
+    numbers = set()
     for r, p in sorted(iou, key=lambda pair: (-iou[pair], pair)):
-        if iou[r, p] >= rule.threshold and r not in taken and p not in taken.values():
+        if iou[r, p] >= rule.threshold and r not in taken and p not in numbers:
             taken[r] = p
+            numbers.add(p)
     return list(taken.items())

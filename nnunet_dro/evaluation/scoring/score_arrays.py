@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import reduce
+from operator import ior
 from typing import Any
 
 import numpy as np
@@ -165,4 +166,5 @@ def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, 
 
 
 def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:
-    return reduce(np.logical_or, [values == value for value in wanted])
+    # In place and one by one: a mask of a large volume has hundreds of megabytes.
+    return reduce(ior, (values == value for value in wanted))

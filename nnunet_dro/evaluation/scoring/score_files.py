@@ -51,8 +51,10 @@ class ScoredPair:
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
     """Read the files of a case and score them."""
     reference = read_label_map(pair.reference)
-    nothing = LabelMap(np.zeros_like(reference.values), reference.grid)
-    prediction = read_label_map(pair.prediction) if pair.prediction else nothing
+    if pair.prediction is None:
+        prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
+    else:
+        prediction = read_label_map(pair.prediction)
     try:
         values = onto(prediction.values, prediction.grid, reference.grid)
     except ValueError as error:
