@@ -29,6 +29,7 @@ MODULES = {
     "nuclei-finetuning": "nuclei.finetuning",
     "nuclei-unseen": "nuclei.unseen",
     "nuclei-wrong-labels": "nuclei.wrong_labels",
+    "convergence-tail": "convergence.tail",
     "phantoms-factorial": "convergence.factorial",
     "reweighting-limits": "reweighting_limits.experiment",
     "segmentation-finetuning": "segmentation.experiment",

@@ -48,8 +48,12 @@ def moments(iterations: int, settling: float) -> list[int]:
     return sorted({max(1, moment) for moment in (iterations // 10, round((1 - settling) * iterations), *halves)})
 
 
-def make_run(work: Path, study: Study, name: str, run: Run, *, at: Sequence[int]) -> dict[str, object]:
+def make_run(
+    work: Path, study: Study, name: str, run: Run, *, at: Sequence[int], folds: Sequence[int] = (0,)
+) -> dict[str, object]:
     """Train, and test after these iterations; the dataset of the seed is prepared before, unless it has been.
+
+    Of several folds, each is trained and kept, and their ensemble is tested at the end.
 
     Returns:
         ``dice`` with rows of iteration, stratum, label, case and Dice in [0, 1]; ``share`` with rows of iteration,
@@ -65,6 +69,7 @@ def make_run(work: Path, study: Study, name: str, run: Run, *, at: Sequence[int]
         "configuration": study.configuration,
         "by": study.by,
         "at": list(at),
+        "folds": list(folds),
     }
     arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
     words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
@@ -74,9 +79,18 @@ def make_run(work: Path, study: Study, name: str, run: Run, *, at: Sequence[int]
 
 
 def main(
-    *, dataset: str, configuration: str, by: str, trainer: str, iterations: int, at: Sequence[int], seed: int, to: str
+    *,
+    dataset: str,
+    configuration: str,
+    by: str,
+    trainer: str,
+    iterations: int,
+    at: Sequence[int],
+    folds: Sequence[int],
+    seed: int,
+    to: str,
 ) -> None:
-    """Train one network, and write the result that `make_run` returns."""
+    """Train the networks of these folds, and write the result that `make_run` returns."""
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class
@@ -86,16 +100,39 @@ def main(
     plans, about = (
         json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
     )
-    made: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
-    with contextlib.redirect_stdout(io.StringIO()):
-        made = made(plans | {"continue_training": False}, configuration, 0, about, torch.device(device_name()))
-        set_seed(seed)
-        made.initialize()
-    tests = list(_tests(made, raw, by))
+    plans["continue_training"] = False
+    made_by: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
     strata = pd.read_csv(raw / "cases.csv", dtype={"case": str, by: str}).set_index("case")[by]
-    result = _train(made, strata, tests, at, seed=seed)
+    tests: list[TestCase] = []
+    kept = [Path(f"{to}.{made_by.__name__}-fold{fold}") for fold in folds]
+    for fold, path in zip(folds, kept, strict=True):
+        # Every network has weights, draws and augmentation of its own.
+        of_fold = seed + 1000 * fold
+        with contextlib.redirect_stdout(io.StringIO()):
+            made = made_by(
+                plans | {"continue_training": False}, configuration, fold, about, torch.device(device_name())
+            )
+            set_seed(of_fold)
+            made.initialize()
+        tests = tests or list(_tests(made, raw, by))
+        if not path.exists():
+            trained = _train(made, strata, tests, at, seed=of_fold)
+            with replacing(path) as partial:
+                torch.save({**trained, "weights": made.network.state_dict()}, partial)
+    results = [torch.load(path, weights_only=True) for path in kept]
+    weights = [result.pop("weights") for result in results]
+    result = results[0]
+    if len(folds) > 1:
+        shares = pd.DataFrame([row for of in results for row in of["share"]]).groupby([0, 1])[2].sum() / len(folds)
+        result = {
+            "dice": [(iterations, *row) for row in _dice(made, tests, weights)],
+            "share": [(*place, share) for place, share in shares.items()],
+            "seconds": sum(of["seconds"] for of in results),
+        }
     with replacing(Path(to)) as partial:
         partial.write_text(json.dumps(result), encoding="utf-8")
+    for path in kept:
+        path.unlink()
 
 
 #: Name, stratum, image and reference of a test case, preprocessed as nnU-Net does before it predicts.
@@ -143,8 +180,10 @@ def _train(
     return {"dice": dice, "share": share, "seconds": time.process_time() - start}
 
 
-def _dice(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, float]]:
-    """Stratum, label, case and Dice of each label of each test case."""
+def _dice(
+    trainer: Any, tests: Sequence[TestCase], weights: "Sequence[dict[str, Any]] | None" = None
+) -> list[tuple[str, str, str, float]]:
+    """Stratum, label, case and Dice of each label of each test case, of the ensemble of these weights, if given."""
     import torch
     from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 
@@ -154,12 +193,12 @@ def _dice(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, 
         predictor = nnUNetPredictor(
             use_mirroring=False, perform_everything_on_device=True, device=trainer.device, allow_tqdm=False
         )
-        predictor.manual_initialization(
-            trainer.network, trainer.plans_manager, trainer.configuration_manager, None, trainer.dataset_json, "", None
-        )
+        managers = (trainer.plans_manager, trainer.configuration_manager)
+        weights = weights or [trainer.network.state_dict()]
+        predictor.manual_initialization(trainer.network, *managers, weights, trainer.dataset_json, "", None)
         rows = []
         for name, stratum, image, of_case in tests:
-            logits = predictor.predict_sliding_window_return_logits(torch.as_tensor(np.asarray(image)))
+            logits = predictor.predict_logits_from_preprocessed_data(torch.as_tensor(np.asarray(image)))
             predicted, reference = logits.argmax(0).cpu().numpy(), np.asarray(of_case)[0]
             for label, value in trainer.dataset_json["labels"].items():
                 if value:

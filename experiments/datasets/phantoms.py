@@ -94,8 +94,13 @@ def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike
     return distance
 
 
-def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
-    """Draw a phantom of one of `PATHOLOGIES`, with every label in it; the same state gives the same phantom."""
+def make_phantom(
+    pathology: str, *, rng: np.random.Generator, displaced: tuple[float, float] = DISPLACED_CONTRAST
+) -> Phantom:
+    """Draw a phantom of one of `PATHOLOGIES`, with every label in it; the same state gives the same phantom.
+
+    A ``displaced`` cerebellum is brighter than the neck by something between the two.
+    """
     positions = deformed_positions(rng)
     grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
     neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
@@ -115,7 +120,7 @@ def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
         ventricle = ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
         intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
     if pathology == "rare":
-        hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*DISPLACED_CONTRAST)
+        hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*displaced)
     else:
         hindbrain, value = _in_place(positions, rng), rng.uniform(0.95, 1.1)
     intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
