@@ -13,7 +13,7 @@ from importlib import import_module
 from experiments.record.experiment import Experiment, run
 
 #: What can be trained on until plain training has converged.
-CONVERGENCE = ["", "-long", "-longest", "-slices", "-slices-wrong", "-hippocampus", "-nuclei"]
+CONVERGENCE = ["", "-long", "-longest", "-tail", "-slices", "-slices-wrong", "-hippocampus", "-nuclei"]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {
@@ -29,7 +29,6 @@ MODULES = {
     "nuclei-finetuning": "nuclei.finetuning",
     "nuclei-unseen": "nuclei.unseen",
     "nuclei-wrong-labels": "nuclei.wrong_labels",
-    "convergence-tail": "convergence.tail",
     "phantoms-factorial": "convergence.factorial",
     "reweighting-limits": "reweighting_limits.experiment",
     "segmentation-finetuning": "segmentation.experiment",

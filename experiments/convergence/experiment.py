@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.convergence.page import page_text
+from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
 from experiments.convergence.studies import METHODS, PLAIN, QUESTIONS, REAL
 from experiments.convergence.training import Run, make_run, moments
 from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
@@ -21,6 +21,7 @@ from experiments.record import Experiment, Finished, Options, Page, methods_by_s
 SECTIONS = {
     "-long": "convergence",
     "-longest": "convergence",
+    "-tail": "convergence",
     "-slices-wrong": "convergence-slices",
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",
@@ -43,6 +44,9 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
 
 def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]:
     asked = QUESTIONS[kind](options.data, quick=options.quick)
+    if asked.folds:
+        folds = range(1, asked.folds + 1)
+        return make_run(options.work, asked.study, name, run, at=[asked.iterations], folds=folds)
     return make_run(options.work, asked.study, name, run, at=moments(asked.iterations, asked.settling))
 
 
@@ -63,6 +67,9 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
 
 def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, asked = tables["-all"], QUESTIONS[kind](None, quick=quick)
+    if asked.folds:
+        percentiles = percentiles_table(tables["-cases"], asked.roles)
+        return Page(asked.study.about, percentiles, shown=methods_by_statistic(percentiles, asked.roles))
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     curves = partial(draw_curves, logarithmic=True, batch_size=asked.study.batch_size)
@@ -76,12 +83,13 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
 
 
 def _minutes(kind: str, run: Run) -> float:
-    return MINUTES_AROUND + run.iterations * QUESTIONS[kind](None, quick=False).seconds / 60
+    asked = QUESTIONS[kind](None, quick=False)
+    return MINUTES_AROUND + max(1, asked.folds) * run.iterations * asked.seconds / 60
 
 
 def _experiment(kind: str) -> Experiment:
     asked = QUESTIONS[kind](None, quick=False)
-    ends = ["-all", "-regrouped-all"] if asked.regrouped[1] else ["-all"]
+    ends = ["-all", *(["-regrouped-all"] if asked.regrouped[1] else []), *(["-cases"] if asked.folds else [])]
     return Experiment(
         name=asked.study.name,
         title=asked.study.title,

@@ -1,11 +1,18 @@
 """The page of the experiment on convergence."""
 
+from itertools import product
+
+import numpy as np
 import pandas as pd
 
 from experiments.convergence.studies import ALL_LABELS, Question
 from experiments.curves import Roles, decision, differences, mean_of_rare, results_table
+from experiments.factorial.effects import STATISTICS
 from experiments.record import collapse_rates, collapsed_trainings, methods_by_stratum, render, without_collapsed
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
+#: What is shown of the cases of an ensemble: the statistics of Fidon et al. 2022, table 2, and how many have no Dice.
+SHOWN = (*STATISTICS, "missed")
 #: Points of Dice; plain training has converged if it rises by less in the last part of the training.
 CONVERGED = 0.5
 
@@ -54,6 +61,26 @@ def page_text(
         regrouped_by=asked.regrouped[0],
         is_section=is_section,
     )
+
+
+def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """`results_table` of `SHOWN`, each as a label, from a row per method, seed, stratum, label and test case."""
+    rows = []
+    cases = cases[cases["label"] == roles.label]
+    for (method, seed, stratum), of in cases.groupby(["method", "seed", "stratum"], sort=False)["dice"]:
+        found = {**describe(of.to_numpy(dtype=np.float64)), "missed": (of == 0).sum() / 100}
+        row = {"method": method, "seed": seed, "stratum": stratum, "iteration": 0, "p10": np.nan, "share": np.nan}
+        rows += [{**row, "label": name, "mean": found[name]} for name in SHOWN]
+    table = results_table(differences(pd.DataFrame(rows), roles), roles)
+    return table[["stratum", "label", "method", "seeds", "mean", f"- {roles.plain}"]]
+
+
+def methods_by_statistic(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """A row per stratum and method of `percentiles_table`: plain training's numbers, and differences to them."""
+    texts = table[f"- {roles.plain}"].where(table["method"] != roles.plain, table["mean"].map("{:.1f}".format))
+    wide = table.assign(text=texts).pivot(index=["stratum", "method"], columns="label", values="text")
+    order = list(product(roles.strata, table["method"].unique()))
+    return wide.loc[order, list(SHOWN)].reset_index()
 
 
 def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFrame:

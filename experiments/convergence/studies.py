@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from experiments.convergence.training import EPOCH
 from experiments.curves import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
-from experiments.datasets.phantoms import SIZE, Counts, write_dataset
+from experiments.datasets.phantoms import FAINT_EVERY, SIZE, Counts, write_dataset, write_tail
 from experiments.nnunet_runs.study import Study
 from experiments.record import render
 from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
@@ -65,6 +67,7 @@ class Question:
     settling: float = 0.5  # The last part of the training, in which plain training hardly improves if it has converged.
     late: tuple[str, ...] = LATE  # Methods that were added after the results of the others were known.
     seconds: float = 0.06  # Seconds of a processor core that an iteration takes with its share of the tests, about.
+    folds: int = 0  # Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training cases.
 
     @property
     def roles(self) -> Roles:
@@ -126,6 +129,35 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
     gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", LATE)
     seconds = _SECONDS[slices]
     return Question(study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds)
+
+
+def tail(*, quick: bool) -> Question:
+    """Phantoms as many as the brains of Fidon et al. 2022, table 1, few of which are faint, and ensembles of folds."""
+    train, test = {"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}
+    if quick:
+        train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
+    folds, iterations = 3, EPOCH if quick else 4000
+    about = {"train": train, "test": test, "folds": folds, "iterations": iterations, "faint_every": FAINT_EVERY}
+    study = _study(
+        name="convergence-tail",
+        title="A tail: phantoms of which few are faint",
+        dataset="Dataset921_PhantomTail",
+        by="pathology",
+        rare=("rare",),
+        common=("control", "other"),
+        labels=("cerebellum",),
+        write=lambda folder, rng: write_tail(folder, train, test, rng=rng),
+        settings={"train": train, "test": test},
+        about=render("convergence/tail", **about),
+        subsets={f"fold {fold}": partial(_training_cases, fold=fold, folds=folds) for fold in range(folds)},
+    )
+    return Question(study, iterations, "rare cerebellum", seconds=0.05, folds=folds)
+
+
+def _training_cases(raw: Path, *, fold: int, folds: int) -> list[str]:
+    table = pd.read_csv(raw / "cases.csv", dtype=str)
+    cases = sorted(table["case"][table["split"] == "train"])
+    return [case for place, case in enumerate(cases) if place % folds != fold]
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
@@ -228,6 +260,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "": lambda _, quick: phantoms(quick=quick),
     "-long": lambda _, quick: phantoms(quick=quick, times=2),
     "-longest": lambda _, quick: phantoms(quick=quick, times=6),
+    "-tail": lambda _, quick: tail(quick=quick),
     "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
     "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
     "-lesions": lambda _, quick: lesions(quick=quick),

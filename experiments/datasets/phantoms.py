@@ -13,7 +13,7 @@ The images say nothing else of the pathology, and the training does not see it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -36,6 +36,9 @@ SIZE = 24
 #: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the noise of a voxel has a
 #: standard deviation of 0.04 to 0.07.
 DISPLACED_CONTRAST = (0.08, 0.18)
+
+#: The same of the bright ones among displaced cerebella with a tail, of which every tenth is not bright.
+BRIGHT_CONTRAST, FAINT_EVERY = (0.3, 0.5), 10
 
 #: Control points of a smooth random field along each axis.
 _CONTROL_POINTS = 5
@@ -172,6 +175,27 @@ def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> 
     drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
     made = "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py."
     return write_drawn(folder, drawn, make_phantom, by="pathology", labels=LABELS, description=made, rng=rng)
+
+
+def write_tail(folder: Path, train: Mapping[str, int], test: Mapping[str, int], *, rng: np.random.Generator) -> Path:
+    """Write phantoms whose rare ones have a tail: few are faint. See `write_dataset`; the tables say ``faint``, too.
+
+    The pathologies are control, ``other`` (as `make_phantom` draws the common ones) and rare.
+    """
+
+    def make(drawn: str, *, rng: np.random.Generator) -> Phantom:
+        as_drawn = {"faint": "rare", "other": "common"}.get(drawn, drawn)
+        made = make_phantom(as_drawn, rng=rng, displaced=BRIGHT_CONTRAST if drawn == "rare" else DISPLACED_CONTRAST)
+        known = {"pathology": "rare" if drawn == "faint" else drawn, "faint": drawn == "faint"}
+        return replace(made, known=known)
+
+    drawn = [("validation", "control")] * 2
+    for pathology in train:
+        for split, counts in (("train", train), ("test", test)):
+            is_faint = [pathology == "rare" and i % FAINT_EVERY == 0 for i in range(counts[pathology])]
+            drawn += [(split, "faint" if faint else pathology) for faint in is_faint]
+    made = "Phantoms of a head, few of them faint, drawn by experiments/datasets/phantoms.py."
+    return write_drawn(folder, drawn, make, by="pathology", labels=LABELS, description=made, rng=rng)
 
 
 def write_drawn(
