@@ -1,3 +1,4 @@
+import json
 from itertools import product
 
 import numpy as np
@@ -5,7 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.__main__ import main
-from experiments.convergence.page import page_text, verdict
+from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table, verdict
 from experiments.convergence.studies import ALL_LABELS, QUESTIONS, REAL, phantoms
 from experiments.convergence.training import moments
 from experiments.curves import Roles, ScoredRun, mean_of_rare, scores_of
@@ -146,3 +147,39 @@ def test_real_data_have_a_page(kind):
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
     assert "A gain of speed: `DRO` (+0.0, at most +10.0, after " in page_text(scores, asked)
+
+
+def test_percentiles_are_compared_in_pairs_of_draws():
+    rows = [
+        (method, seed, stratum, label, f"case{i}", 0.0 if i == 0 and method == "plain" else level + 0.1 * i)
+        for method, level in (("plain", 0.2), ("DRO", 0.3))
+        for seed, stratum, label, i in product(range(2), ("control", "rare"), ("cerebellum", "neck"), range(5))
+    ]
+    cases = pd.DataFrame(rows, columns=["method", "seed", "stratum", "label", "case", "dice"])
+    cases.loc[cases["seed"] == 1, "dice"] *= 0.5
+    roles = Roles("plain", "IW", common=("control",), rare=("rare",), label="cerebellum")
+    table = percentiles_table(cases, roles)
+    shown = methods_by_statistic(table, roles)
+    assert shown[["stratum", "method"]].to_numpy().tolist() == list(
+        map(list, product(("control", "rare"), ("plain", "DRO")))
+    )
+    plain, dro = shown[shown["stratum"] == "rare"].set_index("method").loc[["plain", "DRO"]].to_dict("records")
+    # Draws of 0, 30, 40, 50, 60 and half of that; then of 30, 40, 50, 60, 70 and half of that.
+    assert (plain["median"], plain["p25"], plain["iqr"], plain["missed"]) == ("30.0", "22.5", "15.0", "1.0")
+    assert dro["missed"].startswith("-1.0")
+    assert dro["median"].startswith("+7.5 [")
+    half = 12.706 * np.std([10, 5], ddof=1) / np.sqrt(2)
+    assert dro["median"] == f"+7.5 [{7.5 - half:+.1f}, {7.5 + half:+.1f}]"
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
+    words = ["convergence-tail", "--quick", "--methods", "plain", "--work", str(tmp_path), "--out", str(tmp_path)]
+    assert main(words) == 0
+    cases = pd.read_csv(tmp_path / "convergence-tail-cases.csv")
+    assert len(cases) == 9 * 3
+    logs, (finished,) = tmp_path / "quick" / "tail" / "logs", (tmp_path / "quick" / "tail" / "finished").iterdir()
+    assert (logs / "plain-seed0.txt").read_text().count("100 of 100") == 3
+    assert sorted(path.name for path in logs.iterdir()) == ["plain-seed0.json", "plain-seed0.txt"]
+    share = pd.DataFrame(json.loads(finished.read_text())["result"]["share"])
+    assert share[2].sum() == pytest.approx(1)

@@ -5,7 +5,16 @@ import SimpleITK
 from scipy.stats import ks_2samp
 
 from experiments.datasets import phantoms
-from experiments.datasets.phantoms import LABELS, PATHOLOGIES, SIZE, Counts, make_phantom, write_dataset
+from experiments.datasets.phantoms import (
+    LABELS,
+    PATHOLOGIES,
+    SIZE,
+    Counts,
+    Phantom,
+    make_phantom,
+    write_dataset,
+    write_tail,
+)
 
 N_DRAWN = 60
 
@@ -139,3 +148,20 @@ def test_dataset_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(phantoms, "make_phantom", make_phantom)
     write_dataset(folder, COUNTS, rng=np.random.default_rng(0))
     assert len(list((folder / "labelsTr").iterdir())) == 9 + 5 + 3 + 2
+
+
+def test_few_rare_phantoms_of_a_tail_are_faint_and_the_others_bright(tmp_path):
+    counts = {"control": 1, "other": 1, "rare": 21}
+    folder = write_tail(tmp_path / "Dataset921_Tail", counts, counts, rng=np.random.default_rng(0))
+    for name, images in (("cases", "Tr"), ("test_cases", "Ts")):
+        table = pd.read_csv(folder / f"{name}.csv").query("split != 'validation'")
+        assert table["pathology"].value_counts().to_dict() == counts
+        assert table.loc[table["faint"], "pathology"].tolist() == ["rare"] * 3
+        pairs = [(f"images{images}/{case}_0000", f"labels{images}/{case}") for case in table["case"]]
+        read = [
+            [SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(f"{folder}/{of}.nii.gz")) for of in pair] for pair in pairs
+        ]
+        _, _, intensity = cerebella([Phantom(*pair) for pair in read])
+        rare = table["pathology"].eq("rare").to_numpy()
+        faint = table["faint"].to_numpy()
+        assert intensity[faint].max() < intensity[rare & ~faint].min()
