@@ -1,6 +1,5 @@
 """What an exploration takes from an evaluation: attributes that divide the cases, their patients and their scores."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,11 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_tab
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.stratifying.attributes import MOST_GROUPS
+from nnunet_dro.evaluation.stratifying.attributes import has_many_numbers
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
-from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
+from nnunet_dro.files.case_table import attributes_of, read_cases_of
 from nnunet_dro.naming import count, name_some
 
 #: What `--by auto:size` and the like begin with.
@@ -125,7 +124,7 @@ def _add(
     strata: "dict[str, pd.Series[str]]", notes: list[str], table: pd.DataFrame, part: Part, *, in_thirds: bool
 ) -> None:
     """Add the strata of a column, in thirds if wanted and it has many numbers."""
-    if in_thirds and _has_many_numbers(table[part.column].tolist()):
+    if in_thirds and has_many_numbers(table[part.column].tolist()):
         part = Part(part.column, n_quantiles=3)
     spec = _written(part)
     attribute, of_case = stratify(table, spec)
@@ -137,16 +136,6 @@ def _add(
     if in_thirds and part.n_quantiles:
         thirds = "; ".join(str(stratum) for stratum in of_case.cat.categories)
         notes.append(f"{attribute} is cut into thirds of the cases: {thirds}.")
-
-
-def _has_many_numbers(entries: Sequence[str]) -> bool:
-    known = {entry for entry in entries if entry != MISSING}
-    try:
-        values = {float(entry) for entry in known}
-    except ValueError:
-        return False
-    # Python reads 1_0 as 10.
-    return len(values) > MOST_GROUPS and all(map(math.isfinite, values)) and not any("_" in entry for entry in known)
 
 
 @dataclass(frozen=True, eq=False)

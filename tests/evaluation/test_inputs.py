@@ -234,6 +234,20 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     assert [line for line in made.summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
 
 
+def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
+    made.write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1, 2))
+    made.write_cases(tmp_path, age=range(7), centre=list("ABABABA"), site=[1, 2, 3, 4, 5, 6, 6], name=list("ABCDEFG"))
+
+    by = [word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)]
+    done(made.run_evaluate(tmp_path, *by))
+
+    noted = [note for note in made.summary_of(tmp_path / "out")["notes"] if "strata for" in note]
+    assert noted == [
+        f"{name} has {n} strata for 7 cases. --by {name}:q3 cuts the numbers into thirds of the cases."
+        for name, n in (("age", 7), ("site", 6))
+    ]
+
+
 @pytest.mark.parametrize("option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")])
 def test_the_case_table_of_the_dataset_is_found(study, option):
     cases = made.write_cases(study, centre=["A", "B"])

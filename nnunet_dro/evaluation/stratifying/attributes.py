@@ -229,6 +229,17 @@ def with_auto_columns(
     return wide, cut, notes
 
 
+def has_many_numbers(entries: Sequence[str]) -> bool:
+    """Whether the entries of a column are numbers, and more different ones than `MOST_GROUPS`."""
+    known = {entry for entry in entries if entry != MISSING}
+    try:
+        values = {float(entry) for entry in known}
+    except ValueError:
+        return False
+    # Python reads 1_0 as 10.
+    return len(values) > MOST_GROUPS and all(map(math.isfinite, values)) and not any("_" in entry for entry in known)
+
+
 def written(value: float) -> str:
     """A value as an entry of a case table: whole numbers as they are, others with four digits; NaN is ``missing``."""
     if math.isnan(value):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, has_many_numbers, names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
 from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.nnunet.raw_dataset import case_table_of
@@ -51,6 +51,12 @@ class Division:
         files = [CaseFiles(case, references[case], options.images, ignore) for case in evaluated if case in references]
         table, specs, notes_on_attributes = with_auto_columns(table, files, options, progress)
         strata = stratify_all(table, specs, evaluated, overall=options.overall)
+        for attribute, of_case in strata.items():
+            n_strata = len(of_case.cat.categories)
+            # Numbers of centres divide many cases; ages and volumes hardly any two.
+            if 2 * n_strata > len(of_case) and has_many_numbers(of_case.tolist()):
+                cure = f"--by {attribute}:q3 cuts the numbers into thirds of the cases."
+                notes.append(f"{attribute} has {n_strata} strata for {len(of_case)} cases. {cure}")
         patients = entries_of(table, options.patient, evaluated, option="patient")
         others = {} if table is None else strata_of_others(table, specs, evaluated)
         absent = _absent(strata, others, inputs.lacking)
