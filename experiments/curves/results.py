@@ -93,15 +93,16 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     plain training and for a single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
     """
     keys = ["iteration", "stratum", "label", "seed"]
-    plain = scores[scores["method"] == roles.plain].set_index(keys)
+    plain = scores.loc[scores["method"] == roles.plain, [*keys, "mean", "p10"]]
+    paired = scores.merge(plain, "left", keys, suffixes=("", " of plain"))
     rows = []
-    for place, of in scores.groupby(["iteration", "stratum", "label", "method"], sort=False):
+    for place, of in paired.groupby(["iteration", "stratum", "label", "method"], sort=False):
         row = dict(zip(("iteration", "stratum", "label", "method"), place, strict=True))
         row["seeds"] = of["seed"].nunique()
         row |= {name: 100 * of[name].mean() for name in ("mean", "p10", "share")}
         for statistic, start in (("mean", ""), ("p10", "p10_")):
-            paired = of.set_index(keys)[statistic].sub(plain[statistic]).dropna() * 100
-            found = (np.nan,) * 3 if row["method"] == roles.plain else mean_interval(paired)
+            changes = 100 * (of[statistic] - of[f"{statistic} of plain"]).dropna()
+            found = (np.nan,) * 3 if row["method"] == roles.plain else mean_interval(changes)
             row |= dict(zip((f"{start}difference", f"{start}low", f"{start}high"), found, strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
