@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,21 +15,6 @@ SumOverRanks = Callable[[Tensor], Tensor]
 #: What counts as the hardness of a case: the whole loss, its cross-entropy, or the loss with the Dice of those classes
 #: only that are in the patch or in its prediction.
 Hardness = Literal["loss", "ce", "present"]
-
-
-class CaseLosses(Protocol):
-    """What a per-case loss computed for one batch."""
-
-    @property
-    def hardness(self) -> Tensor:
-        """The hardness of each case alone, shape (b,), detached."""
-
-    @property
-    def losses(self) -> Tensor:
-        """The training loss of each case alone, shape (b,), with gradient."""
-
-    def weighted(self, weights: Tensor) -> Tensor:
-        """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
 
 
 class VoxelSums(nn.Module):
