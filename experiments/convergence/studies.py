@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.convergence.training import EPOCH
+from experiments.convergence.training import EPOCH, SHUFFLED
 from experiments.curves import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
@@ -38,6 +38,7 @@ METHODS = {
     "IW_power0.25": "nnUNetTrainerIW_{by}_power0.25",
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
+    "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
 }
 #: Added when the results of the others were known.
 LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))

@@ -28,6 +28,8 @@ from nnunet_dro.nnunet.command import run_command
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
 EPOCH = 100
+#: Column of the case table that has the strata of other training cases.
+SHUFFLED = "shuffled"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def make_run(
     """
     of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
     of_seed.prepare()
+    _write_shuffled(of_seed)
     log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
@@ -76,6 +79,16 @@ def make_run(
     run_command(words, environment=of_seed.environment, log=log)
     content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
     return content
+
+
+def _write_shuffled(of_seed: SeedRuns) -> None:
+    """Give the trainers the case table with the strata in a random order of the training cases, as one more column."""
+    table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str)
+    is_train, strata = table["split"] == "train", table[of_seed.study.by]
+    shuffled = np.random.default_rng([of_seed.seed, 7]).permutation(strata[is_train])
+    table = table.assign(**{SHUFFLED: strata.mask(is_train, pd.Series(shuffled, strata.index[is_train]))})
+    with replacing(of_seed.preprocessed / "cases.csv") as partial:
+        table.to_csv(partial, index=False)
 
 
 def main(
