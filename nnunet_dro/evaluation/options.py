@@ -1,4 +1,4 @@
-"""The options of `evaluate` and `compare`, declared once: for Python, the command line, protocols and summary.json."""
+"""The options of evaluating, comparing and ranking, once: for Python, the command line, protocols and summary.json."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
-from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
+from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme, choice_of
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.failures import Failure
@@ -299,6 +299,38 @@ class CompareOptions(LockedComparison):
     def __post_init__(self) -> None:
         super().__post_init__()
         _normalise(self, "by")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankOptions:
+    """How teams are ranked.
+
+    Attributes:
+        scheme: The scheme that the teams are ordered by; the ranks of all schemes are reported.
+        by: As in `CompareOptions`.
+        intersect: Whether to rank by the cases that all have, instead of refusing evaluations of different cases.
+        n_resamples: Number of bootstrap samples that are ranked; 0 for none.
+        seed: Random seed of the samples, >= 0.
+        aggregate_only: Whether to leave out everything that names a case.
+    """
+
+    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the ranks of the others are reported beside it.")] = (
+        RankingScheme.MEAN
+    )
+    by: Annotated[
+        Sequence[str],
+        Flag("Columns to rank by, as for evaluate; default: as in the first evaluation.", is_column=True),
+    ] = ()
+    intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
+    n_resamples: Annotated[
+        int, Flag("Number of bootstrap samples that are ranked; 0 for none.", name="bootstrap", least=0)
+    ] = 1000
+    seed: Annotated[int, Flag("Random seed of the bootstrap samples.", least=0)] = 0
+    aggregate_only: Annotated[bool, Flag("Write nothing that names or shows a case, for hidden test sets.")] = False
+
+    def __post_init__(self) -> None:
+        _normalise(self, "by")
+        object.__setattr__(self, "scheme", choice_of(RankingScheme, self.scheme, name="scheme"))
 
 
 def _normalise(options: Any, *names: str) -> None:

@@ -125,9 +125,7 @@ class Entries:
         return np.where(np.isneginf(self.contest.goodness), np.nan, signs * self.contest.filled)
 
 
-def read_entries(
-    evaluations: Mapping[str, Evaluation], *, by: Sequence[str] | None = None, intersect: bool = False
-) -> Entries:
+def read_entries(evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (), intersect: bool = False) -> Entries:
     """Check that evaluations can be ranked together, and align their scores; see `rank_evaluations`."""
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)

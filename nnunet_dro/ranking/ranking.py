@@ -1,14 +1,15 @@
 """Rank teams: overall, per task, per stratum, without each stratum, and how sure the ranks are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.choices import RankingScheme, choice_of
+from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
+from nnunet_dro.evaluation.options import RankOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -103,37 +104,31 @@ class Ranking:
 
 def rank_evaluations(
     evaluations: Mapping[str, Evaluation],
+    options: RankOptions | None = None,
     *,
-    scheme: RankingScheme | str = RankingScheme.MEAN,
-    by: Sequence[str] | None = None,
-    intersect: bool = False,
-    n_resamples: int = 1000,
-    seed: int = 0,
-    aggregate_only: bool = False,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+    **given: Any,
 ) -> Ranking:
-    """Rank teams by evaluations of the same cases.
+    """Rank teams by evaluations of the same cases; fields of `RankOptions` may be given in place of those in it.
 
-    The ranks of all schemes are reported, ``scheme`` is the one that the teams are ordered by. ``by`` are attributes of
-    the first evaluation, or specs as for `parse_by` over the columns of its case table; None for its attributes.
-    ``intersect`` ranks by the cases that all have, instead of refusing evaluations of different cases;
-    ``aggregate_only`` leaves out everything that names a case. ``progress`` is called with the number of finished steps
-    and of all steps. A ValueError says what cannot be ranked together.
+    ``progress`` is called with the number of finished steps and of all steps. A ValueError says what cannot be ranked
+    together.
     """
-    chosen = choice_of(RankingScheme, scheme, name="scheme")
-    entries = read_entries(evaluations, by=by, intersect=intersect)
-    samples = _bootstrap(entries.contest, n_resamples, seed, progress)
+    options = replace(options or RankOptions(), **given)
+    aggregate_only = options.aggregate_only
+    entries = read_entries(evaluations, by=options.by, intersect=options.intersect)
+    samples = _bootstrap(entries.contest, options.n_resamples, options.seed, progress)
     found = _rankings(entries)
     full = {about.scheme: overall_ranks(scores) for about, scores in found.items() if about.kind == "all"}
     # Equal teams by the mean of their ranks over all schemes, then as they were given.
-    order = np.lexsort((np.mean(list(full.values()), axis=0), full[chosen.value])).tolist()
+    order = np.lexsort((np.mean(list(full.values()), axis=0), full[options.scheme.value])).tolist()
     teams = tuple(entries.teams[place] for place in order)
-    options = {
-        "scheme": chosen.value,
+    record = {
+        "scheme": options.scheme.value,
         "by": list(entries.strata),
-        "intersect": intersect,
-        "n_resamples": n_resamples,
-        "seed": seed,
+        "intersect": options.intersect,
+        "n_resamples": options.n_resamples,
+        "seed": options.seed,
         "patient": entries.patient,
         "aggregate_only": aggregate_only,
         "level": LEVEL,
@@ -141,7 +136,7 @@ def rank_evaluations(
     return Ranking(
         teams=teams,
         tasks=entries.tasks,
-        scheme=chosen,
+        scheme=options.scheme,
         strata={name: {s: int(inside.sum()) for s, inside in of_name} for name, of_name in entries.strata.items()},
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
@@ -155,7 +150,7 @@ def rank_evaluations(
         values=None if aggregate_only else entries.values[:, order],
         about={
             "versions": versions("numpy", "pandas", "scipy"),
-            "options": options,
+            "options": record,
             "in_pixels": in_pixels(next(iter(evaluations.values())).scores),
             "definitions": {s.value: text for s, text in DEFINITIONS.items()}
             | {metric: METRICS[metric].definition for metric in dict.fromkeys(task.metric for task in entries.tasks)},

@@ -105,7 +105,7 @@ def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
 
 
 def find_common_strata(
-    evaluations: Mapping[str, Evaluation], ground: CommonGround, *, by: Sequence[str] | None = None
+    evaluations: Mapping[str, Evaluation], ground: CommonGround, *, by: Sequence[str] = ()
 ) -> "dict[str, pd.Series[str]]":
     """The strata of the common cases."""
     (first, baseline), *others = evaluations.items()
