@@ -228,3 +228,10 @@ def test_an_import_is_light(module):
 def test_no_name_of_a_test_is_longer_than_a_line_can_show():
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
     assert [name for page in pages for name in re.findall(r"def (test_\w+)", page) if len(name) > MOST_OF_A_NAME] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nnunet_dro" / "commands").glob("*.py")), ids=lambda path: path.stem)
+def test_a_command_takes_its_options_as_one_object(path):
+    functions = {one.name: one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)}
+    if command := functions.get(path.stem):
+        assert len(command.args.args + command.args.kwonlyargs) <= 3

@@ -1,24 +1,25 @@
 """The command `nnunet-dro explore`. Heavy modules are imported inside it."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from nnunet_dro.commands.completion import complete_attribute, complete_label, complete_metric
-from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show
+from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
-def explore(
-    *,
-    results: Annotated[Path, argument("Output folder of evaluate.")],
-    output: Output,
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    results: Annotated[Path, argument("Output folder of evaluate.")]
+    output: Output
     metric: Annotated[
         str | None,
         option("Metric of the evaluation; default: dice, or else its first.", autocompletion=complete_metric),
-    ] = None,
+    ] = None
     label: Annotated[
         list[str] | None, option("Label to look at; repeatable. Default: all of them.", autocompletion=complete_label)
-    ] = None,
+    ] = None
     by: Annotated[
         list[str] | None,
         option(
@@ -26,36 +27,31 @@ def explore(
             "of the case table.",
             autocompletion=complete_attribute,
         ),
-    ] = None,
+    ] = None
     cases: Annotated[
         Path | None, option("Case table with more columns; those with many numbers are cut into thirds.")
-    ] = None,
-    max_attributes: Annotated[int, option("The most attributes of a combination, 1 to 3.")] = 2,
-    min_cases: Annotated[int, option("The fewest cases of a combination in each half of the cases.")] = 5,
-    candidates: Annotated[int, option("The most combinations of the first half that are tested on the other.")] = 3,
-    seed: Annotated[int, option("Random seed of the halves and the permutations.", min=0)] = 0,
-    overwrite: Overwrite = False,
-) -> None:
+    ] = None
+    max_attributes: Annotated[int, option("The most attributes of a combination, 1 to 3.")] = 2
+    min_cases: Annotated[int, option("The fewest cases of a combination in each half of the cases.")] = 5
+    candidates: Annotated[int, option("The most combinations of the first half that are tested on the other.")] = 3
+    seed: Annotated[int, option("Random seed of the halves and the permutations.", min=0)] = 0
+    overwrite: Overwrite = False
+
+
+@takes(_Options)
+def explore(options: _Options) -> None:
     """Find combinations of attributes with the worst scores in half of the cases, confirm them on the others."""
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.page import exploration_files, exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
-    check_output(output, overwrite=overwrite)
-    evaluation = read_evaluation(results)
+    check_output(options.output, overwrite=options.overwrite)
+    evaluation = read_evaluation(options.results)
     with progress_bar("Looking at combinations") as progress:
-        exploration = explore_evaluation(
-            evaluation,
-            metric=metric,
-            labels=label or [],
-            by=by,
-            cases=cases,
-            max_attributes=max_attributes,
-            min_cases=min_cases,
-            n_candidates=candidates,
-            seed=seed,
-            progress=progress,
-        )
-    write_files(output, exploration_files(exploration))
-    show(exploration_table(exploration), output / "report.html")
+        names = ("metric", "by", "cases", "max_attributes", "min_cases", "seed")
+        given = {name: getattr(options, name) for name in names}
+        given |= {"labels": options.label or [], "n_candidates": options.candidates}
+        exploration = explore_evaluation(evaluation, **given, progress=progress)
+    write_files(options.output, exploration_files(exploration))
+    show(exploration_table(exploration), options.output / "report.html")

@@ -1,11 +1,12 @@
 """The command `nnunet-dro finetune`, which imports what it needs when it is called."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option
+from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option, takes
 from nnunet_dro.nnunet.command import Device, best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
@@ -22,25 +23,28 @@ HARM = (
 )
 
 
-def finetune(
-    *,
-    dataset: Dataset,
-    configuration: Configuration,
-    fold: Annotated[str, argument("Fold to train on: a number, or all.")],
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    dataset: Dataset
+    configuration: Configuration
+    fold: Annotated[str, argument("Fold to train on: a number, or all.")]
     source: Annotated[
         str, option("Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.", "--from")
-    ],
+    ]
     trainer: Annotated[
         str, option("Trainer to continue with, such as DRO_share0.5_50epochs.", autocompletion=complete_trainer)
-    ],
+    ]
     learning_rate: Annotated[
         float | None, option("First learning rate; default: as in the trainer's name, or 0.01.")
-    ] = None,
-    epochs: Annotated[int | None, option("Number of epochs; default: as in the trainer's name, or 100.")] = None,
-    plans: Plans = "nnUNetPlans",
-    device: TrainingDevice = None,
-    num_gpus: Annotated[int, option("Number of GPUs to train on.", min=1)] = 1,
-) -> None:
+    ] = None
+    epochs: Annotated[int | None, option("Number of epochs; default: as in the trainer's name, or 100.")] = None
+    plans: Plans = "nnUNetPlans"
+    device: TrainingDevice = None
+    num_gpus: Annotated[int, option("Number of GPUs to train on.", min=1)] = 1
+
+
+@takes(_Options)
+def finetune(options: _Options) -> None:
     """Continue a finished training, its segmentation heads included, with a trainer of this package.
 
     On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, where
@@ -50,16 +54,16 @@ def finetune(
     from nnunet_dro.finetuning import finetuning_trainer
     from nnunet_dro.nnunet.training import find_target
 
-    target = find_target(dataset, configuration, fold, plans=plans)
-    name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)
+    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
+    name = finetuning_trainer(options.trainer, learning_rate=options.learning_rate, epochs=options.epochs)
     n_validation = len(target.validation_cases())
     find_command("nnUNetv2_train")
-    chosen = best_device(device and device.value)
-    if num_gpus > 1 and chosen != Device.CUDA:
-        raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {num_gpus}. Use --device cuda.")
+    chosen = best_device(options.device and options.device.value)
+    if options.num_gpus > 1 and chosen != Device.CUDA:
+        raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda.")
     check_writable(target.fold_folder(name))
-    _start(target, name, source, chosen)
-    _train(target, name, chosen, num_gpus, n_validation)
+    _start(target, name, options.source, chosen)
+    _train(target, name, chosen, options.num_gpus, n_validation)
 
 
 def _start(target: "Target", trainer: str, given: str, device: str) -> None:

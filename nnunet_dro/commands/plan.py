@@ -1,22 +1,26 @@
 """The command `nnunet-dro plan`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from nnunet_dro.commands.shared import argument, option
+from nnunet_dro.commands.shared import argument, option, takes
 
 
-def plan(
-    *,
+@dataclass(frozen=True, kw_only=True)
+class _Options:
     requirement: Annotated[
         str, argument('Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
-    ],
-    pilot: Annotated[Path | None, option("Output folder of evaluate, to estimate the chance to pass.")] = None,
-    n: Annotated[list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)] = None,
+    ]
+    pilot: Annotated[Path | None, option("Output folder of evaluate, to estimate the chance to pass.")] = None
+    n: Annotated[list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)] = None
     with_label: Annotated[
         float | None, option("Share of the cases that have the label, such as 0.9.", show_default="as in the pilot")
-    ] = None,
-) -> None:
+    ] = None
+
+
+@takes(_Options)
+def plan(options: _Options) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
@@ -26,19 +30,19 @@ def plan(
     from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
     from nnunet_dro.evaluation.result_files import read_evaluation
 
-    parsed = parse_requirement(requirement)
-    check_share(with_label)
-    share, sizes_given = with_label, n or []
-    if pilot is None:
+    parsed = parse_requirement(options.requirement)
+    check_share(options.with_label)
+    share, sizes_given = options.with_label, options.n or []
+    if options.pilot is None:
         metric_meant(parsed, [parsed.metric or "dice"])
         table = plan_table(parsed, planned_sizes(parsed, sizes_given, share=share), share=share)
     else:
-        evaluation = read_evaluation(pilot)
+        evaluation = read_evaluation(options.pilot)
         rows = rows_of(evaluation.strata, parsed, planned=True)
         values = pilot_values(evaluation, parsed, rows)
         share = share or least_share(values)
         sizes = planned_sizes(parsed, sizes_given, share=share)
-        found = chances(parsed, rows, values, sizes, share=with_label)
+        found = chances(parsed, rows, values, sizes, share=options.with_label)
         noun = "patients" if "n_patients" in rows else "cases"
         table = plan_table(parsed, sizes, found, share=share, noun=noun)
     Console(highlight=False).print(table)

@@ -1,36 +1,40 @@
 """The command `nnunet-dro report`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import argument, option
+from nnunet_dro.commands.shared import argument, option, takes
 from nnunet_dro.naming import plain
 from nnunet_dro.progress_bar import progress_bar
 
 
-def report(
-    *,
-    evaluation: Annotated[Path, argument("Output folder of evaluate whose reports are made again.")],
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    evaluation: Annotated[Path, argument("Output folder of evaluate whose reports are made again.")]
     images: Annotated[
         Path | None, option("Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.")
-    ] = None,
-    per_stratum: Annotated[int, option("Number of cases to show per stratum and label.", min=1)] = 2,
-    viewer: Annotated[
-        bool, option("Write cases.html, too: the worst cases in every plane and in 3-D.", "--viewer")
-    ] = False,
-    viewer_mb: Annotated[float | None, option("Largest size of cases.html, in MB.", show_default="100")] = None,
+    ] = None
+    per_stratum: Annotated[int, option("Number of cases to show per stratum and label.", min=1)] = 2
+    viewer: Annotated[bool, option("Write cases.html, too: the worst cases in every plane and in 3-D.", "--viewer")] = (
+        False
+    )
+    viewer_mb: Annotated[float | None, option("Largest size of cases.html, in MB.", show_default="100")] = None
     pack: Annotated[
         Path | None,
         option("New folder for everything to put on record: Table 1, model card, what CLAIM 2024 asks, all reports."),
-    ] = None,
-) -> None:
+    ] = None
+
+
+@takes(_Options)
+def report(options: _Options) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
-    if viewer and images is None:
+    if options.viewer and options.images is None:
         cure = "Name their folder: --images."
         raise ValueError(f"`viewer` must be given with the images that it shows, got none. {cure}")
-    if viewer_mb is not None and not viewer:
+    if options.viewer_mb is not None and not options.viewer:
         cure = "which writes that page. Give both."
         raise ValueError(f"`viewer_mb` bounds cases.html, got it without --viewer, {cure}")
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
@@ -38,26 +42,28 @@ def report(
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import MOST_MB, PAGE, viewer_page
 
-    if pack is not None:
-        check_output(pack, overwrite=False)
-    read = read_evaluation(evaluation)
+    if options.pack is not None:
+        check_output(options.pack, overwrite=False)
+    read = read_evaluation(options.evaluation)
     gallery, page = [], None
-    if images is not None:
+    if options.images is not None:
         with progress_bar("Drawing the worst cases") as progress:
-            gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
+            gallery = pictures_of(read, options.images, per_stratum=options.per_stratum, progress=progress)
         if not gallery:
             typer.echo("nnunet-dro: No pictures: no case has both a score and a prediction.", err=True)
-    if viewer and images is not None:
-        most_mb = MOST_MB if viewer_mb is None else viewer_mb
+    if options.viewer and options.images is not None:
+        most_mb = MOST_MB if options.viewer_mb is None else options.viewer_mb
         with progress_bar("Packing the worst cases") as progress:
-            page = viewer_page(read, images, per_stratum=per_stratum, most_mb=most_mb, progress=progress)
+            page = viewer_page(
+                read, options.images, per_stratum=options.per_stratum, most_mb=most_mb, progress=progress
+            )
     links, pages = (page.links, {PAGE: page.html}) if page else ({}, {})
-    if pack is not None:
+    if options.pack is not None:
         from nnunet_dro.evaluation.report.evidence import evidence_pack
 
-        files, folder, main = evidence_pack(read, gallery, links), pack, "README.md"
+        files, folder, main = evidence_pack(read, gallery, links), options.pack, "README.md"
     else:
-        files, folder, main = evaluation_reports(read, gallery, links), evaluation, "report.html"
+        files, folder, main = evaluation_reports(read, gallery, links), options.evaluation, "report.html"
     # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other scores.
     for name in write_files(folder, files | pages, outdated=(PAGE,)):
         said = f"{folder / name} of an earlier run was deleted. Give --viewer to write it again."

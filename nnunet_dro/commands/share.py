@@ -1,34 +1,33 @@
 """The command `nnunet-dro share`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.commands.shared import argument, names_in, option
+from nnunet_dro.commands.shared import argument, names_in, option, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
-def share(
-    *,
-    model_folder: Annotated[Path, argument("Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.")],
-    output: Annotated[Path, option("Zip file to write.", "--output", "-o")],
-    folds: Annotated[str | None, option("Folds to share, such as 0,1 or all; default: all that are numbered.")] = None,
-    checkpoint: Annotated[str, option("File name of the checkpoints to share.")] = "checkpoint_final.pth",
-    overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    model_folder: Annotated[Path, argument("Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.")]
+    output: Annotated[Path, option("Zip file to write.", "--output", "-o")]
+    folds: Annotated[str | None, option("Folds to share, such as 0,1 or all; default: all that are numbered.")] = None
+    checkpoint: Annotated[str, option("File name of the checkpoints to share.")] = "checkpoint_final.pth"
+    overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False
+
+
+@takes(_Options)
+def share(options: _Options) -> None:
     """Write a trained model as a zip file that nnU-Net installs and predicts with, without this package."""
     from nnunet_dro.sharing import share_model
 
+    folds = None if options.folds is None else names_in(options.folds)
+    given: dict[str, Any] = {"folds": folds, "checkpoint": options.checkpoint, "overwrite": options.overwrite}
     with progress_bar("Writing the folds") as progress:
-        shared = share_model(
-            model_folder,
-            output,
-            folds=None if folds is None else names_in(folds),
-            checkpoint=checkpoint,
-            overwrite=overwrite,
-            progress=progress,
-        )
+        shared = share_model(options.model_folder, options.output, **given, progress=progress)
     for name, parts in shared.left_out.items():
         typer.echo(f"left out of {name}: {', '.join(parts) or 'nothing'}")
     typer.echo("No names or losses of training cases are in the file, and it cannot be trained further with --c.")

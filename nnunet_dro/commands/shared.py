@@ -5,7 +5,7 @@ With --protocol, a command takes its options from a locked protocol, and refuses
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
@@ -56,7 +56,8 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]
         name = names.get(field.name, field.name)
-        hint, default = hints[field.name], _default_of(field)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        hint, default = hints[field.name], inspect.Parameter.empty if default is MISSING else default
         if name in flags:
             hint, default = _of_flag(name, flags[name], default)
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -74,12 +75,6 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
         return command
 
     return decorate
-
-
-def _default_of(field: "Field[Any]") -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:

@@ -1,10 +1,11 @@
 """The command `nnunet-dro suspects`."""
 
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from nnunet_dro.commands.shared import argument, option, show
+from nnunet_dro.commands.shared import argument, option, show, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -16,29 +17,34 @@ class RankedBy(str, Enum):
     DICE = "dice"
 
 
-def suspects(
-    *,
+@dataclass(frozen=True, kw_only=True)
+class _Options:
     fold_folder: Annotated[
         list[Path], argument("Results folder of a fold, several of one model, or that of the model.")
-    ],
-    top: Annotated[int, option("Number of cases to show with pictures.")] = 20,
+    ]
+    top: Annotated[int, option("Number of cases to show with pictures.")] = 20
     by: Annotated[
         RankedBy | None,
         option("What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."),
-    ] = None,
+    ] = None
     write_splits: Annotated[
         bool, option("Write splits_final.json without the cases of exclusions.txt in training.", "--write-splits")
-    ] = False,
+    ] = False
     output: Annotated[
         Path | None, option("Folder for the results; default: that of the fold or model.", "--output", "-o")
-    ] = None,
-) -> None:
+    ] = None
+
+
+@takes(_Options)
+def suspects(options: _Options) -> None:
     """Rank the training cases by possible label errors, and show the first ones with pictures."""
     from nnunet_dro.suspects import write_suspects
 
+    given: dict[str, Any] = {
+        "top": options.top,
+        "by": options.by and options.by.value,
+        "write_splits": options.write_splits,
+    }
     with progress_bar("Drawing the cases") as progress:
-        ranked_by = by.value if by else None
-        table, page = write_suspects(
-            fold_folder, output, top=top, by=ranked_by, write_splits=write_splits, progress=progress
-        )
+        table, page = write_suspects(options.fold_folder, options.output, **given, progress=progress)
     show(table, page)

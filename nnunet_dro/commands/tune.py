@@ -1,5 +1,6 @@
 """The command `nnunet-dro tune`, which imports what it needs when it is called."""
 
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option
+from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, takes
+from nnunet_dro.commands.shared import option as _option  # a name that a field has
 from nnunet_dro.naming import extra_cure
 from nnunet_dro.nnunet.command import best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
@@ -33,59 +35,62 @@ class Sampler(str, Enum):
     TPE = "tpe"
 
 
-def tune(
-    *,
-    dataset: Dataset,
-    configuration: Configuration,
-    fold: Annotated[str, argument("Fold whose validation cases are scored: a number, or all.")],
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    dataset: Dataset
+    configuration: Configuration
+    fold: Annotated[str, argument("Fold whose validation cases are scored: a number, or all.")]
     trainer: Annotated[
         str,
-        option(
+        _option(
             "Trainer to tune, such as DRO or GroupDRO_site; options in its name stay fixed.",
             autocompletion=complete_trainer,
         ),
-    ],
+    ]
     option: Annotated[
         list[str] | None,
-        option("Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."),
-    ] = None,
+        _option("Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."),
+    ] = None
     objective: Annotated[
-        str, option("Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
-    ] = "mean",
-    trials: Annotated[int, option("Number of trials that have to finish, including those of earlier starts.")] = 20,
-    epochs: Annotated[int | None, option("Epochs of every training; default: as in the trainer's name.")] = None,
-    iterations: Annotated[int | None, option("Iterations per epoch; default: as in the trainer's name.")] = None,
-    plans: Plans = "nnUNetPlans",
-    device: TrainingDevice = None,
-    cases: Annotated[Path | None, option("Case table; default: cases.csv of the dataset.")] = None,
+        str, _option("Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
+    ] = "mean"
+    trials: Annotated[int, _option("Number of trials that have to finish, including those of earlier starts.")] = 20
+    epochs: Annotated[int | None, _option("Epochs of every training; default: as in the trainer's name.")] = None
+    iterations: Annotated[int | None, _option("Iterations per epoch; default: as in the trainer's name.")] = None
+    plans: Plans = "nnUNetPlans"
+    device: TrainingDevice = None
+    cases: Annotated[Path | None, _option("Case table; default: cases.csv of the dataset.")] = None
     study: Annotated[
-        str | None, option("Name of the study; default: made from trainer, plans, configuration and fold.")
-    ] = None,
+        str | None, _option("Name of the study; default: made from trainer, plans, configuration and fold.")
+    ] = None
     storage: Annotated[
-        str | None, option("URL of a database that several machines share; default: a file in the study's folder.")
-    ] = None,
+        str | None, _option("URL of a database that several machines share; default: a file in the study's folder.")
+    ] = None
     sampler: Annotated[
-        Sampler, option("Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
-    ] = Sampler.GP,
-    seed: Annotated[int, option("Random seed of the sampler.", min=0)] = 0,
+        Sampler, _option("Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
+    ] = Sampler.GP
+    seed: Annotated[int, _option("Random seed of the sampler.", min=0)] = 0
     pruning: Annotated[
         bool | None,
-        option(
+        _option(
             f"Stop trainings whose pseudo Dice stays below the median; default: from {_PRUNING_EPOCHS} epochs on.",
             "--pruning/--no-pruning",
         ),
-    ] = None,
-    repeat: Annotated[int, option("How often to train each of the best three again at the end; 0 for not at all.")] = 2,
-) -> None:
+    ] = None
+    repeat: Annotated[int, _option("How often to train each of the best three again at the end; 0 for not at all.")] = 2
+
+
+@takes(_Options)
+def tune(options: _Options) -> None:
     """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases.
 
     It needs the extra "tune": pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".
     """
-    if trials < 1:
-        raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
-    if repeat < 0:
+    if options.trials < 1:
+        raise ValueError(f"`trials` must be at least 1, got {options.trials}. Give --trials.")
+    if options.repeat < 0:
         cure = "Give --repeat 0 to train nothing again."
-        raise ValueError(f"`repeat` must be 0 or more, got {repeat}. {cure}")
+        raise ValueError(f"`repeat` must be 0 or more, got {options.repeat}. {cure}")
     _check_extra()
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.nnunet.training import find_target
@@ -93,14 +98,14 @@ def tune(
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
 
-    aim = parse_objective(objective)
-    target = find_target(dataset, configuration, fold, plans=plans)
-    space = parse_space(trainer, option or [], epochs=epochs, iterations=iterations)
-    table = cases or target.cases
+    aim = parse_objective(options.objective)
+    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
+    space = parse_space(options.trainer, options.option or [], epochs=options.epochs, iterations=options.iterations)
+    table = options.cases or target.cases
     check_objective(aim, table, target.validation_cases())
     find_command("nnUNetv2_train")
-    of_fold = f"{plans}__{configuration}__fold_{target.fold}"
-    name = study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
+    of_fold = f"{options.plans}__{options.configuration}__fold_{target.fold}"
+    name = options.study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
         raise ValueError(f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :.")
     folder = target.results / "tuning" / name
@@ -110,16 +115,16 @@ def tune(
         space=space,
         objective=aim,
         cases=table,
-        device=best_device(device and device.value),
-        n_trials=trials,
-        sampler=sampler.value,
-        seed=seed,
-        prune=space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning,
+        device=best_device(options.device and options.device.value),
+        n_trials=options.trials,
+        sampler=options.sampler.value,
+        seed=options.seed,
+        prune=space.fixed.epochs >= _PRUNING_EPOCHS if options.pruning is None else options.pruning,
         folder=folder,
-        is_shared=storage is not None,
-        n_repeats=repeat,
+        is_shared=options.storage is not None,
+        n_repeats=options.repeat,
     )
-    _tune(settings, name, storage)
+    _tune(settings, name, options.storage)
 
 
 def _check_extra() -> None:

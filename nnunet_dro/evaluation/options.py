@@ -66,16 +66,14 @@ _Seed = Annotated[int, Flag("Random seed of the intervals.", RUNNING, least=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class LockedEvaluation:
-    """What decides how predictions are judged, and a protocol locks.
+    """What decides how predictions are judged, and a protocol locks; the other fields are as the help says.
 
     Attributes:
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
             such as ``auto:size`` are computed; see `ATTRIBUTES`.
         metrics: Names from `METRICS`.
-        overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
         reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
         patient: Column of the case table that names the patient of each case. None takes all cases for independent.
-        nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
@@ -86,8 +84,6 @@ class LockedEvaluation:
         connectivity: One of `CONNECTIVITIES`; None for 26.
         lesions_above_mm3: Lesions of the reference up to this volume are not counted; None counts all.
         requirements: Requirements to check, as for `parse_requirement`; the outcomes are in ``about["requirements"]``.
-        n_resamples: Number of random draws for the bounds of means; 0 for no intervals.
-        seed: Random seed of the draws.
     """
 
     by: Annotated[
@@ -252,15 +248,12 @@ class EvaluateOptions(LockedEvaluation):
 
 @dataclass(frozen=True, kw_only=True)
 class LockedComparison:
-    """What decides how methods are compared, and a protocol locks.
+    """What decides how methods are compared, and a protocol locks; the other fields are as the help says.
 
     Attributes:
-        intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
         margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
             column ``margin``, see `margin_verdicts`. None for none.
         requirements: Requirements on the table, as for `parse_requirement` with `COMPARISON`.
-        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
-        seed: Random seed of the draws, >= 0.
     """
 
     intersect: Annotated[bool, Flag("Compare only the cases that all evaluations have.")] = False
@@ -303,16 +296,7 @@ class CompareOptions(LockedComparison):
 
 @dataclass(frozen=True, kw_only=True)
 class RankOptions:
-    """How teams are ranked.
-
-    Attributes:
-        scheme: The scheme that the teams are ordered by; the ranks of all schemes are reported.
-        by: As in `CompareOptions`.
-        intersect: Whether to rank by the cases that all have, instead of refusing evaluations of different cases.
-        n_resamples: Number of bootstrap samples that are ranked; 0 for none.
-        seed: Random seed of the samples, >= 0.
-        aggregate_only: Whether to leave out everything that names a case.
-    """
+    """How teams are ranked: what the help of each option says, and ``by`` as in `CompareOptions`."""
 
     scheme: Annotated[RankingScheme, Flag("Ranking scheme; the ranks of the others are reported beside it.")] = (
         RankingScheme.MEAN
