@@ -69,7 +69,8 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, asked = tables["-all"], QUESTIONS[kind](None, quick=quick)
     if asked.folds:
         percentiles = percentiles_table(tables["-cases"], asked.roles)
-        return Page(asked.study.about, percentiles, shown=methods_by_statistic(percentiles, asked.roles))
+        shown, rule = methods_by_statistic(percentiles, asked.roles), decision(scores, asked.roles)
+        return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     curves = partial(draw_curves, logarithmic=True, batch_size=asked.study.batch_size)

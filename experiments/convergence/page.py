@@ -11,7 +11,7 @@ from experiments.factorial.effects import STATISTICS
 from experiments.record import collapse_rates, collapsed_trainings, methods_by_stratum, render, without_collapsed
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
-#: What is shown of the cases of an ensemble: the statistics of Fidon et al. 2022, table 2, and how many have no Dice.
+#: What is shown of an ensemble: the statistics of Fidon et al. 2022, table 2, and how many cases have a Dice of 0.
 SHOWN = (*STATISTICS, "missed")
 #: Points of Dice; plain training has converged if it rises by less in the last part of the training.
 CONVERGED = 0.5
