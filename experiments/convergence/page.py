@@ -78,7 +78,8 @@ def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 def methods_by_statistic(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """A row per stratum and method of `percentiles_table`: plain training's numbers, and differences to them."""
     texts = table[f"- {roles.plain}"].where(table["method"] != roles.plain, table["mean"].map("{:.1f}".format))
-    wide = table.assign(text=texts).pivot(index=["stratum", "method"], columns="label", values="text")
+    never = (table.groupby(["stratum", "label"])["mean"].transform("max") == 0) & (table["label"] == "missed")
+    wide = table.assign(text=texts.mask(never, "")).pivot(index=["stratum", "method"], columns="label", values="text")
     order = list(product(roles.strata, table["method"].unique()))
     return wide.loc[order, list(SHOWN)].reset_index()
 
