@@ -68,6 +68,7 @@ def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     rows = []
     cases = cases[cases["label"] == roles.label]
     for (method, seed, stratum), of in cases.groupby(["method", "seed", "stratum"], sort=False)["dice"]:
+        # `differences` multiplies by 100 what are counts here.
         found = {**describe(of.to_numpy(dtype=np.float64)), "missed": (of == 0).sum() / 100}
         row = {"method": method, "seed": seed, "stratum": stratum, "iteration": 0, "p10": np.nan, "share": np.nan}
         rows += [{**row, "label": name, "mean": found[name]} for name in SHOWN]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 
 from experiments.device import device_name
 from experiments.nnunet_runs.runs import SeedRuns
@@ -87,7 +88,8 @@ def _write_shuffled(of_seed: SeedRuns) -> None:
     is_train, strata = table["split"] == "train", table[of_seed.study.by]
     shuffled = np.random.default_rng([of_seed.seed, 7]).permutation(strata[is_train])
     table = table.assign(**{SHUFFLED: strata.mask(is_train, pd.Series(shuffled, strata.index[is_train]))})
-    with replacing(of_seed.preprocessed / "cases.csv") as partial:
+    # Several trainings of a seed may begin at the same time.
+    with FileLock(of_seed.folder / "prepare.lock"), replacing(of_seed.preprocessed / "cases.csv") as partial:
         table.to_csv(partial, index=False)
 
 

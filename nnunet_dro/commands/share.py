@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.commands.shared import argument, names_in, option, takes
+from nnunet_dro.commands.shared import argument, option, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -24,7 +24,7 @@ def share(options: _Options) -> None:
     """Write a trained model as a zip file that nnU-Net installs and predicts with, without this package."""
     from nnunet_dro.sharing import share_model
 
-    folds = None if options.folds is None else names_in(options.folds)
+    folds = None if options.folds is None else [one.strip() for one in options.folds.split(",") if one.strip()]
     given: dict[str, Any] = {"folds": folds, "checkpoint": options.checkpoint, "overwrite": options.overwrite}
     with progress_bar("Writing the folds") as progress:
         shared = share_model(options.model_folder, options.output, **given, progress=progress)

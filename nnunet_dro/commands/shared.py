@@ -92,11 +92,6 @@ def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
     return Annotated[hint, given], default
 
 
-def names_in(text: str) -> list[str]:
-    """The names in a text with commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
     """End with exit code 3 and a line for every requirement that is not met, if there are any."""
     unmet = [outcome for outcome in requirements if not outcome["passed"]]
