@@ -108,7 +108,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     alone = "Each method is one training here, which cannot tell the method from its random seed: a second training of "
     return [
         *notes,
-        f"{alone}the same method would differ, too. Give several (NAME=FOLDER more than once) to see by how much.",
+        f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER,FOLDER) to see by how much.",
     ]
 
 
