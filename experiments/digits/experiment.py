@@ -14,7 +14,7 @@ import pandas as pd
 from experiments.datasets.mnist import load_digits
 from experiments.digits import plan, results
 from experiments.digits.figure import draw_curves
-from experiments.digits.plan import BETAS, RARE, SMALL, Run, planned_runs, split_digits
+from experiments.digits.plan import BETAS, RARE, SMALL, Run, planned_runs, slow_runs, split_digits
 from experiments.digits.training import train
 from experiments.record import Experiment, Options, Page, render
 
@@ -28,9 +28,11 @@ CLAIMS = {2020: 10, 2022: 15}
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     load_digits()
     betas = [beta for beta in BETAS if results.method_of(beta) in options.methods]
-    return [
-        {f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, betas, quick=options.quick)},
-    ]
+    runs = {
+        f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, betas, quick=options.quick)
+    }
+    slow = not options.quick and set(results.SLOW_METHODS) & set(options.methods)
+    return [runs | {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds if slow else ())}]
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -48,6 +50,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
             "-gains": quarters,
             "-stability": results.stability_table(results.falls(epochs)),
             "-distance": results.distances(epochs),
+            "-rates": results.calmed(results.falls(epochs)),
         },
     )
 
@@ -61,9 +64,9 @@ EXPERIMENT = Experiment(
     tables=lambda finished, _: {"-all": results.epochs_table(finished.values())},
     ordered=results.in_order,
     page=_page,
-    methods=[results.method_of(beta) for beta in BETAS],
+    methods=[*results.METHODS, *results.SLOW_METHODS],
     default_methods=[results.method_of(beta) for beta in BETAS if beta not in SMALL],
-    formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g"},
+    formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g", "-rates": "%.4g"},
 )
 
 

@@ -19,6 +19,9 @@ EPOCHS = {0.01: 220, 0.05: 60}
 BETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
 SMALL = (0.1, 1.0)
 
+#: The learning rate of the papers; and a smaller one with epochs for as much training with the larger share, and betas.
+RATE, SMALLER_RATE, SLOW_EPOCHS, SLOW = 0.01, 0.003, 200, (0.0, 100.0)
+
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100
 
@@ -40,7 +43,7 @@ class Run:
     n_train: int = 400  # Training images per digit, before the cut.
     n_test: int = 100  # Test images per digit; the rare one has more.
     batch: int = 8  # Images per iteration.
-    learning_rate: float = 0.01  # Learning rate of SGD.
+    learning_rate: float = RATE  # Learning rate of SGD.
 
     @property
     def n_rare(self) -> int:
@@ -60,8 +63,13 @@ class Run:
         return max(1, round(share * self.n_train))
 
 
+def slow_runs(seeds: Sequence[int]) -> list[Run]:
+    """The trainings with the smaller learning rate."""
+    return [Run(max(EPOCHS), SLOW, seed, SLOW_EPOCHS, learning_rate=SMALLER_RATE) for seed in seeds]
+
+
 def planned_runs(seeds: Sequence[int], betas: Sequence[float] = BETAS, *, quick: bool) -> list[Run]:
-    """All trainings of the experiment with these betas, a seed at a time."""
+    """All trainings of the experiment with these betas and the papers' learning rate, a seed at a time."""
     if quick:
         return [Run(0.05, tuple(betas), seed, epochs=8, n_train=20, n_test=5) for seed in seeds]
     of = {share: tuple(beta for beta in betas if share == max(EPOCHS) or beta not in SMALL) for share in EPOCHS}

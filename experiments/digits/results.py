@@ -1,13 +1,14 @@
 """Every epoch of every training, each training against ERM of the same seed, and the tables of both."""
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.curves import Roles, differences, mean_interval, results_table
-from experiments.digits.plan import BETAS, Run
+from experiments.digits.plan import BETAS, RATE, SLOW, SMALLER_RATE, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
 ROLES = Roles(plain="ERM", told="", common=("all",), rare=("3s",))
@@ -26,29 +27,34 @@ SMOOTHED = 5
 TRAINING = ["kept", "method", "seed"]
 
 
-def method_of(beta: float) -> str:
+def method_of(beta: float, rate: float = RATE) -> str:
     """The name of a method on the page."""
-    return f"beta {beta:g}" if beta else ROLES.plain
+    name = f"beta {beta:g}" if beta else ROLES.plain
+    return name if rate == RATE else f"{name}, rate {rate:g}"
+
+
+#: The methods with the papers' learning rate, and those with the smaller one.
+METHODS, SLOW_METHODS = [method_of(beta) for beta in BETAS], [method_of(beta, SMALLER_RATE) for beta in SLOW]
 
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row per training and measured epoch, in the order of share, beta, seed and epoch, of runs and their results."""
+    """A row per training and measured epoch, of runs and their results; by share, method, seed and epoch."""
     trainings = [
-        (run.share, beta, run.seed, pd.DataFrame(epochs))
+        (run.share, method_of(beta, run.learning_rate), run.seed, pd.DataFrame(epochs))
         for run, result in results
         for beta, epochs in zip(run.betas, result["epochs"], strict=True)
     ]
     rows = []
-    for share, beta, seed, epochs in sorted(trainings, key=lambda training: training[:3]):
-        place = {"kept": 100 * share, "method": method_of(beta), "seed": seed}
+    for share, method, seed, epochs in trainings:
+        place = {"kept": 100 * share, "method": method, "seed": seed}
         rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
-    return pd.concat(rows, ignore_index=True)
+    return in_order(pd.concat(rows)).reset_index(drop=True)
 
 
 def in_order(epochs: pd.DataFrame) -> pd.DataFrame:
     """The rows of `epochs_table` in its order, after those of more seeds have come to them."""
-    beta = epochs["method"].map({method_of(beta): beta for beta in BETAS})
-    return epochs.assign(beta=beta).sort_values(["kept", "beta", "seed", "epoch"]).drop(columns="beta")
+    place = epochs["method"].map([*METHODS, *SLOW_METHODS].index)
+    return epochs.assign(place=place).sort_values(["kept", "place", "seed", "epoch"]).drop(columns="place")
 
 
 def quarter_of(epochs: pd.DataFrame) -> pd.Series:
@@ -75,6 +81,7 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
             {
                 **dict(zip(TRAINING, training, strict=True)),
                 "fall": (-changes["overall"]).clip(lower=0).mean(),
+                "lost": (-changes["overall"]).clip(lower=0).sum(),
                 "falls": int(there.sum()),
                 "loss_rises": int((changes["loss"] > 0)[there].sum()),
                 "stale_rises": int((changes["stale_loss"] > 0)[there].sum()),
@@ -89,6 +96,18 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
 def fall_differences(fallen: pd.DataFrame) -> pd.DataFrame:
     """The mean falls of `falls`, and their difference to ERM of the same seed: as `gains`, of the first quarter."""
     return _differences(fallen.assign(iteration=1), {"all": "fall"})
+
+
+def calmed(fallen: pd.DataFrame) -> pd.DataFrame:
+    """What the smaller learning rate changes in the mean fall and in all points that are lost by falls, by method."""
+    by_seed = fallen.pivot(index=["kept", "seed"], columns="method", values=["fall", "lost"])
+    rows = []
+    for beta, (what, name) in product(SLOW, {"fall": "mean fall", "lost": "sum of falls"}.items()):
+        method, slow = method_of(beta), method_of(beta, SMALLER_RATE)
+        if slow in by_seed[what]:
+            found = mean_interval((by_seed[what][slow] - by_seed[what][method]).dropna())
+            rows.append({"method": method, "what": name, **dict(zip(("change", "low", "high"), found, strict=True))})
+    return pd.DataFrame(rows)
 
 
 def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +126,7 @@ def distances(epochs: pd.DataFrame) -> pd.DataFrame:
     apart = accuracy.sub(accuracy[ROLES.plain], axis=0).abs().drop(columns=ROLES.plain)
     rows = []
     for kept, of in apart.groupby(["kept", "seed"]).mean().groupby("kept"):
-        order = [method for method in map(method_of, BETAS) if method in of and of[method].notna().any()]
+        order = [method for method in METHODS if method in of and of[method].notna().any()]
         for before, method in zip([None, *order], order, strict=False):
             found = (np.nan,) * 3 if before is None else mean_interval(of[method] - of[before])
             row = {"kept": kept, "method": method, "distance": of[method].mean()}
