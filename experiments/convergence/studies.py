@@ -1,6 +1,6 @@
 """The data of the experiment, and what its page calls their strata."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.convergence.training import EPOCH, SHUFFLED
+from experiments.convergence.training import EPOCH, HELD_OUT, HELD_OUT_FOLDS, SHUFFLED
 from experiments.curves import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
@@ -39,6 +39,7 @@ METHODS = {
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
+    "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
 }
 #: Added when the results of the others were known.
 LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))
@@ -150,9 +151,13 @@ def tail(*, quick: bool) -> Question:
         write=lambda folder, rng: write_tail(folder, train, test, rng=rng),
         settings={"train": train, "test": test},
         about=render("convergence/tail", **about),
-        subsets={f"fold {fold}": partial(_training_cases, fold=fold, folds=folds) for fold in range(folds)},
+        subsets=_folds(folds),
     )
     return Question(study, iterations, "rare cerebellum", seconds=0.05, folds=folds)
+
+
+def _folds(n: int) -> dict[str, Callable[[Path], Sequence[str]]]:
+    return {f"fold {fold}": partial(_training_cases, fold=fold, folds=n) for fold in range(n)}
 
 
 def _training_cases(raw: Path, *, fold: int, folds: int) -> list[str]:
@@ -277,4 +282,4 @@ REAL = {"-hippocampus": "The hippocampus data", "-nuclei": "The dataset of nucle
 
 def _study(**fields: object) -> Study:
     # The lengths are those of the runs.
-    return Study(epochs=1, iterations=1, trainers=METHODS, **fields)  # type: ignore[arg-type]
+    return Study(epochs=1, iterations=1, trainers=METHODS, **{"subsets": _folds(HELD_OUT_FOLDS), **fields})  # type: ignore[arg-type]

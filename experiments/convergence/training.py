@@ -11,8 +11,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,15 @@ from experiments.nnunet_runs.study import PLANS_NAME, Study
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
+from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
 EPOCH = 100
-#: Column of the case table that has the strata of other training cases.
-SHUFFLED = "shuffled"
+#: Column of the case table that has the strata of other training cases, and that with weights by the held-out Dice.
+SHUFFLED, HELD_OUT = "shuffled", "heldout"
+#: Folds of plain training for the held-out Dice, and its length as a share of the others'; what is drawn is the fixed
+#: share and exploration of the default trainer.
+HELD_OUT_FOLDS, HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 3, 0.25, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -64,17 +69,18 @@ def make_run(
     """
     of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
     of_seed.prepare()
-    _write_shuffled(of_seed)
+    _add_to_cases(of_seed, SHUFFLED, _shuffled)
+    if HELD_OUT in run.trainer:
+        _add_to_cases(of_seed, HELD_OUT, partial(_held_out_weights, work, run=run))
+    return _in_a_process(work, of_seed, name, run, at=list(at), folds=list(folds))
+
+
+def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object) -> dict[str, object]:
     log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
-    arguments: dict[str, object] = {
-        "dataset": study.dataset,
-        "configuration": study.configuration,
-        "by": study.by,
-        "at": list(at),
-        "folds": list(folds),
-    }
+    study = of_seed.study
+    arguments |= {"dataset": study.dataset, "configuration": study.configuration, "by": study.by}
     arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
     words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
     run_command(words, environment=of_seed.environment, log=log)
@@ -82,15 +88,33 @@ def make_run(
     return content
 
 
-def _write_shuffled(of_seed: SeedRuns) -> None:
-    """Give the trainers the case table with the strata in a random order of the training cases, as one more column."""
-    table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str)
-    is_train, strata = table["split"] == "train", table[of_seed.study.by]
-    shuffled = np.random.default_rng([of_seed.seed, 7]).permutation(strata[is_train])
-    table = table.assign(**{SHUFFLED: strata.mask(is_train, pd.Series(shuffled, strata.index[is_train]))})
+def _add_to_cases(of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, pd.DataFrame], pd.Series]) -> None:
+    """Give the trainers a column of the training cases, in the case table of the preprocessed dataset."""
     # Several trainings of a seed may begin at the same time.
-    with FileLock(of_seed.folder / "prepare.lock"), replacing(of_seed.preprocessed / "cases.csv") as partial:
-        table.to_csv(partial, index=False)
+    with FileLock(of_seed.folder / "cases.lock"):
+        path = of_seed.preprocessed / "cases.csv"
+        table = pd.read_csv(path if path.exists() else of_seed.raw / "cases.csv", dtype=str)
+        if column not in table:
+            table[column] = of_cases(of_seed, table[table["split"] == "train"])
+            with replacing(path) as partial_file:
+                table.to_csv(partial_file, index=False)
+
+
+def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
+    strata = train[of_seed.study.by]
+    return pd.Series(np.random.default_rng([of_seed.seed, 7]).permutation(strata), strata.index)
+
+
+def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run: Run) -> pd.Series:
+    """The probabilities that the default's fixed share has if a case's hardness is 1 minus its Dice when held out."""
+    iterations = max(EPOCH, round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
+    plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, HELD_OUT_FOLDS + 1))
+    name = f"{HELD_OUT}-seed{run.seed}"
+    content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
+    dice = pd.DataFrame(content["dice"]).groupby(3)[4].mean().loc[train["case"]]
+    losses = 1 - dice.to_numpy()
+    drawn = kl_probabilities(losses, beta=kl_ball_beta(losses, share=DRAWN_SHARE))
+    return pd.Series(with_exploration(drawn, epsilon=EXPLORATION), train.index)
 
 
 def main(
@@ -104,8 +128,12 @@ def main(
     folds: Sequence[int],
     seed: int,
     to: str,
+    held_out: bool = False,
 ) -> None:
-    """Train the networks of these folds, and write the result that `make_run` returns."""
+    """Train the networks of these folds, and write the result that `make_run` returns.
+
+    With ``held_out``, each is tested on the training cases that are not in its fold.
+    """
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class
@@ -117,7 +145,9 @@ def main(
     )
     plans["continue_training"] = False
     made_by: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
-    strata = pd.read_csv(raw / "cases.csv", dtype={"case": str, by: str}).set_index("case")[by]
+    table = pd.read_csv(raw / "cases.csv", dtype=str)
+    strata = table.set_index("case")[by]
+    test_table = pd.read_csv(raw / "test_cases.csv", dtype=str)
     tests: list[TestCase] = []
     kept = [Path(f"{to}.{made_by.__name__}-fold{fold}") for fold in folds]
     for fold, path in zip(folds, kept, strict=True):
@@ -129,23 +159,29 @@ def main(
             )
             set_seed(of_fold)
             made.initialize()
-        tests = tests or list(_tests(made, raw, by))
+        if held_out:
+            splits = json.loads((preprocessed / "splits_final.json").read_text(encoding="utf-8"))
+            is_out = (table["split"] == "train") & ~table["case"].isin(splits[fold]["train"])
+            tests = list(_tests(made, raw, table[is_out], by, "Tr"))
+        tests = tests or list(_tests(made, raw, test_table, by, "Ts"))
         if not path.exists():
             trained = _train(made, strata, tests, at, seed=of_fold)
-            with replacing(path) as partial:
-                torch.save({**trained, "weights": made.network.state_dict()}, partial)
+            with replacing(path) as partial_file:
+                torch.save({**trained, "weights": made.network.state_dict()}, partial_file)
     results = [torch.load(path, weights_only=True) for path in kept]
     weights = [result.pop("weights") for result in results]
     result = results[0]
-    if len(folds) > 1:
+    if held_out:
+        result = {"dice": [row for of in results for row in of["dice"]]}
+    elif len(folds) > 1:
         shares = pd.DataFrame([row for of in results for row in of["share"]]).groupby([0, 1])[2].sum() / len(folds)
         result = {
             "dice": [(iterations, *row) for row in _dice(made, tests, weights)],
             "share": [(*place, share) for place, share in shares.items()],
             "seconds": sum(of["seconds"] for of in results),
         }
-    with replacing(Path(to)) as partial:
-        partial.write_text(json.dumps(result), encoding="utf-8")
+    with replacing(Path(to)) as partial_file:
+        partial_file.write_text(json.dumps(result), encoding="utf-8")
     for path in kept:
         path.unlink()
 
@@ -154,12 +190,12 @@ def main(
 TestCase = tuple[str, str, Any, Any]
 
 
-def _tests(trainer: Any, raw: Path, by: str) -> Iterator[TestCase]:
+def _tests(trainer: Any, raw: Path, table: pd.DataFrame, by: str, ending_of_folders: str) -> Iterator[TestCase]:
     plans, configuration, dataset = trainer.plans_manager, trainer.configuration_manager, trainer.dataset_json
     preprocessor, ending = configuration.preprocessor_class(verbose=False), dataset["file_ending"]
-    table = pd.read_csv(raw / "test_cases.csv", dtype={"case": str, by: str})
     for name, stratum in zip(table["case"], table[by], strict=True):
-        image, label_map = raw / "imagesTs" / f"{name}_0000{ending}", raw / "labelsTs" / f"{name}{ending}"
+        image = raw / f"images{ending_of_folders}" / f"{name}_0000{ending}"
+        label_map = raw / f"labels{ending_of_folders}" / f"{name}{ending}"
         case = preprocessor.run_case([str(image)], str(label_map), plans, configuration, dataset)
         yield name, stratum, case[0], case[1]
 
