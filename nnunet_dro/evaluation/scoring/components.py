@@ -48,19 +48,15 @@ class Components:
         """From the number of each voxel's component, 0 outside the mask; every number up to the largest must occur."""
         voxels = np.flatnonzero(mask)
         of_voxel = numbers.ravel()[voxels].astype(np.int64)
-        n_voxels = np.bincount(of_voxel)[1:] if len(voxels) else np.zeros(0, dtype=np.int64)
+        n_voxels = np.bincount(of_voxel)[1:]
         # One component after the other.
         order = np.argsort(of_voxel, kind="stable")
         starts = np.cumsum(n_voxels) - n_voxels
-        low, high, centres = [], [], []
-        for along in np.unravel_index(voxels[order], mask.shape) if len(voxels) else ():
-            low.append(np.minimum.reduceat(along, starts).tolist())
-            high.append((np.maximum.reduceat(along, starts) + 1).tolist())
-            centres.append(np.add.reduceat(along, starts) / n_voxels)
-        sides = zip(zip(*low, strict=True), zip(*high, strict=True), strict=True)
-        boxes: list[Box] = [tuple(slice(*ends) for ends in zip(*both, strict=True)) for both in sides]
-        where = np.stack(centres, axis=1) if centres else np.zeros((0, 3))
-        return cls(numbers, voxels, of_voxel, n_voxels, boxes, where)
+        places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
+        low, high = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1
+        boxes: list[Box] = [tuple(map(slice, *ends)) for ends in zip(low.tolist(), high.tolist(), strict=True)]
+        centres = np.add.reduceat(places, starts) / n_voxels[:, None]
+        return cls(numbers, voxels, of_voxel, n_voxels, boxes, centres)
 
 
 def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:

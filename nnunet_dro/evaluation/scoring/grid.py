@@ -42,13 +42,17 @@ class Grid:
 
     @property
     def diagonal_mm(self) -> float:
-        """Length of the image's diagonal, mm: no two voxels lie farther apart."""
-        return diagonal_mm(self.shape, self.spacing)
+        """Length of the diagonal between the centres of the corner voxels, mm: no two lie farther apart."""
+        return float(np.linalg.norm((np.array(self.shape) - 1) * np.array(self.spacing)))
 
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """The axes along which distances are not measured.
 
-def diagonal_mm(shape: tuple[int, ...], spacing: tuple[float, ...]) -> float:
-    """Length of the diagonal of an image between the centres of its corner voxels, mm."""
-    return float(np.linalg.norm((np.array(shape) - 1) * np.array(spacing)))
+        An axis of length 1 in the image (not in a box) is not counted as an axis, for otherwise a label one slice thick
+        would be border all over. An image of one voxel keeps one axis.
+        """
+        return tuple(axis for axis, n in enumerate(self.shape) if n == 1)[:2]
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:

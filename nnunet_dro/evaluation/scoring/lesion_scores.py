@@ -8,9 +8,11 @@ import numpy as np
 
 from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
 from nnunet_dro.evaluation.scoring.foreground import enclosing
+from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.scoring import Scoring
+from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
 _NAN = float("nan")
 
@@ -34,22 +36,19 @@ def score_lesions(
     prediction: BoolArray,
     scoring: Scoring,
     instances: Instances,
+    grid: Grid,
     *,
-    spacing: tuple[float, ...],
-    penalty_mm: float,
-    flat: tuple[int, ...] = (),
-    corner: Sequence[int] = (0, 0, 0),
-    has_spacing: bool = True,
+    corner: Sequence[int],
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Scores of the lesions of one label; those that are missed or invented have the distance ``penalty_mm``."""
-    voxel_mm3 = float(np.prod(spacing))
+    """Scores of the lesions of one label, in a box whose first voxel in the image is ``corner``."""
+    voxel_mm3, penalty_mm = float(np.prod(grid.spacing)), scoring.lesion_penalty_mm(grid)
     matching = match_lesions(reference, prediction, instances, voxel_mm3=voxel_mm3)
     distances = {
-        match.lesion: _distances(matching, match, scoring, spacing, flat)
+        match.lesion: _distances(matching, match, scoring, grid)
         for match in matching.matches
         if match.predicted and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
     }
-    volume = voxel_mm3 if has_spacing else _NAN
+    volume = _NAN if grid.affine is None else voxel_mm3
     rows = _rows(matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume)
     return _values(matching, scoring, distances, penalty_mm), rows
 
@@ -85,20 +84,15 @@ def _values(
     return counts | {metric: values[metric] for metric in lesion_metrics(scoring.metrics)}
 
 
-def _distances(
-    matching: Matching, match: Match, scoring: Scoring, spacing: tuple[float, ...], flat: tuple[int, ...]
-) -> dict[str, float]:
+def _distances(matching: Matching, match: Match, scoring: Scoring, grid: Grid) -> dict[str, float]:
     """The distances between a lesion and what it is matched with."""
-    from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
-
     boxes = [matching.reference.boxes[match.lesion - 1]]
     boxes += [matching.prediction.boxes[number - 1] for number in match.predicted]
     around = enclosing(boxes)
-    lesion = np.squeeze(matching.reference.numbers[around] == match.lesion, flat)
-    predicted = np.squeeze(np.isin(matching.prediction.numbers[around], match.predicted), flat)
-    size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
+    lesion = matching.reference.numbers[around] == match.lesion
+    predicted = np.isin(matching.prediction.numbers[around], match.predicted)
     up_to = scoring.nsd_tolerance_mm if "lesion_nsd" in scoring.metrics else 0.0
-    measured = SurfaceDistances(lesion, predicted, size, at_least_mm=up_to)
+    measured = SurfaceDistances.on(grid, lesion, predicted, at_least_mm=up_to)
     values = {"nsd": measured.nsd(up_to)} if "lesion_nsd" in scoring.metrics else {}
     return values | ({"hd95": measured.hd95()} if "lesion_hd95" in scoring.metrics else {})
 

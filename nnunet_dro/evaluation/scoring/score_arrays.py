@@ -1,6 +1,5 @@
 """The scores of a pair of label maps, a row per label."""
 
-import math
 from dataclasses import dataclass
 from functools import reduce
 from operator import ior
@@ -9,39 +8,24 @@ from typing import Any
 import numpy as np
 
 from nnunet_dro.evaluation.scoring.foreground import Box, Foreground, enclosing
-from nnunet_dro.evaluation.scoring.grid import IntegerArray, diagonal_mm
+from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
+from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
 
 @dataclass(frozen=True, eq=False)
 class PairOfMaps:
-    """Two label maps (z, y, x) of one shape, the labels to score in them, and how."""
+    """Two label maps (z, y, x) on one grid, the labels to score in them, and how."""
 
     reference: IntegerArray
     prediction: IntegerArray
     foreground: Foreground  # of both
+    grid: Grid
     labels: Labels
     scoring: Scoring
-    spacing: tuple[float, ...]  # mm
-    voxel_ml: float  # volume of a voxel; 1 where no voxel size is known
-    has_spacing: bool = True  # whether it is
-
-    @property
-    def diagonal_mm(self) -> float:
-        """Length of the diagonal."""
-        return diagonal_mm(self.reference.shape, self.spacing)
-
-    @property
-    def flat(self) -> tuple[int, ...]:
-        """The axes along which distances are not measured.
-
-        An axis of length 1 in the image (not in the box) is not counted as an axis, for otherwise a label one slice
-        thick would be border all over. An image of one voxel keeps one axis.
-        """
-        return tuple(axis for axis, n in enumerate(self.reference.shape) if n == 1)[:2]
 
     def around(self, label: str, margin: int = 0) -> Box:
         """The smallest box that holds a label in both maps, with a margin where there is room."""
@@ -96,8 +80,8 @@ def score_case(
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference, prediction = reference.reshape(shape), prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    foreground, voxel_ml = Foreground.of(reference, prediction), math.prod(size) / 1000
-    pair = PairOfMaps(reference, prediction, foreground, labels, scoring or Scoring(), size, voxel_ml)
+    foreground, grid = Foreground.of(reference, prediction), Grid(shape, np.diag([*size[::-1], 1.0]))
+    pair = PairOfMaps(reference, prediction, foreground, grid, labels, scoring or Scoring())
     rows = score_volumes(pair)
     add_lesions(rows, pair)
     return rows
@@ -115,7 +99,7 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
         in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
         voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
         row: dict[str, Any] = {"label": name}
-        row |= scoring.of_counts(*voxels, diagonal_mm=pair.diagonal_mm, voxel_ml=pair.voxel_ml)
+        row |= scoring.of_counts(*voxels, pair.grid)
         row |= dict(zip(COUNTS, voxels, strict=True))
         rows.append(row | (_distances(pair, name) if on_surfaces and voxels[0] and voxels[1] else {}))
     return rows
@@ -123,15 +107,11 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
 
 def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
     """The surface metrics of a label that both maps have."""
-    from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
-
     scoring = pair.scoring
-    size = tuple(length for axis, length in enumerate(pair.spacing) if axis not in pair.flat)
     # Metrics of every distance need the whole neighbourhood.
     all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
     asked_up_to = np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
-    reference, prediction = (np.squeeze(mask, pair.flat) for mask in pair.masks(label, pair.around(label)))
-    distances = SurfaceDistances(reference, prediction, size, at_least_mm=asked_up_to)
+    distances = SurfaceDistances.on(pair.grid, *pair.masks(label, pair.around(label)), at_least_mm=asked_up_to)
     measured = {m: getattr(distances, m)() for m in ("hd95", "hd95_pooled", "hd", "assd") if m in scoring.metrics}
     return measured | ({"nsd": distances.nsd(scoring.nsd_tolerance_mm)} if "nsd" in scoring.metrics else {})
 
@@ -154,11 +134,8 @@ def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, 
             *pair.masks(label, around),
             scoring,
             scoring.instances,
-            spacing=pair.spacing,
-            penalty_mm=scoring.lesion_penalty_mm(pair.diagonal_mm),
-            flat=pair.flat,
+            pair.grid,
             corner=[side.start for side in around],
-            has_spacing=pair.has_spacing,
         )
         row |= of_case
         lesions += [{"label": label} | lesion for lesion in of_lesions]

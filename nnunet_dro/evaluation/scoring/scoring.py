@@ -60,15 +60,12 @@ class Scoring:
         return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
 
     def of_counts(
-        self,
-        n_reference: int,
-        n_prediction: int,
-        n_intersection: int,
-        *,
-        diagonal_mm: float = _NAN,
-        voxel_ml: float = _NAN,
+        self, n_reference: int, n_prediction: int, n_intersection: int, grid: Grid | None = None
     ) -> dict[str, float]:
-        """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
+        """The metrics that follow from counts alone; distances are among them only where a map lacks the label.
+
+        Without a grid volumes and the diagonal are NaN.
+        """
         of_voxels = [metric for metric in self.metrics if not METRICS[metric].on_lesions]
         n_both = n_reference + n_prediction
         if n_both == 0:
@@ -79,9 +76,9 @@ class Scoring:
             "sensitivity": n_intersection / n_reference if n_reference else _NAN,
             "precision": n_intersection / n_prediction if n_prediction else _NAN,
             "nsd": 0.0,
-            **self.of_volumes(n_reference, n_prediction, voxel_ml),
+            **self.of_volumes(n_reference, n_prediction, grid.volume_of_voxel if grid else _NAN),
         }
-        distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: diagonal_mm}
+        distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: grid.diagonal_mm if grid else _NAN}
         distance = distances.get(EmptyRule(self.empty), _NAN)
         return {metric: values.get(metric, distance) for metric in of_voxels}
 
@@ -110,7 +107,7 @@ class Scoring:
         Its volume is that of the whole image: hardly any prediction could be worse.
         """
         distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else grid.diagonal_mm
-        of_lesions = self.lesion_penalty_mm(grid.diagonal_mm)
+        of_lesions = self.lesion_penalty_mm(grid)
         values = {}
         for metric in (METRICS[name] for name in self.metrics):
             values[metric.name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
@@ -127,9 +124,9 @@ class Scoring:
         on_lesions = {*LESION_COUNTS, *lesion_metrics(self.metrics)}
         return {name: value for name, value in values.items() if name not in on_lesions}
 
-    def lesion_penalty_mm(self, diagonal_mm: float) -> float:
+    def lesion_penalty_mm(self, grid: Grid) -> float:
         """The distance of a lesion that is missed or invented: that of BraTS, or the image's diagonal if asked for."""
-        return diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
+        return grid.diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
 
     def without_lesions(self) -> dict[str, float]:
         """The metrics on lesions and their counts where neither map has the label."""

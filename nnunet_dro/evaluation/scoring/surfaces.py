@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.scoring.grid import Grid
+
 #: How far the neighbourhood reaches, in voxels of the finest axis.
 _REACH = 3
 
@@ -171,6 +173,12 @@ class SurfaceDistances:
         self._to_reference = DirectedDistances.between(*reversed(borders), at_least_mm=at_least_mm)
         self._both = (self._to_prediction, self._to_reference)
         self._n = sum(one.n for one in self._both)
+
+    @classmethod
+    def on(cls, grid: Grid, reference: BoolArray, prediction: BoolArray, *, at_least_mm: float) -> "SurfaceDistances":
+        """Between masks in a box (z, y, x) of a grid, along the axes that are not flat."""
+        size = tuple(length for axis, length in enumerate(grid.spacing) if axis not in grid.flat)
+        return cls(np.squeeze(reference, grid.flat), np.squeeze(prediction, grid.flat), size, at_least_mm=at_least_mm)
 
     def hd95(self) -> float:
         """The larger of the two directed 95th percentiles, mm."""
