@@ -17,8 +17,6 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME
 
-_OF_ALL = "fold_all was trained on these very cases, so its scores say nothing about new patients."
-
 
 @dataclass(frozen=True)
 class Inputs:
@@ -107,34 +105,29 @@ def matched_inputs(inputs: Inputs, prediction: Path, references: Collection[str]
     return replace(inputs, notes=tuple(notes), lacking=() if _of_one_fold(prediction) else tuple(lacking))
 
 
-def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str] = ()) -> list[Path]:
+def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str]) -> list[Path]:
     """The folders of validation predictions in a model folder or fold; none in any other folder."""
+    cure = "Make the predictions with nnUNetv2_train ... --val."
     if wanted:
+        folds = [folder / f"fold_{name}" for name in dict.fromkeys(wanted)]
         there = sorted(path.parent.name for path in folder.glob("fold_*/validation"))
-        if lacking := sorted({f"fold_{name}" for name in wanted} - set(there)):
-            cure = "Make the predictions with nnUNetv2_train ... --val."
+        if lacking := sorted({fold.name for fold in folds} - set(there)):
             raise FileNotFoundError(
                 f"`folds` must be folds with a folder validation in {str(folder)!r} (there are {name_some(there)}), "
                 f"got {name_some(lacking)}. {cure}"
             )
-        if "all" in wanted:
-            notes.append(_OF_ALL)
-        return [folder / f"fold_{name}" / "validation" for name in dict.fromkeys(wanted)]
-    if FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
-        if folder.name == "fold_all":
-            notes.append(_OF_ALL)
-        return [folder / "validation"]
-    folds = sorted(path for path in folder.iterdir() if path.is_dir() and FOLD_NAME.fullmatch(path.name))
-    if not folds or any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in folder.iterdir()):
-        return []
-    if len(folds) > 1:
+    elif FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
+        folds = [folder]
+    else:
+        folds = sorted(path for path in folder.iterdir() if path.is_dir() and FOLD_NAME.fullmatch(path.name))
+        if not folds or any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in folder.iterdir()):
+            return []
         # The network of fold_all was trained on the cases it was validated on.
-        folds = [fold for fold in folds if fold.name != "fold_all"]
-    elif folds[0].name == "fold_all":
-        notes.append(_OF_ALL)
+        folds = [fold for fold in folds if fold.name != "fold_all"] or folds
+    if "fold_all" in [fold.name for fold in folds]:
+        notes.append("fold_all was trained on these very cases, so its scores say nothing about new patients.")
     with_validation = [fold / "validation" for fold in folds if (fold / "validation").is_dir()]
     if not with_validation:
-        cure = "Make the predictions with nnUNetv2_train ... --val."
         raise FileNotFoundError(
             f"`prediction` must have folds with a folder validation, got none in {str(folder)!r}. {cure}"
         )
