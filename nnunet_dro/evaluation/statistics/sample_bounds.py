@@ -166,19 +166,11 @@ def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper one the smallest u
     with P(B >= u) <= tail.
     """
-    cdf = _binomial_cdf(n, percent / 100)
-    # P(B >= u) = 1 - cdf[u - 1]; the sum from above keeps its digits where it is small.
-    survival = _binomial_cdf(n, 1 - percent / 100)[::-1]
-    # Sums that are the tail but for rounding are not more than it.
-    most = tail * (1 + 1e-9)
-    low = int(np.count_nonzero(cdf <= most))
-    small = np.flatnonzero(survival <= most)
-    return low, int(small[0]) if len(small) else n + 1
+    from scipy.special import bdtr, bdtrc
 
-
-def _binomial_cdf(n: int, p: float) -> FloatArray:
-    """P(B <= k) for k = 0 ... n."""
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
     k = np.arange(n + 1)
-    log_pmf = log_factorial[n] - log_factorial - log_factorial[::-1] + k * np.log(p) + (n - k) * np.log1p(-p)
-    return np.cumsum(np.exp(log_pmf))
+    # Probabilities that are the tail but for rounding are not more than it.
+    most = tail * (1 + 1e-9)
+    low = int(np.count_nonzero(bdtr(k, n, percent / 100) <= most))
+    # P(B > k) falls with k.
+    return low, int(np.count_nonzero(bdtrc(k, n, percent / 100) > most)) + 1
