@@ -40,10 +40,9 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
     NaN in a sample is undefined and left out; ``bounded`` says whether its values lie between 0 and 1. There is none
     (NaN) with fewer than `FEWEST` values, and of the standard deviation, the smallest and the largest value.
     """
-    ascending = [_ascending(sample)[None] for sample in samples]
+    ascending = [_ascending(sample) for sample in samples]
     bounds: FloatArray = np.full((len(ascending), len(STATISTICS), 2), np.nan)
-    for block, is_bounded in _blocks(ascending, bounded, fewest=FEWEST):
-        of_size = np.concatenate([ascending[position] for position in block])
+    for block, of_size, is_bounded in _blocks(ascending, bounded, fewest=FEWEST):
         bounds[block] = _in_order(_own(of_size, bounded=is_bounded), len(block))
     return bounds
 
@@ -57,8 +56,7 @@ def difference_intervals(pairs: Sequence[tuple[FloatArray, FloatArray]], *, boun
     """
     complete = [_complete(first, second) for first, second in pairs]
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
-    for block, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
-        of_size = np.stack([complete[position] for position in block])
+    for block, of_size, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
         before, after = (_own(np.sort(of_size[:, m], axis=1), bounded=is_bounded) for m in (0, 1))
         found = {name: after[name] - before[name][:, ::-1] for name in before}
         # Sorted, so that the order of the cases does not matter.
@@ -79,11 +77,10 @@ def guaranteed_means(
         raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. Take 2000, or 0 for no intervals.")
     if seed < 0:
         raise ValueError(f"`seed` must be at least 0, got {seed!r}. Take another one.")
-    ascending = [_ascending(sample)[None] for sample in samples]
+    ascending = [_ascending(sample) for sample in samples]
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
-    for block, is_bounded in _blocks(ascending, bounded, fewest=1, low=low, n_resamples=n_resamples):
+    for block, of_size, is_bounded in _blocks(ascending, bounded, fewest=1, low=low, n_resamples=n_resamples):
         if is_bounded and n_resamples:
-            of_size = np.concatenate([ascending[position] for position in block])
             bounds[block] = bounded_mean(of_size, low=low, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed)
     return bounds
 
@@ -136,16 +133,17 @@ def _in_order(found: dict[str, FloatArray], n_samples: int) -> FloatArray:
 
 def _blocks(
     groups: Sequence[FloatArray], bounded: Sequence[bool], *, fewest: int, low: float = 0.0, n_resamples: int = 0
-) -> Iterator[tuple[list[int], bool]]:
-    """The positions of groups (shape (n_members, n)) of one size and kind, not too many at a time."""
+) -> Iterator[tuple[list[int], FloatArray, bool]]:
+    """The positions of groups (shape (..., n)) of one size and kind, and these groups, not too many at a time."""
     alike: dict[tuple[int, bool], list[int]] = {}
     for position, (group, is_bounded) in enumerate(zip(groups, bounded, strict=True)):
         if not np.isfinite(group).all():
             raise ValueError("`values` must be finite or NaN, got an infinite one. Correct the score or make it NaN.")
         if is_bounded and group.size and not (group.min() >= low and group.max() <= 1):
             raise ValueError(f"`values` must be between {low:g} and 1, got others. Write fractions, not per cent.")
-        alike.setdefault((group.shape[1], is_bounded), []).append(position)
+        alike.setdefault((group.shape[-1], is_bounded), []).append(position)
     for (n, is_bounded), positions in alike.items():
         step = max(1, _MOST_NUMBERS // max(n, n_resamples, 1))
         for start in range(0, len(positions) if n >= fewest else 0, step):
-            yield positions[start : start + step], is_bounded
+            block = positions[start : start + step]
+            yield block, np.stack([groups[position] for position in block]), is_bounded

@@ -37,18 +37,13 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
     """The mean of every patient's cases with a value, shape (..., n_patients); NaN for a patient without any."""
     codes = np.unique(patients, return_inverse=True)[1]
     n_patients = int(codes.max(initial=-1)) + 1
-    if n_patients == values.shape[-1]:
-        found = np.empty_like(values)
-        found[..., codes] = values
-        return found
-    rows = values.reshape(-1, values.shape[-1])
-    means = np.full((len(rows), n_patients), np.nan)
-    for mean, row in zip(means, rows, strict=True):
-        defined = ~np.isnan(row)
+    means = np.full((*values.shape[:-1], n_patients), np.nan)
+    for place in np.ndindex(values.shape[:-1]):
+        defined = ~np.isnan(values[place])
         counts = np.bincount(codes[defined], minlength=n_patients)
-        sums = np.bincount(codes[defined], weights=row[defined], minlength=n_patients)
-        np.divide(sums, counts, out=mean, where=counts > 0)
-    return means.reshape(*values.shape[:-1], n_patients)
+        sums = np.bincount(codes[defined], weights=values[place][defined], minlength=n_patients)
+        np.divide(sums, counts, out=means[place], where=counts > 0)
+    return means
 
 
 def clustered_mean(
