@@ -19,6 +19,7 @@ from nnunet_dro.evaluation.scoring.components import BoolArray, connected_compon
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
+from nnunet_dro.evaluation.stratifying.stratify import MOST_GROUPS
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
@@ -153,9 +154,6 @@ def noise(grey: FloatArray, grid: Grid) -> float:
 
 _PREFIX = "auto:"
 
-#: Up to so many different values are strata as they are; more are cut into thirds.
-MOST_GROUPS = 5
-
 
 def auto_names(specs: Sequence[str]) -> list[str]:
     """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``."""
@@ -227,17 +225,6 @@ def with_auto_columns(
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
         notes.append(f"{note}.")
     return wide, cut, notes
-
-
-def has_many_numbers(entries: Sequence[str]) -> bool:
-    """Whether the entries of a column are numbers, and more different ones than `MOST_GROUPS`."""
-    known = {entry for entry in entries if entry != MISSING}
-    try:
-        values = {float(entry) for entry in known}
-    except ValueError:
-        return False
-    # Python reads 1_0 as 10.
-    return len(values) > MOST_GROUPS and all(map(math.isfinite, values)) and not any("_" in entry for entry in known)
 
 
 def written(value: float) -> str:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, has_many_numbers, names_columns, with_auto_columns
-from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
+from nnunet_dro.evaluation.stratifying.stratify import entries_of, has_many_numbers, strata_of_others, stratify_all
 from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 

@@ -18,6 +18,9 @@ from nnunet_dro.naming import name_some, repeated
 #: Attribute and stratum where nothing divides the cases.
 ALL = "all"
 
+#: Up to so many different numbers are strata as they are; more are better cut.
+MOST_GROUPS = 5
+
 
 def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     """The entry of every case in one column.
@@ -109,6 +112,12 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return None if math.isnan(value) or "_" in text else value
+
+
+def has_many_numbers(entries: Collection[str]) -> bool:
+    """Whether the entries of a column are numbers, and more different ones than `MOST_GROUPS`."""
+    values = {_number(entry) for entry in entries if entry != MISSING}
+    return len(values) > MOST_GROUPS and all(value is not None and math.isfinite(value) for value in values)
 
 
 def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
