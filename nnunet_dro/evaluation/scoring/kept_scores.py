@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -84,18 +84,18 @@ class KeptScores:
 
 
 @contextmanager
-def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.monotonic) -> Iterator[KeptScores]:
+def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
     """Keep the scores of finished cases in a file until the results are written.
 
     At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
     input was wrong or its user interrupted it. It stays if the process is killed.
     """
     kept = KeptScores(path, resume)
-    started = seconds()
+    started = time.monotonic()
     try:
         yield kept
     except BaseException as error:
-        is_quick = seconds() - started < _WORTH_KEEPING_S and not resume
+        is_quick = time.monotonic() - started < _WORTH_KEEPING_S and not resume
         if is_quick and isinstance(error, Exception | KeyboardInterrupt):
             kept.remove()
         kept.close()

@@ -132,14 +132,14 @@ def score_pairs(
     labels: Labels | None,
     scoring: Scoring,
     *,
-    jobs: int | None = None,
-    workers: str | None = None,
-    known: Mapping[str, ScoredPair] | None = None,
-    keep: Callable[[ScoredPair], None] = lambda scored: None,
-    progress: Callable[[int], None] = lambda n_done: None,
+    jobs: int | None,
+    workers: str | None,
+    known: Mapping[str, ScoredPair],
+    keep: Callable[[ScoredPair], None],
+    progress: Callable[[int], None],
 ) -> ScoredPairs:
-    """Score many cases, several at a time."""
-    items = [(absolute(pair) if workers else pair, (known or {}).get(pair.case)) for pair in pairs]
+    """Score many cases, several at a time; cases that are not ``known`` are given to ``keep``."""
+    items = [(absolute(pair) if workers else pair, known.get(pair.case)) for pair in pairs]
     scored: list[ScoredPair] = []
     n_known = 0
     score = partial(score_unless_known, labels=labels, scoring=scoring)
@@ -150,9 +150,7 @@ def score_pairs(
             keep(one)
         progress(len(scored))
     scored.sort(key=lambda one: one.case)
-    left_out: tuple[str, ...] = ()
-    if labels is None:
-        scored, left_out = _same_labels(scored, scoring)
+    scored, left_out = (scored, ()) if labels else _same_labels(scored, scoring)
     rows = [{"case": one.case} | row for one in scored for row in one.rows]
     scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
     of_lesions = [{"case": one.case} | row for one in scored for row in one.lesions]

@@ -1,7 +1,7 @@
 """Finished cases are kept until the results are written: an interrupted run goes on, and scores nothing twice."""
 
-import json
 import math
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -179,12 +179,12 @@ def test_without_resume_or_with_other_options_a_run_starts_anew(interrupted, sco
         (KeyboardInterrupt(), 61, r"--resume\.$"),
     ],
 )
-def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(tmp_path, error, seconds, says):
-    times = iter([0.0, seconds])
+def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(tmp_path, monkeypatch, error, seconds, says):
+    monkeypatch.setattr(kept_scores, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
     path = tmp_path / "new" / "kept"
 
     def run():
-        with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
+        with keeping(path, resume=False) as kept:
             kept.known(LABELS, SCORING)
             kept.add(scored("a"))
             raise error
@@ -214,8 +214,8 @@ def test_the_voxel_size_beside_a_tiff_may_have_changed(tmp_path, scored_again):
     for path in (pair.reference, pair.prediction):
         write_map(path, bars(4))
     first = score_pair(pair, LABELS.of_values([1, 2]), SCORING)
-    (tmp_path / "a.json").write_text(json.dumps({"spacing": [2, 2, 2]}))
-    (tmp_path / "b.json").write_text(json.dumps({"spacing": [2, 2, 2]}))
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text('{"spacing": [2, 2, 2]}')
 
     again, was_known = score_files.score_unless_known((pair, first), LABELS.of_values([1, 2]), SCORING)
 
