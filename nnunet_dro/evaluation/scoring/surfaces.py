@@ -6,7 +6,6 @@ left then needs a search tree, and a percentile often does not depend on what is
 """
 
 import functools
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,17 +142,16 @@ class DirectedDistances:
             return near
         return near + int(np.searchsorted(self.far, tolerance_mm, side="right"))
 
-    def total(self) -> float:
-        """The sum of all distances, mm."""
-        return float(self.lengths @ self.counts + self.far.sum())
+    def p95(self) -> float:
+        """The 95th percentile, mm: linear interpolation between order statistics, as numpy's default."""
+        position = 0.95 * (self.n - 1)
+        low = int(position)
+        value = self.smallest(low)
+        return value if low == position else value + (self.smallest(low + 1) - value) * (position - low)
 
-
-def _percentile(smallest: Any, n: int, percent: float) -> float:
-    """Linear interpolation between order statistics, as numpy's default."""
-    position = percent / 100 * (n - 1)
-    low = int(position)
-    value: float = smallest(low)
-    return value if low == position else value + (smallest(low + 1) - value) * (position - low)
+    def every(self) -> FloatArray:
+        """All distances, mm, sorted."""
+        return np.concatenate([np.repeat(self.lengths, self.counts), self.far])
 
 
 class SurfaceDistances:
@@ -169,10 +167,8 @@ class SurfaceDistances:
         size = tuple(float(length) for length in spacing)
         margin = tuple(max(1, int(_REACH * min(size) * (1 + 1e-9) / length)) for length in size)
         borders = [_Border.of(mask, size, margin) for mask in (reference, prediction)]
-        self._to_prediction = DirectedDistances.between(*borders, at_least_mm=at_least_mm)
-        self._to_reference = DirectedDistances.between(*reversed(borders), at_least_mm=at_least_mm)
-        self._both = (self._to_prediction, self._to_reference)
-        self._n = sum(one.n for one in self._both)
+        both_ways = (borders, borders[::-1])
+        self._both = [DirectedDistances.between(*pair, at_least_mm=at_least_mm) for pair in both_ways]
 
     @classmethod
     def on(cls, grid: Grid, reference: BoolArray, prediction: BoolArray, *, at_least_mm: float) -> "SurfaceDistances":
@@ -182,26 +178,11 @@ class SurfaceDistances:
 
     def hd95(self) -> float:
         """The larger of the two directed 95th percentiles, mm."""
-        return max(_percentile(one.smallest, one.n, 95) for one in self._both)
+        return max(one.p95() for one in self._both)
 
     def hd95_pooled(self) -> float:
         """The 95th percentile of both directions together, mm."""
-        lengths = [length for length, _ in _shells(self._to_prediction._from.spacing)]
-        counts = np.zeros(len(lengths), dtype=np.int64)
-        for one in self._both:
-            counts[: len(one.counts)] += one.counts
-        cumulative = np.cumsum(counts)
-        rank_above = math.ceil(0.95 * (self._n - 1))
-        # Distances beyond the point where one direction stopped have not all been found.
-        known_below = min((one._beyond for one in self._both if len(one._rest)), default=math.inf)
-
-        def smallest(rank: int) -> float:
-            return lengths[int(np.searchsorted(cumulative, rank, side="right"))]
-
-        if rank_above < cumulative[-1] and smallest(rank_above) < known_below:
-            return _percentile(smallest, self._n, 95)
-        distances = [part for one in self._both for part in (np.repeat(one.lengths, one.counts), one.far)]
-        return float(np.percentile(np.concatenate(distances), 95))
+        return float(np.percentile(np.concatenate([one.every() for one in self._both]), 95))
 
     def hd(self) -> float:
         """The largest distance, mm."""
@@ -209,8 +190,8 @@ class SurfaceDistances:
 
     def assd(self) -> float:
         """The mean distance, both directions together, mm."""
-        return sum(one.total() for one in self._both) / self._n
+        return float(np.concatenate([one.every() for one in self._both]).mean())
 
     def nsd(self, tolerance_mm: float) -> float:
         """The share of the border voxels of both that lie within a tolerance of the other border."""
-        return sum(one.n_within(tolerance_mm) for one in self._both) / self._n
+        return sum(one.n_within(tolerance_mm) for one in self._both) / sum(one.n for one in self._both)
