@@ -17,9 +17,9 @@ class Metric:
 
     name: str  # its column in scores.csv and its name at the command line
     title: str  # its name in headings
+    definition: str  # its definition in one line
     unit: str  # ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known
     more_is_better: bool  # whether larger values are better; if not, 0 is best
-    definition: str  # its definition in one line
     on_surfaces: bool = False  # whether it needs the distances between the two borders
     #: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty`` gives it one.
     undefined_if: tuple[str, ...] = ()
@@ -76,98 +76,80 @@ _LACKS = "undefined where the reference lacks the label"
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
 _METRICS = (
-    _fraction("dice", "Dice", definition="2 TP / (2 TP + FP + FN), over voxels"),
-    _fraction("iou", "IoU", definition="TP / (TP + FP + FN), over voxels"),
-    _fraction("sensitivity", "Sensitivity", definition="TP / (TP + FN), over voxels", undefined_if=_INVENTED),
-    _fraction("precision", "Precision", definition="TP / (TP + FP), over voxels", undefined_if=_MISSED),
+    _fraction("dice", "Dice", "2 TP / (2 TP + FP + FN), over voxels"),
+    _fraction("iou", "IoU", "TP / (TP + FP + FN), over voxels"),
+    _fraction("sensitivity", "Sensitivity", "TP / (TP + FN), over voxels", undefined_if=_INVENTED),
+    _fraction("precision", "Precision", "TP / (TP + FP), over voxels", undefined_if=_MISSED),
     _distance(
         "hd95",
         "HD95",
-        definition="larger of the directed 95th percentiles of the border voxels' distances to the other border "
-        f"({_BORDER})",
+        f"larger of the directed 95th percentiles of the border voxels' distances to the other border ({_BORDER})",
     ),
     _distance(
         "hd95_pooled",
         "HD95 pooled",
-        definition="95th percentile of the border voxels' distances to the other border, both directions pooled "
-        f"({_BORDER})",
+        f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
     ),
+    _distance("hd", "HD", f"largest distance of a border voxel of one label map to the other's border ({_BORDER})"),
     _distance(
-        "hd", "HD", definition=f"largest distance of a border voxel of one label map to the other's border ({_BORDER})"
-    ),
-    _distance(
-        "assd",
-        "ASSD",
-        definition=f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+        "assd", "ASSD", f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})"
     ),
     _fraction(
         "nsd",
         "NSD",
-        definition=f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
+        f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
         on_surfaces=True,
     ),
-    _volume(
-        "volume_error",
-        "Volume error",
-        definition="volume of the prediction minus that of the reference",
-        is_signed=True,
-    ),
+    _volume("volume_error", "Volume error", "volume of the prediction minus that of the reference", is_signed=True),
     _volume(
         "absolute_volume_error",
         "Absolute volume error",
-        definition="difference of the volumes of prediction and reference, without a sign",
+        "difference of the volumes of prediction and reference, without a sign",
     ),
     _per_volume(
         "relative_volume_error",
         "Relative volume error",
-        definition=f"volume error per volume of the reference; {_LACKS}",
+        f"volume error per volume of the reference; {_LACKS}",
         is_signed=True,
     ),
     _per_volume(
         "absolute_relative_volume_error",
         "Absolute relative volume error",
-        definition=f"absolute volume error per volume of the reference; {_LACKS}",
+        f"absolute volume error per volume of the reference; {_LACKS}",
     ),
     _volume(
         "false_positive_volume",
         "False positive volume",
-        definition="volume of the prediction in cases whose reference lacks the label; undefined in the others",
+        "volume of the prediction in cases whose reference lacks the label; undefined in the others",
     ),
     _on_lesions(
-        "lesion_recall",
-        "Lesion recall",
-        definition="share of the reference's lesions that are found",
-        undefined_if=_INVENTED,
+        "lesion_recall", "Lesion recall", "share of the reference's lesions that are found", undefined_if=_INVENTED
     ),
     _on_lesions(
         "lesion_precision",
         "Lesion precision",
-        definition="share of the predicted lesions that are matched with a lesion of the reference",
+        "share of the predicted lesions that are matched with a lesion of the reference",
         undefined_if=_MISSED,
     ),
     _on_lesions(
-        "lesion_f1",
-        "Lesion F1",
-        definition="harmonic mean of lesion recall and lesion precision; 0 where no lesion is found",
+        "lesion_f1", "Lesion F1", "harmonic mean of lesion recall and lesion precision; 0 where no lesion is found"
     ),
-    _on_lesions("pq", "Panoptic quality", definition="segmentation quality times recognition quality"),
-    _on_lesions(
-        "sq", "Segmentation quality", definition="mean IoU of the lesions that are found; 0 where none is found"
-    ),
+    _on_lesions("pq", "Panoptic quality", "segmentation quality times recognition quality"),
+    _on_lesions("sq", "Segmentation quality", "mean IoU of the lesions that are found; 0 where none is found"),
     _on_lesions(
         "rq",
         "Recognition quality",
-        definition="TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
+        "TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
     ),
-    _on_lesions("lesion_dice", "Lesion-wise Dice", definition=f"mean of the lesions' Dice; {_NOT_FOUND} 0"),
+    _on_lesions("lesion_dice", "Lesion-wise Dice", f"mean of the lesions' Dice; {_NOT_FOUND} 0"),
     _on_lesions(
         "lesion_hd95",
         "Lesion-wise HD95",
+        f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
         unit="mm",
         more_is_better=False,
-        definition=f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
     ),
-    _on_lesions("lesion_nsd", "Lesion-wise NSD", definition=f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
+    _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
 )
 
 #: Name to metric, in the order of columns.
