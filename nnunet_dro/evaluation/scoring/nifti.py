@@ -81,11 +81,10 @@ def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
 
     The size that gzip itself stores is modulo 2^32, and is that of the last member only.
     """
-    start = _end_of_gzip_header(stored)
-    checksum = struct.unpack("<I", stored[-8:-4])[0]
     try:
-        content = deflate.deflate_decompress(memoryview(stored)[start:], n_bytes)
-        if len(content) == n_bytes and deflate.crc32(content) == checksum:
+        content = deflate.gzip_decompress(stored, n_bytes)
+        # Otherwise the checksum at the end is that of something else.
+        if len(content) == n_bytes and deflate.crc32(content) == struct.unpack("<I", stored[-8:-4])[0]:
             return content
     except deflate.DeflateError:
         pass
@@ -94,17 +93,6 @@ def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
         return gzip.decompress(stored)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError("it is truncated or damaged") from error
-
-
-def _end_of_gzip_header(stored: bytes) -> int:
-    """Source: RFC 1952, section 2.3."""
-    flags, end = stored[3], 10
-    if flags & 4:
-        end += 2 + struct.unpack("<H", stored[end : end + 2])[0]
-    for flag in (8, 16):
-        if flags & flag:
-            end = stored.find(b"\0", end) + 1
-    return end + 2 if flags & 2 else end
 
 
 def _parse(start: bytes) -> _Header:
