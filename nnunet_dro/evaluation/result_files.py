@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +122,13 @@ def read_evaluation(folder: Path) -> Evaluation:
 def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
     options = summary["options"]
     of_lesions = ("lesions", "lesion_sizes") if options.get("instances") else ()
-    tables = {"false_positives": _table(pd.DataFrame(summary["false_positives"]))}
+    tables = {"false_positives": _table("false_positives", pd.DataFrame(summary["false_positives"]))}
     for name in ("scores", "strata", *of_lesions):
-        numbers = NUMBERS if name == "scores" else None
+        path = folder / f"{name}.csv"
         if name in summary:
-            tables[name] = _table(pd.DataFrame(summary[name]), numbers=numbers)
-        elif name != "lesions" or (folder / f"{name}.csv").is_file():
-            tables[name] = _table(_read_csv(folder / f"{name}.csv", numbers=numbers), numbers=numbers)
+            tables[name] = _table(name, pd.DataFrame(summary[name]))
+        elif name != "lesions" or path.is_file():
+            tables[name] = _table(name, _read_csv(path))
     strata = {
         attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
         for attribute, entry in summary["stratum_of_case"].items()
@@ -167,10 +167,10 @@ def _described_anew(
     return found.merge(known[[*keys, *(c for c in known.columns if c not in found.columns)]], on=keys, how="left")
 
 
-def _read_csv(path: Path, *, numbers: Collection[str] | None) -> pd.DataFrame:
+def _read_csv(path: Path) -> pd.DataFrame:
     """A table as it was written: names are text whatever they look like, and no digit of a number is lost."""
     columns = [str(name) for name in pd.read_csv(path, nrows=0, encoding_errors="surrogateescape").columns]
-    names = [name for name in columns if _is_name(name, numbers)]
+    names = [name for name in columns if _is_name(path.stem, name)]
     table = pd.read_csv(
         path,
         dtype=dict.fromkeys(names, object),
@@ -184,16 +184,17 @@ def _read_csv(path: Path, *, numbers: Collection[str] | None) -> pd.DataFrame:
     return table.assign(**{name: texts[name].replace("", "nan").astype(float) for name in inexact})
 
 
-def _is_name(column: str, numbers: Collection[str] | None) -> bool:
-    return column in _NAMES if numbers is None else column not in numbers
+def _is_name(table: str, column: str) -> bool:
+    """Whether a column has names; what the case table adds to the scores are names, too."""
+    return column not in NUMBERS if table == "scores" else column in _NAMES
 
 
-def _table(table: pd.DataFrame, *, numbers: Collection[str] | None = None) -> pd.DataFrame:
-    """A table with numbers where numbers must be (None: but for names), and texts where names must be."""
+def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """A table with numbers where numbers must be, and texts where names must be."""
     for column in table.columns:
         if column in _NAMES and not all(isinstance(value, str) for value in table[column]):
             raise TypeError(column)
-        if not _is_name(column, numbers):
+        if not _is_name(name, column):
             table[column] = pd.to_numeric(table[column])
         if table[column].isna().all():
             # A column without any value would be read as text.
