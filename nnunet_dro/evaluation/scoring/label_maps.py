@@ -57,22 +57,19 @@ def read_label_map(path: Path) -> LabelMap:
     """
     if not path.is_file():
         raise FileNotFoundError(f"`path` must be a label map, got {str(path)!r}. Check the folder and the case's name.")
-    nifti = None
     try:
-        if path.name.lower().endswith((".nii.gz", ".nii")):
-            nifti = read_nifti(path)
-        else:
-            path.open("rb").close()
-    except UnusualNiftiError:
-        pass
+        path.open("rb").close()
     except PermissionError as error:
         raise PermissionError(f"`path` must be readable, got {str(path)!r}. Change the file's permissions.") from error
+    if not path.name.lower().endswith((".nii.gz", ".nii")):
+        return _read_with_itk(path)
+    try:
+        voxels, grid = read_nifti(path)
+    except UnusualNiftiError:
+        return _read_with_itk(path)
     except ValueError as error:
         cure = "Write it again, as one volume of label values."
         raise ValueError(f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}") from error
-    if nifti is None:
-        return _read_with_itk(path)
-    voxels, grid = nifti
     return LabelMap(_as_integers(voxels, path), grid)
 
 

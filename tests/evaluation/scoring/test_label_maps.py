@@ -11,6 +11,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK
+from scipy.spatial.transform import Rotation
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.label_maps import _read_with_itk, read_label_map
@@ -20,15 +21,8 @@ VALUES = np.random.default_rng(0).integers(0, 100, (5, 6, 7))
 
 
 def oblique_affine():
-    angles = np.deg2rad([10, -25, 40])
     affine = np.eye(4)
-    for axis, angle in enumerate(angles):
-        turn = np.eye(3)
-        i, j = [k for k in range(3) if k != axis]
-        turn[i, i] = turn[j, j] = np.cos(angle)
-        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
-        affine[:3, :3] = affine[:3, :3] @ turn
-    affine[:3, :3] *= [0.7, 1.1, 3]
+    affine[:3, :3] = Rotation.from_euler("XYZ", [10, -25, 40], degrees=True).as_matrix() * [0.7, 1.1, 3]
     affine[:3, 3] = [12, -40, 7.5]
     return affine
 
@@ -124,7 +118,6 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
 
     for name in ("b.nii.gz", "c.nii.gz"):
         assert np.array_equal(read_label_map(tmp_path / name).values, VALUES)
-    write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     # Scaled integers, and voxels that begin in the header.
     (tmp_path / "scaled.nii.gz").write_bytes(gzip.compress(content_with(tmp_path / "a.nii", 112, "<f", 1.0000001)))
     (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 108, "<f", 0))
@@ -255,7 +248,7 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
         def refuse(self, *_, **__):
             raise PermissionError(13, "Permission denied", str(self))
 
-        monkeypatch.setattr(type(path), "read_bytes", refuse)
+        monkeypatch.setattr(type(path), "open", refuse)
     else:
         path.chmod(0)
     with pytest.raises(PermissionError, match=r"a\.nii\.gz.*permissions"):
