@@ -95,10 +95,6 @@ def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
     return failure
 
 
-#: The confidence of the bound of the share of failures.
-_CONFIDENCE = 0.95
-
-
 def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The exact one-sided 95 % upper bound of the share of failures.
 
@@ -109,5 +105,5 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
     from scipy.special import betaincinv
 
     failed, size = np.asarray(n_failed, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), _CONFIDENCE)
+    bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), 0.95)
     return np.asarray(np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan))

@@ -120,12 +120,7 @@ class Instances:
 
     @classmethod
     def of(
-        cls,
-        labels: Sequence[str],
-        *,
-        match: str | None = None,
-        connectivity: int | None = None,
-        above_mm3: float | None = None,
+        cls, labels: Sequence[str], *, match: str | None, connectivity: int | None, above_mm3: float | None
     ) -> "Instances | None":
         """From the options of the command line; None where no label is named."""
         given = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}

@@ -33,17 +33,16 @@ class KeptScores:
 
     path: Path
     resume: bool = False
-    _head: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _continues: bool = field(default=False, repr=False)
+    _first_line: bytes = field(default=b"", repr=False)  # of a new file
     _gave_up: bool = field(default=False, repr=False)
     _file: BinaryIO | None = field(default=None, repr=False)
     _made: list[Path] = field(default_factory=list, repr=False)
 
     def known(self, labels: Labels | None, scoring: Scoring) -> dict[str, ScoredPair]:
         """The cases that an earlier run with the same options has finished, by name."""
-        self._head = {"format": _FORMAT, "options": _digest(labels, scoring)}
-        found = _read(self.path, self._head) if self.resume else {}
-        self._continues = bool(found)
+        head = {"format": _FORMAT, "options": _digest(labels, scoring)}
+        found = _read(self.path, head) if self.resume else {}
+        self._first_line = b"" if found else _line(head)
         return found
 
     def add(self, scored: ScoredPair) -> None:
@@ -62,10 +61,8 @@ class KeptScores:
         parent = self.path.parent
         self._made = [folder for folder in (parent, *parent.parents) if not folder.exists()]
         parent.mkdir(parents=True, exist_ok=True)
-        if self._continues:
-            return self.path.open("ab", buffering=0)
-        file = self.path.open("wb", buffering=0)
-        file.write(_line(self._head))
+        file = self.path.open("wb" if self._first_line else "ab", buffering=0)
+        file.write(self._first_line)
         return file
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -51,10 +52,8 @@ class ScoredPair:
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
     """Read the files of a case and score them."""
     reference = read_label_map(pair.reference)
-    if pair.prediction is None:
-        prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
-    else:
-        prediction = read_label_map(pair.prediction)
+    nothing = LabelMap(np.zeros_like(reference.values), reference.grid)
+    prediction = read_label_map(pair.prediction) if pair.prediction else nothing
     try:
         values = onto(prediction.values, prediction.grid, reference.grid)
     except ValueError as error:
@@ -98,14 +97,12 @@ def score_unless_known(
     pair, known = item
     files = [path for path in (pair.reference, pair.prediction) if path]
     # The voxel size of a TIFF file is in another file, which may have changed.
-    if known is None or any(path.suffix.lower() in (".tif", ".tiff") for path in files):
-        return score_pair(pair, labels, scoring), False
-    try:
-        is_same = pair.sha256 == known.sha256
-    except OSError:
-        # Reading it to score it tells what is wrong.
-        is_same = False
-    return (known, True) if is_same else (score_pair(pair, labels, scoring), False)
+    if known is not None and not any(path.suffix.lower() in (".tif", ".tiff") for path in files):
+        # Reading a file to score it tells what is wrong with it.
+        with suppress(OSError):
+            if pair.sha256 == known.sha256:
+                return known, True
+    return score_pair(pair, labels, scoring), False
 
 
 def sha256_of(path: Path) -> str:

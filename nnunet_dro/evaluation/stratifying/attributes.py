@@ -177,9 +177,9 @@ def measure_cases(
     files: Collection[CaseFiles],
     names: Sequence[str],
     *,
-    jobs: int | None = None,
-    workers: str | None = None,
-    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+    jobs: int | None,
+    workers: str | None,
+    progress: Callable[[int, int], None],
 ) -> dict[str, dict[str, float]]:
     """Attributes of many cases, several at a time."""
     items = map(absolute, files) if workers else files

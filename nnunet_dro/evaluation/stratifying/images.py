@@ -1,6 +1,6 @@
 """Images: reading them, laying them on a reference's grid, and turning them so that up is superior."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,17 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     return grey, Grid(grey.shape, None if path.suffix.lower() in PICTURES else itk_affine(image))
 
 
+def first_file(folder: Path, names: Iterable[str]) -> Path | None:
+    """The first of some files that exists."""
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
 def find_image(images: Path, case: str) -> Path:
     """The image of a case: its first channel."""
-    for ending in LABEL_MAP_ENDINGS:
-        path = images / f"{case}_0000{ending}"
-        # In some datasets a two-dimensional colour image is one file without a channel number.
-        for candidate in (path, images / f"{case}{ending}"):
-            if candidate.is_file():
-                return candidate
+    # In some datasets a two-dimensional colour image is one file without a channel number.
+    names = (f"{case}{channel}{ending}" for ending in LABEL_MAP_ENDINGS for channel in ("_0000", ""))
+    if path := first_file(images, names):
+        return path
     cure = f"Name it {case}_0000.nii.gz, or leave the images out."
     raise FileNotFoundError(
         f"`images` must have an image for every case, got none for {case!r} in {str(images)!r}. {cure}"
@@ -86,7 +89,7 @@ def find_channels(images: Path, case: str) -> list[Path]:
     channels = [find_image(images, case)]
     while True:
         names = (f"{case}_{len(channels):04d}{ending}" for ending in LABEL_MAP_ENDINGS)
-        following = next((images / name for name in names if (images / name).is_file()), None)
+        following = first_file(images, names)
         if following is None:
             return channels
         channels.append(following)

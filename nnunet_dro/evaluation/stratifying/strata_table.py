@@ -12,7 +12,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps, read_labels
 from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, measure_cases, written
-from nnunet_dro.evaluation.stratifying.images import find_image
+from nnunet_dro.evaluation.stratifying.images import find_image, first_file
 from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
@@ -34,10 +34,9 @@ def strata_table(
     those of `FIELDS`, where DICOM files go before JSON files. Entries are text, unknown ones are ``missing``; columns
     without any are left out.
     """
-    if not images.is_dir():
-        raise FileNotFoundError(f"`images` must be a folder, got {str(images)!r}. Check the path.")
-    if dicom is not None and not dicom.is_dir():
-        raise FileNotFoundError(f"`dicom` must be a folder, got {str(dicom)!r}. Check the path.")
+    for name, folder in (("images", images), ("dicom", dicom)):
+        if folder is not None and not folder.is_dir():
+            raise FileNotFoundError(f"`{name}` must be a folder, got {str(folder)!r}. Check the path.")
     references = list_label_maps(labels)
     given = pd.DataFrame({"case": list(references)}) if cases is None else read_cases_of(cases, references)
     # Whatever is missing is reported before the long work.
@@ -117,8 +116,7 @@ FIELDS = (
 
 def of_sidecar(images: Path, case: str) -> dict[str, str]:
     """What the JSON file beside an image says, as BIDS has it."""
-    candidates = (images / f"{case}_0000.json", images / f"{case}.json")
-    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    path = first_file(images, (f"{case}_0000.json", f"{case}.json"))
     if path is None:
         return {}
     try:
