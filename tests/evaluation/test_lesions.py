@@ -35,6 +35,7 @@ def line(*values):
 # one of 1 voxel is invented.
 TWO = line(1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0)
 FOUND_ONE = line(1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
+TOUCHING = line(1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1), line(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
 
 
 @pytest.mark.parametrize("match", ["iou:0.5", "iou:0.75", "overlap", "brats:1"])
@@ -51,64 +52,61 @@ def test_a_found_a_missed_and_an_invented_lesion(match):
     assert row["lesion_nsd"] == pytest.approx(1 / 3)
 
 
-def test_a_pair_at_exactly_the_threshold_counts_and_one_below_does_not():
-    row = scored(line(1, 1), line(1, 0))
+IGNORING, WHOLE = Labels({"lesion": (1,)}, ignore=9), Labels({"whole": (1, 2)})
 
-    assert [row[name] for name in COUNTS] == [1, 1, 1, 0]
-    assert row["pq"] == 0.5
-    assert "(a pair at exactly 0.5 counts)" in Instances(("*",)).definition
-    row = scored(TWO, FOUND_ONE, match="iou:0.76")
-
-    assert [row[name] for name in COUNTS] == [2, 0, 2, 2]
-    assert [row[name] for name in METRICS] == [0, 0, 0, 0, 0, 0, 0]
-
-
-def test_one_to_one_takes_the_pair_with_the_largest_iou_first():
+#: Reference and prediction, options, the numbers of lesions, and some values.
+BY_HAND = {
+    "a pair at exactly the threshold": ((line(1, 1), line(1, 0)), {}, [1, 1, 1, 0], {"pq": 0.5}),
+    "a pair below it": ((TWO, FOUND_ONE), {"match": "iou:0.76"}, [2, 0, 2, 2], dict.fromkeys(METRICS, 0)),
     # Both lesions overlap the one predicted: IoU 3/7 and 2/8.
-    reference, prediction = line(1, 1, 1, 0, 1, 1, 1), line(1, 1, 1, 1, 1, 1, 0)
-
-    row = scored(reference, prediction, match="iou:0.1")
-
-    assert [row[name] for name in COUNTS] == [2, 1, 1, 0]
-    assert row["sq"] == pytest.approx(3 / 6)
-    assert row["lesion_dice"] == pytest.approx(2 * 3 / (3 + 6) / 2)
-
-
-def test_overlap_compares_a_lesion_with_all_its_parts_and_vice_versa():
-    row = scored(line(1, 1, 1, 1, 1, 0, 0, 1, 0), line(1, 0, 1, 0, 1, 1, 1, 1, 0), match="overlap")
-
+    "one to one, the largest IoU first": (
+        (line(1, 1, 1, 0, 1, 1, 1), line(1, 1, 1, 1, 1, 1, 0)),
+        {"match": "iou:0.1"},
+        [2, 1, 1, 0],
+        {"sq": 3 / 6, "lesion_dice": 2 * 3 / (3 + 6) / 2},
+    ),
     # The first lesion meets three predicted ones of 1, 1 and 4 voxels; the second only the last of them.
-    assert [row[name] for name in COUNTS] == [2, 2, 3, 0]
-    assert row["lesion_recall"] == row["lesion_precision"] == row["rq"] == 1
-    assert row["sq"] == pytest.approx((3 / 8 + 1 / 4) / 2)
-    assert row["lesion_dice"] == pytest.approx((2 * 3 / 11 + 2 * 1 / 5) / 2)
-
-
-def test_brats_joins_lesions_whose_dilations_touch():
-    reference, prediction = line(1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1), line(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
-
-    joined = scored(reference, prediction, match="brats:1", metrics=("lesion_dice", "lesion_recall"))
-    apart = scored(reference, prediction, match="overlap", metrics=("lesion_dice", "lesion_recall"))
-
+    "overlap with several": (
+        (line(1, 1, 1, 1, 1, 0, 0, 1, 0), line(1, 0, 1, 0, 1, 1, 1, 1, 0)),
+        {"match": "overlap"},
+        [2, 2, 3, 0],
+        {"lesion_precision": 1, "rq": 1, "sq": (3 / 8 + 1 / 4) / 2, "lesion_dice": (2 * 3 / 11 + 2 * 1 / 5) / 2},
+    ),
     # Across the gap of two voxels the dilations touch: one lesion of four voxels. The last lesion is found by its
     # neighbour, which overlaps the dilation and not the lesion: Dice 0.
-    assert [joined[name] for name in COUNTS] == [2, 2, 2, 0]
-    assert joined["lesion_dice"] == pytest.approx((2 * 2 / 6 + 0) / 2)
-    assert [apart[name] for name in COUNTS] == [3, 1, 2, 1]
-    assert apart["lesion_dice"] == pytest.approx(1 / 4)
+    "dilations that touch": (TOUCHING, {"match": "brats:1"}, [2, 2, 2, 0], {"lesion_dice": (2 * 2 / 6 + 0) / 2}),
+    "the same without dilation": (TOUCHING, {"match": "overlap"}, [3, 1, 2, 1], {"lesion_dice": 1 / 4}),
+    # Neither missed nor invented; as for BraTS 2023, those of exactly the volume are left out.
+    "lesions up to a volume": (
+        (TWO, line(1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1)),
+        {"match": "overlap", "above_mm3": 2.0},
+        [1, 1, 3, 2],
+        {"lesion_precision": 1 / 3, "lesion_dice": 6 / 7 / 3},
+    ),
+    "no lesion above a volume": (
+        (TWO, FOUND_ONE),
+        {"above_mm3": 2.0, "spacing": (1.0, 1.0, 0.5)},
+        [0, 0, 1, 1],
+        {"lesion_recall": math.nan, "lesion_precision": 0, "lesion_f1": 0, "lesion_dice": 0},
+    ),
+    # What is left of the predicted lesion beside the ignored voxels is one of its own.
+    "ignored voxels": ((line(1, 1, 0, 9, 9, 9, 0), line(1, 1, 0, 1, 1, 1, 1)), {"labels": IGNORING}, [1, 1, 2, 1], {}),
+    "a region": ((line(1, 2, 0, 0, 2), line(2, 2, 0, 0, 0)), {"labels": WHOLE}, [2, 1, 1, 0], {"sq": 1}),
+}
 
 
-def test_lesions_up_to_a_volume_in_mm3_are_neither_missed_nor_invented():
-    # As for BraTS 2023, those of exactly the volume are left out.
-    row = scored(TWO, line(1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1), match="overlap", above_mm3=2.0)
+@pytest.mark.parametrize("name", BY_HAND)
+def test_lesions_by_hand(name):
+    pair, options, counts, values = BY_HAND[name]
 
-    assert [row[name] for name in COUNTS] == [1, 1, 3, 2]
-    assert row["lesion_dice"] == pytest.approx(6 / 7 / 3)
-    row = scored(TWO, FOUND_ONE, above_mm3=2.0, spacing=(1.0, 1.0, 0.5))
+    row = scored(*pair, **options)
 
-    assert [row[name] for name in COUNTS] == [0, 0, 1, 1]
-    assert math.isnan(row["lesion_recall"])
-    assert row["lesion_precision"] == row["lesion_f1"] == row["lesion_dice"] == 0
+    assert [row[count] for count in COUNTS] == counts
+    assert {metric: row[metric] for metric in values} == pytest.approx(values, nan_ok=True)
+
+
+def test_the_definition_says_that_the_threshold_counts():
+    assert "(a pair at exactly 0.5 counts)" in Instances(("*",)).definition
 
 
 @pytest.mark.parametrize(("connectivity", "n_lesions"), [(6, 4), (18, 3), (26, 2)])
@@ -144,21 +142,6 @@ def test_of_empty_maps_all_is_missed_or_invented_at_most_the_diagonal():
     row = scored(TWO, FOUND_ONE, empty="diagonal", metrics=("lesion_hd95",), spacing=(1.0, 1.0, 2.0))
 
     assert row["lesion_hd95"] == pytest.approx((2 * 0.95 + 2 * 24) / 3)
-
-
-def test_ignored_voxels_have_no_lesion_and_regions_those_of_their_labels():
-    reference, prediction = line(1, 1, 0, 9, 9, 9, 0), line(1, 1, 0, 1, 1, 1, 1)
-
-    row = scored(reference, prediction, labels=Labels({"lesion": (1,)}, ignore=9))
-
-    # What is left of the predicted lesion beside the ignored voxels is one of its own.
-    assert [row[name] for name in COUNTS] == [1, 1, 2, 1]
-    reference, prediction = line(1, 2, 0, 0, 2), line(2, 2, 0, 0, 0)
-
-    row = scored(reference, prediction, labels=Labels({"whole": (1, 2)}))
-
-    assert [row[name] for name in COUNTS] == [2, 1, 1, 0]
-    assert row["sq"] == 1
 
 
 # Random cases against loops.
@@ -287,7 +270,6 @@ def test_a_match_rule_that_is_not_usable_is_refused(text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"connectivity": 8}, "`connectivity` must be 6, 18 or 26, got 8"),
         ({"above_mm3": -1.0}, "`lesions_above_mm3` must be 0 or more"),
         ({"above_mm3": math.nan}, "`lesions_above_mm3` must be 0 or more"),
         ({"labels": ()}, "`instances` must name labels"),
