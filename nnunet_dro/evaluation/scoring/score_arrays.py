@@ -99,7 +99,7 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
         in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
         voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
         row: dict[str, Any] = {"label": name}
-        row |= scoring.of_counts(*voxels, pair.grid)
+        row |= scoring.of_counts(*voxels, grid=pair.grid)
         row |= dict(zip(COUNTS, voxels, strict=True))
         rows.append(row | (_distances(pair, name) if on_surfaces and voxels[0] and voxels[1] else {}))
     return rows
