@@ -131,11 +131,7 @@ def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, 
             continue
         around = pair.around(label, rule.n_dilations if rule.name == "brats" else 0)
         of_case, of_lesions = score_lesions(
-            *pair.masks(label, around),
-            scoring,
-            scoring.instances,
-            pair.grid,
-            corner=[side.start for side in around],
+            *pair.masks(label, around), scoring, scoring.instances, pair.grid, corner=[side.start for side in around]
         )
         row |= of_case
         lesions += [{"label": label} | lesion for lesion in of_lesions]

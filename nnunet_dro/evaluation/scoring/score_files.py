@@ -84,7 +84,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         row["prediction_ml"] = row["n_prediction"] * grid.voxel_ml
     empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * grid.voxel_ml)
     worst = scoring.worst(grid, 0) if pair.prediction is None else {}
-    absent = scoring.of_counts(0, 0, 0, grid) | scoring.without_lesions() | worst | empty
+    absent = scoring.of_counts(0, 0, 0, grid=grid) | scoring.without_lesions() | worst | empty
     return ScoredPair(
         pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, pair.sha256, lesions
     )

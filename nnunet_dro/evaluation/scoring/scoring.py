@@ -60,7 +60,7 @@ class Scoring:
         return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
 
     def of_counts(
-        self, n_reference: int, n_prediction: int, n_intersection: int, grid: Grid | None = None
+        self, n_reference: int, n_prediction: int, n_intersection: int, *, grid: Grid | None = None
     ) -> dict[str, float]:
         """The metrics that follow from counts alone; distances are among them only where a map lacks the label.
 
