@@ -25,6 +25,12 @@ def write_map(path, values, *, spacing=(1.0, 1.0, 1.0), origin=(0.0, 0.0, 0.0), 
     SimpleITK.WriteImage(image, str(path))
 
 
+def write_pair(root, file, reference, prediction, **options):
+    """Write the two label maps of a case, as `write_map` does."""
+    for folder, values in (("reference", reference), ("prediction", prediction)):
+        write_map(Path(root) / folder / file, values, **options)
+
+
 def bars(tumour, shift=0, *, organ=2):
     """An 8 x 8 x 8 map: a bar of ``tumour`` voxels (at most 8) along x, moved by ``shift``, and a bar of the organ."""
     values = np.zeros((8, 8, 8), np.uint8)
@@ -41,8 +47,7 @@ def write_study(root, shifts=(0, 1, 2, 4), *, dataset_json=True, **columns):
     """
     root = Path(root)
     for n, shift in enumerate(shifts):
-        write_map(root / "reference" / f"case_{n:02}.nii.gz", bars(4))
-        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(4, shift))
+        write_pair(root, f"case_{n:02}.nii.gz", bars(4), bars(4, shift))
     if dataset_json:
         write_dataset_json(root / "reference")
     if columns:

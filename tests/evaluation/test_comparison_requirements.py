@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
 from nnunet_dro.evaluation.report.gains import requirement_sentences
 from tests.commands import done, run
 from tests.evaluation.comparing.test_comparison import evaluation
-from tests.evaluation.made_folders import evaluate_both, names_in, run_evaluate, summary_of, write_cases, write_study
+from tests.evaluation.made_folders import evaluate_both, names_in, run_evaluate, summary_of, write_study
 
 RARE_GAINS, NONE_LOSES = "pathology=rare mean_difference_low>=0", "pathology=* mean_difference_low>=-7pt"
 
@@ -140,7 +140,7 @@ def test_several_trainings_have_no_p_value_to_require():
         ("mean_difference_low>=0", "so do not switch them off"),
         (
             "mean>=0",
-            "about a statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_patients, n_undefined",
+            "statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_patients, n_undef",
         ),
         ("mean_difference>=0@95", "write mean_difference>=0@97.5"),
         ("p5_method>=0.7@95", "ask for confidence in a percentile, not in 'p5_method'"),
@@ -223,9 +223,8 @@ def test_exit_code_is_3_after_writing(compared, tmp_path):
 
 
 def test_a_stratum_without_any_compared_case_is_named_and_fails(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    cases = write_cases(tmp_path, centre=["A", "B", "C"])
-    run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
+    write_study(tmp_path, shifts=(0, 1), centre=["A", "B", "C"])
+    run_evaluate(tmp_path, "--by", "centre")
 
     twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--bootstrap", 0)
     result = done(run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1"), 3)

@@ -27,8 +27,7 @@ def spots(*sizes, organ=2):
 
 def write_pairs(root, references, predictions):
     for n, pair in enumerate(zip(references, predictions, strict=True)):
-        for folder, values in zip(("reference", "prediction"), pair, strict=True):
-            made.write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(1.0, 1.0, 2.0))
+        made.write_pair(root, f"case_{n:02}.nii.gz", *pair, spacing=(1.0, 1.0, 2.0))
     made.write_dataset_json(root / "reference")
     return root
 
@@ -110,10 +109,10 @@ def test_metrics_on_lesions_are_those_of_the_named_labels(study):
 
 
 def test_lesions_have_strata_and_requirements(study):
-    cases = made.write_cases(study, centre=["A", "A", "B", "B"])
+    made.write_cases(study, centre=["A", "A", "B", "B"])
     requirements = ("--require", "centre=* metric=lesion_f1 mean>=0.3", "--require", "metric=lesion_dice min>=0")
 
-    result = done(made.run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements), 3)
+    result = done(made.run_evaluate(study, "--instances", "*", "--by", "centre", *requirements), 3)
 
     assert result.stderr.splitlines() == [
         "nnunet-dro: requirement not met: centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
@@ -147,12 +146,8 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
     made.run_evaluate(uncounted, *options)
     run("evaluate", uncounted / "reference", uncounted / "reference", "-o", uncounted / "right", *options)
 
-    done(
-        run(
-            *("compare", f"right={uncounted / 'right'}", f"A={uncounted / 'out'}", "-o", uncounted / "c"),
-            *("--bootstrap", 0),
-        )
-    )
+    both = (f"right={uncounted / 'right'}", f"A={uncounted / 'out'}")
+    done(run("compare", *both, "-o", uncounted / "c", "--bootstrap", 0))
 
     (row,) = made.read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
     # Four missed what counts, and one invented a lesion where nothing that counts is.
@@ -174,24 +169,15 @@ def test_values_are_names_without_a_dataset_json(study):
 
     done(made.run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
 
-    assert made.scores_of(study / "out")["lesion_f1"].fillna(-1).tolist() == [
-        1,
-        -1,
-        pytest.approx(2 / 3),
-        -1,
-        0,
-        -1,
-        0,
-        -1,
-    ]
-    made.check_refused(
-        made.run_evaluate(study, "--instances", "7", out="other"), study, "must be labels, got 7", out="other"
-    )
+    scores = made.scores_of(study / "out").set_index("label")["lesion_f1"]
+    assert scores["1"].tolist() == pytest.approx([1, 2 / 3, 0, 0])
+    assert scores["2"].isna().all()
+    unknown = made.run_evaluate(study, "--instances", "7", out="other")
+    made.check_refused(unknown, study, "must be labels, got 7", out="other")
 
 
 def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
-    for folder in ("reference", "prediction"):
-        made.write_map(tmp_path / folder / "a.png", [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
+    made.write_pair(tmp_path, "a.png", *[[[1, 1, 0], [0, 0, 1], [0, 0, 0]]] * 2)
 
     done(made.run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
 
@@ -205,7 +191,7 @@ def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
 def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
     result = made.run_evaluate(study, "--instances", "tumour", bootstrap=50)
 
-    files = {path.name: path.read_text() for path in (study / "out").iterdir()}
+    files = {name: content.decode() for name, content in made.contents(study / "out").items()}
     assert "lesions found, by volume" in result.stdout
     assert "| tumour | 10 to 100 | 3 | 3 | 2 | 66.7 \\[" in files["report.md"]
     assert r"10 to 100 & 3 & 3 & 2 & \withbelow{66.7}{[" in files["report.tex"]
@@ -214,7 +200,7 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
 
     done(run("report", study / "out"))
 
-    assert {path.name: path.read_text() for path in (study / "out").iterdir()} == files
+    assert {name: content.decode() for name, content in made.contents(study / "out").items()} == files
     read = evaluation_files(read_evaluation(study / "out"))
     assert {name: read[name] for name in ("lesions.csv", "lesion_sizes.csv")}.items() <= files.items()
     (study / "out" / "lesions.csv").unlink()

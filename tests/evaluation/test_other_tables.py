@@ -6,7 +6,7 @@ import pytest
 
 from nnunet_dro.evaluation.other_tables import read_scores
 from tests.commands import done, run
-from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of, write_study
+from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of
 
 
 def write_mist(path, dice, **attributes):
@@ -61,20 +61,20 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
     assert (assd["n"], assd["n_missed"], assd["n_left_out"], assd["mean"]) == (2, 1, 1, 0.84)
 
 
-def test_a_table_and_an_evaluation_must_have_the_same_labels(tmp_path):
-    write_study(tmp_path, shifts=(0, 1), site=["A", "B"])
-    run_evaluate(tmp_path, "--by", "site", "--cases", tmp_path / "cases.csv")
-    (tmp_path / "a.tsv").write_text(PANOPTICA)
-    both = (f"ours={tmp_path / 'out'}", f"theirs={tmp_path / 'a.tsv'}", "-o", tmp_path / "both", "--bootstrap", 0)
+def test_a_table_and_an_evaluation_must_have_the_same_labels(study):
+    run_evaluate(study)
+    (study / "a.tsv").write_text(PANOPTICA)
+    both = (f"ours={study / 'out'}", f"theirs={study / 'a.tsv'}", "-o", study / "both", "--bootstrap", 0)
 
-    check_refused(run("compare", *both), tmp_path, "same labels", "theirs lacks organ", out="both")
+    check_refused(run("compare", *both), study, "same labels", "theirs lacks organ", out="both")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("a.csv", "patient,dice\na,1\n", ["tables of MIST or panoptica", "a.csv"]),
-        ("a.csv", "", ["tables of MIST or panoptica"]),
+        # Not the name of an option of rank, which has teams.
+        ("a.csv", "", ["`evaluations` must be tables of MIST or panoptica"]),
         ("a.csv", "id,tumour_kappa\na,1\n", ["known metric", "Dice"]),
         ("a.tsv", "subject_name\tx-global_bin_dsc\n", ["cases with a known metric"]),
         ("none.csv", None, ["summary.json", "none.csv"]),
@@ -88,13 +88,5 @@ def test_other_tables_are_refused(tmp_path, name, text, words):
         (tmp_path / name).write_text(text)
     good = write_mist(tmp_path / "good.csv", [0.5, 0.7])
 
-    check_refused(run("compare", f"A={good}", f"B={tmp_path / name}", "-o", tmp_path / "out"), tmp_path, *words)
-
-
-def test_an_error_about_teams_names_no_option_of_rank(tmp_path):
-    good = write_mist(tmp_path / "good.csv", [0.5, 0.7])
-    (tmp_path / "bad.csv").write_text("")
-
-    result = run("rank", f"A={good}", f"B={tmp_path / 'bad.csv'}", "-o", tmp_path / "out")
-
-    check_refused(result, tmp_path, "`evaluations` must be tables of MIST or panoptica")
+    for command in ("compare", "rank"):
+        check_refused(run(command, f"A={good}", f"B={tmp_path / name}", "-o", tmp_path / "out"), tmp_path, *words)

@@ -12,7 +12,7 @@ import pytest
 
 from nnunet_dro.evaluation.evaluation import evaluate
 from tests.commands import done, run
-from tests.evaluation.made_folders import bars, check_refused, run_evaluate, write_cases, write_map, write_study
+from tests.evaluation.made_folders import bars, check_refused, run_evaluate, write_map, write_study
 
 distributed = pytest.importorskip("distributed")
 
@@ -39,10 +39,9 @@ def n_scored_on(client):
 
 
 def test_cases_are_scored_on_a_dask_cluster(tmp_path, client):
-    write_study(tmp_path, shifts=[n % 5 for n in range(12)])
-    cases = write_cases(tmp_path, centre=["A", "B", "C"] * 4)
+    write_study(tmp_path, [n % 5 for n in range(12)], centre=["A", "B", "C"] * 4)
     folders = (tmp_path / "reference", tmp_path / "prediction")
-    options = {"cases": cases, "by": ["centre"], "metrics": ("dice", "hd95"), "n_resamples": 20}
+    options = {"by": ["centre"], "metrics": ("dice", "hd95"), "n_resamples": 20}
     seen = []
 
     with joblib.parallel_config(backend="dask"):

@@ -84,10 +84,10 @@ def test_pooled_percentile_is_that_of_both_directions_distances(spacing):
 
         distances = SurfaceDistances(reference, prediction, spacing)
 
-        assert distances.hd95_pooled() == pytest.approx(np.percentile(pooled, 95), abs=1e-6)
         # The measures that need every distance do not change those that need a few.
-        assert distances.assd() == pytest.approx(pooled.mean(), abs=1e-6)
-        assert distances.hd95_pooled() == pytest.approx(np.percentile(pooled, 95), abs=1e-6)
+        for _ in range(2):
+            assert distances.hd95_pooled() == pytest.approx(np.percentile(pooled, 95), abs=1e-6)
+            assert distances.assd() == pytest.approx(pooled.mean(), abs=1e-6)
 
 
 def test_pooled_percentile_where_one_direction_is_looked_through_less_far():

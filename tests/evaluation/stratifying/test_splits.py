@@ -73,8 +73,8 @@ def test_cases_of_a_patient_stay_together(raw, stratify):
     splits = make_splits(raw(cases), rows, group="patient", stratify=stratify)
 
     check_form(splits, cases)
+    of_patient = rows.set_index("case")["patient"]
     for split in splits:
-        of_patient = rows.set_index("case")["patient"]
         assert not set(of_patient[split["train"]]) & set(of_patient[split["val"]])
         assert len(split["val"]) == 12
 
@@ -143,11 +143,8 @@ def test_strata_that_are_all_rare_are_dealt_out(raw, group):
 
 
 def test_folds_of_random_groups_and_strata_are_whole(raw):
-    two = table(["a", "b"], patient=["p", "q"], centre=["A", "B"])
-    check_form(
-        make_splits(raw(["a", "b"], name="Dataset008_Two"), two, group="patient", stratify="centre", folds=2),
-        ["a", "b"],
-    )
+    two, folder = table(["a", "b"], patient=["p", "q"], centre=["A", "B"]), raw(["a", "b"], name="Dataset008_Two")
+    check_form(make_splits(folder, two, group="patient", stratify="centre", folds=2), ["a", "b"])
     rng = np.random.default_rng(0)
     cases = numbered(30)
     folder = raw(cases)
