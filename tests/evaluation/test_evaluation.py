@@ -32,8 +32,7 @@ def write_random(root, labels, n_cases=4):
             reference[:] = 0
         if n == n_cases - 1:
             prediction[:] = 0
-        for folder, values in (("reference", reference), ("prediction", prediction)):
-            made.write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(0.5, 1, 3))
+        made.write_pair(root, f"case_{n:02}.nii.gz", reference, prediction, spacing=(0.5, 1, 3))
     made.write_dataset_json(root, labels)
 
 
@@ -120,11 +119,10 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
 
 
 def test_strata_of_every_kind_of_by(tmp_path):
-    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = made.write_cases(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
+    made.write_study(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
 
     options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
-    done(made.run_evaluate(tmp_path, "--cases", cases, *options))
+    done(made.run_evaluate(tmp_path, *options))
 
     assert made.strata_of(tmp_path / "out")["mean"].to_dict() == {
         ("all", "all"): 0.5625,
@@ -143,33 +141,32 @@ def test_strata_of_every_kind_of_by(tmp_path):
 
 
 def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
-    made.write_map(tmp_path / "reference" / "neither.nii.gz", made.bars(0))
-    made.write_map(tmp_path / "prediction" / "neither.nii.gz", made.bars(0))
-    made.write_map(tmp_path / "reference" / "predicted.nii.gz", made.bars(0))
-    made.write_map(tmp_path / "prediction" / "predicted.nii.gz", made.bars(3))
+    made.write_pair(tmp_path, "neither.nii.gz", made.bars(0), made.bars(0))
+    made.write_pair(tmp_path, "predicted.nii.gz", made.bars(0), made.bars(3))
     made.write_dataset_json(tmp_path)
 
     found = {}
-    for rule in ("undefined", "one", "brats"):
+    for rule in ("undefined", "one", "brats", "diagonal"):
         made.run_evaluate(tmp_path, "--empty", rule, "--metrics", "dice,hd95", out=rule)
         scores = made.scores_of(tmp_path / rule)
         tumour = scores[scores["label"] == "tumour"].set_index("case")[["dice", "hd95"]]
         found[rule] = tumour.astype(object).where(tumour.notna(), None).to_numpy().tolist()
 
-    assert found == {"undefined": [[None, None], [0, None]], "one": [[1, 0], [0, None]], "brats": [[1, 0], [0, 374]]}
+    assert found == {
+        "undefined": [[None, None], [0, None]],
+        "one": [[1, 0], [0, None]],
+        "brats": [[1, 0], [0, 374]],
+        "diagonal": [[None, None], [0, pytest.approx(7 * 3**0.5)]],
+    }
     counts = {"label": "tumour", "n_empty_references": 2, "n_false_positives": 1}
     volumes = {"mean_ml": 0.003, "max_ml": 0.003, "max_case": "predicted"}
     assert made.summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
 
 
-def test_unknown_rules_are_refused_from_python_too(tmp_path):
-    made.write_study(tmp_path)
-    folders = (tmp_path / "reference", tmp_path / "prediction")
-
-    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, diagonal, got 'zero'"):
-        evaluate(*folders, empty="zero")
-    with pytest.raises(ValueError, match=r"`missing` must be one of error, worst, got 'skip'"):
-        evaluate(*folders, missing="skip")
+@pytest.mark.parametrize(("rule", "known"), [("empty", "undefined, one, brats, diagonal"), ("missing", "error, worst")])
+def test_unknown_rules_are_refused_from_python_too(rule, known):
+    with pytest.raises(ValueError, match=f"`{rule}` must be one of {known}, got 'zero'"):
+        evaluate("reference", "prediction", **{rule: "zero"})
 
 
 def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
@@ -188,8 +185,7 @@ def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
 
 def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     for n in (3, 1, 2, 0):
-        made.write_map(tmp_path / "reference" / f"{n}.png", [[1, 2], [0, 3]])
-        made.write_map(tmp_path / "prediction" / f"{n}.png", [[1, 2], [0, 3]])
+        made.write_pair(tmp_path, f"{n}.png", [[1, 2], [0, 3]], [[1, 2], [0, 3]])
     made.write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
 
     scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0, jobs=2).scores
@@ -199,16 +195,15 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
 
 
 def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
-    made.write_study(tmp_path, shifts=(0, 0, 4, 4))
-    cases = made.write_cases(tmp_path, centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
+    made.write_study(tmp_path, (0, 0, 4, 4), centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
 
-    assert made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre").exit_code == 0
+    done(made.run_evaluate(tmp_path, "--by", "centre"))
     assert made.strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
         ("centre", "all"): [2, 1],
         ("centre", "B"): [2, 0],
         ("all", "all"): [4, 0.5],
     }
-    assert made.run_evaluate(tmp_path, "--cases", cases, "--by", "all", "--no-overall", out="alone").exit_code == 0
+    done(made.run_evaluate(tmp_path, "--by", "all", "--no-overall", out="alone"))
     assert made.strata_of(tmp_path / "alone").index.tolist() == [("all", "x"), ("all", "y")]
 
 
@@ -234,12 +229,9 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
 
 
 def test_findings_name_the_reference_stratum(tmp_path):
-    made.write_study(tmp_path, shifts=[0] * 6 + [2] * 6 + [4] * 6)
-    cases = made.write_cases(tmp_path, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
+    made.write_study(tmp_path, [0] * 6 + [2] * 6 + [4] * 6, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
 
-    result = done(
-        made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--reference-stratum", "B", bootstrap=50)
-    )
+    result = done(made.run_evaluate(tmp_path, "--by", "centre", "--reference-stratum", "B", bootstrap=50))
 
     text = " ".join(result.output.split())
     assert "Tumour is worst in C (centre)" in text

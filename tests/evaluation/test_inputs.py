@@ -31,11 +31,9 @@ ENDINGS = ("html", "md", "tex")
 
 @pytest.mark.parametrize("ending", [".png", ".tif"])
 def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path, ending):
-    made.write_map(tmp_path / "reference" / f"a{ending}", made.bars(4)[1])
-    made.write_map(tmp_path / "prediction" / f"a{ending}", made.bars(4, 1)[1])
+    made.write_pair(tmp_path, f"a{ending}", made.bars(4)[1], made.bars(4, 1)[1])
 
     result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
-    assert made.summary_of(tmp_path / "out")["definitions"]["nsd"].endswith("tolerance 1 px")
     made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     made.run_evaluate(tmp_path, out="dice")
     both = [f"{name}={tmp_path / name}" for name in ("out", "new")]
@@ -43,9 +41,9 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
 
     assert made.dice_of(tmp_path / "out", "1") == {"a": 0.75}
     assert made.scores_of(tmp_path / "out")["reference_ml"].isna().all()
-    assert (
-        made.summary_of(tmp_path / "out")["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
-    )
+    summary = made.summary_of(tmp_path / "out")
+    assert summary["definitions"]["nsd"].endswith("tolerance 1 px")
+    assert summary["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
     assert not any("pixel" in note for note in made.summary_of(tmp_path / "dice")["notes"])
     for text in (result.output, compared.output):
         assert "HD95" in text
@@ -83,19 +81,18 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
 @pytest.fixture
 def few_of_a_model(tmp_path):
     """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and nine in A, B and C."""
-    made.write_study(tmp_path, shifts=[0] * 12)
+    made.write_study(tmp_path, [0] * 12, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
     fold = tmp_path / "T__P__3d" / "fold_0" / "validation"
     fold.mkdir(parents=True)
     for n in range(3):
         (tmp_path / "prediction" / f"case_{n:02}.nii.gz").rename(fold / f"case_{n:02}.nii.gz")
-    made.write_cases(tmp_path, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
     return tmp_path
 
 
 def requirements_on(study, prediction, *texts, options=()):
     required = [word for text in texts for word in ("--require", text)]
-    arguments = ("evaluate", study / "reference", prediction, "-o", study / "out", "--bootstrap", 0)
-    result = run(*arguments, *options, *required, "--overwrite")
+    arguments = (study / "reference", prediction, "-o", study / "out", "--bootstrap", 0, "--overwrite")
+    result = run("evaluate", *arguments, *options, *required)
     assert result.exit_code in (0, 3), result.output
     return result.exit_code, result.stderr, [one["verdict"] for one in made.summary_of(study / "out")["requirements"]]
 
@@ -112,9 +109,8 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
     assert "9 of 12 references have no prediction in these folds and are not evaluated." in summary["notes"]
     # Nor does a comparison.
     out = few_of_a_model / "out"
-    compared = done(
-        run("compare", f"a={out}", f"b={out}", "-o", out.with_name("c"), "--require", "mean_difference>=0pt"), 3
-    )
+    twice = (f"a={out}", f"b={out}", "-o", out.with_name("c"))
+    compared = done(run("compare", *twice, "--require", "mean_difference>=0pt"), 3)
     assert "9 more cases are not in every evaluation; if 3 are enough, add n>=3" in compared.stderr
     assert requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[0] == 0
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
@@ -124,10 +120,9 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
 
 
 def test_absent_references_count_in_their_strata(few_of_a_model):
-    options = ("--cases", few_of_a_model / "cases.csv", "--by", "site")
     texts = ("label=tumour site=* mean>=0.9", "label=tumour site=C n>=1")
 
-    _, errors, words = requirements_on(few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=options)
+    _, errors, words = requirements_on(few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=("--by", "site"))
 
     assert words == ["cannot tell", "not met", "not met", "not met"]
     assert "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction" in errors
@@ -149,7 +144,7 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     made.write_study(tmp_path, shifts=[0] * 4)
     rows = ["case,site,age", *(f"case_{n:02},{site},{n}" for n, site in enumerate("AABB")), "x,D,3", "y,,7", "z,A,70"]
     (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n")
-    by = ("--by", "site", "--by", "age:0,5,9", "--by", "site,age:q2", "--cases", tmp_path / "cases.csv")
+    by = ("--by", "site", "--by", "age:0,5,9", "--by", "site,age:q2")
     texts = ("label=tumour site=* n>=1", "label=tumour age=* n>=1", "label=tumour n>=1", "label=tumour site,age=* n>=1")
 
     code, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *texts, options=by)
@@ -164,13 +159,10 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
 
 
 def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
-    for folder in ("reference", "prediction"):
-        for n in range(4):
-            made.write_map(tmp_path / folder / f"case_{n}.png", np.pad(np.ones((3, 3)), 2))
-    options = ("--metrics", "dice,hd95")
-
+    for n in range(4):
+        made.write_pair(tmp_path, f"case_{n}.png", *[np.pad(np.ones((3, 3)), 2)] * 2)
     required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
-    _, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *required, options=options)
+    _, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *required, options=("--metrics", "dice,hd95"))
 
     assert words == ["cannot tell", "met"]
     assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
@@ -215,28 +207,24 @@ def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
 
 
 def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
-    made.write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = made.write_cases(tmp_path, centre=["A", "B", "A", "B", "C", "C"])
+    made.write_study(tmp_path, centre=["A", "B", "A", "B", "C", "C"])
     fold = tmp_path / "trainer" / "fold_0"
     fold.mkdir(parents=True)
     (tmp_path / "prediction").rename(fold / "validation")
     (fold / "validation" / "case_03.nii.gz").unlink()
 
-    done(run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre"))
+    done(run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--by", "centre"))
 
-    assert made.strata_of(tmp_path / "out")["n"].to_dict() == {
-        ("centre", "A"): 2,
-        ("centre", "B"): 1,
-        ("all", "all"): 3,
-    }
+    n_cases = {("centre", "A"): 2, ("centre", "B"): 1, ("all", "all"): 3}
+    assert made.strata_of(tmp_path / "out")["n"].to_dict() == n_cases
     # Rows of training cases are noted once.
     note = "2 rows of the case table have no reference and are not evaluated."
-    assert [line for line in made.summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
+    assert made.summary_of(tmp_path / "out")["notes"].count(note) == 1
 
 
 def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
-    made.write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1, 2))
-    made.write_cases(tmp_path, age=range(7), centre=list("ABABABA"), site=[1, 2, 3, 4, 5, 6, 6], name=list("ABCDEFG"))
+    columns = {"age": range(7), "centre": list("ABABABA"), "site": [1, 2, 3, 4, 5, 6, 6], "name": list("ABCDEFG")}
+    made.write_study(tmp_path, (0, 1, 2, 4, 0, 1, 2), **columns)
 
     by = [word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)]
     done(made.run_evaluate(tmp_path, *by))
@@ -292,7 +280,6 @@ FITTING = (50, 3, 2, 52, 53)
         (None, ["Check the path"]),
         ("{", ["summary.json of nnU-Net", "beside the predictions"]),
         ("[]", ["summary.json of nnU-Net"]),
-        ('{"mean": {}}', ["summary.json of nnU-Net"]),
         ('{"metric_per_case": []}', ["must have cases"]),
         ('{"metric_per_case": [{"prediction_file": "a.nii.gz"}]}', ["summary.json of nnU-Net"]),
         ({"case_00": (1, float("nan"), 0)}, ["summary.json of nnU-Net"]),
@@ -312,7 +299,7 @@ def test_unusable_summary_json_is_refused(study, content, words):
     path = study / "summary.json"
     if isinstance(content, dict):
         write_summary(path, **content)
-    elif content is not None:
+    elif content:
         path.write_text(content)
     if "organ" not in words:
         (study / "reference" / "dataset.json").unlink()
@@ -330,14 +317,16 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
     path = write_summary(study / "summary.json", case_00=FITTING, stranger=(1, 1, 1))
     command = ("evaluate", study / "reference", path)
 
-    done(run(*command, "-o", study / "out", "--bootstrap", 0))
+    done(run(*command, "-o", study / "out", "--bootstrap", 0, "--metrics", "relative_volume_error"))
 
+    assert made.scores_of(study / "out")["relative_volume_error"].tolist() == [1 / 52, 0]
     notes = made.summary_of(study / "out")["notes"]
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
     assert "Cases of the summary.json without a reference: stranger." in notes
     for options, words in (
         (("--missing", "worst"), ["case_01", "folder of the predictions"]),
         (("--metrics", "dice,hd95"), [path, "hd95", "folder of the predictions"]),
+        (("--metrics", "volume_error,relative_volume_error"), ["got volume_error, which"]),
         (("--instances", "*", "--metrics", "lesion_f1"), ["must follow from voxel counts", "lesion_f1"]),
     ):
         made.check_refused(run(*command, "-o", study / "no", *options), study, *words, out="no")

@@ -1,7 +1,5 @@
 """The errors of volumes: equal to SimpleITK's physical sizes, and what they are where a label or a unit is missing."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,20 +29,18 @@ def physical_ml(path, value):
 
 def test_errors_are_those_of_itks_physical_sizes(tmp_path):
     rng = np.random.default_rng(0)
-    names = {"tumour": 1, "organ": 2}
     for n in range(6):
         for folder in ("reference", "prediction"):
             values = rng.choice(3, size=(6, 9, 11), p=rng.dirichlet([2, 1, 1]))
+            values[values == n % 3] = 0
             spacing = tuple(np.random.default_rng(n).uniform(0.5, 4, size=3).tolist())
-            made.write_map(
-                tmp_path / folder / f"case_{n:02}.nii.gz", np.where(values == n % 3, 0, values), spacing=spacing
-            )
-    (tmp_path / "reference" / "dataset.json").write_text('{"labels": {"background": 0, "tumour": 1, "organ": 2}}')
+            made.write_map(tmp_path / folder / f"case_{n:02}.nii.gz", values, spacing=spacing)
+    made.write_dataset_json(tmp_path)
 
     made.run_evaluate(tmp_path, *ALL_VOLUMES)
 
     n_empty = 0
-    for label, value in names.items():
+    for label, value in {"tumour": 1, "organ": 2}.items():
         for case, row in rows_of(tmp_path / "out", label).iterrows():
             paths = [tmp_path / folder / f"{case}.nii.gz" for folder in ("reference", "prediction")]
             reference, prediction = (physical_ml(path, value) for path in paths)
@@ -74,43 +70,17 @@ def test_volumes_of_labels_that_a_map_lacks(empty, in_neither):
 
 
 def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
-    for name, width in (("reference", 2), ("prediction", 3)):
-        values = np.zeros((8, 8), np.uint8)
-        values[:, :width] = 1
-        made.write_map(tmp_path / name / "a.png", values)
+    columns = np.broadcast_to(np.arange(8), (8, 8))
+    made.write_pair(tmp_path, "a.png", columns < 2, columns < 3)
 
-    result = done(
-        made.run_evaluate(
-            tmp_path,
-            *ALL_VOLUMES,
-            "--require",
-            "metric=volume_error mean<=8",
-            "--require",
-            "metric=volume_error max<=8ml",
-        ),
-        3,
-    )
+    requirements = ("--require", "metric=volume_error mean<=8", "--require", "metric=volume_error max<=8ml")
+    result = done(made.run_evaluate(tmp_path, *ALL_VOLUMES, *requirements), 3)
 
     assert "volumes are in pixels: write the bound without ml" in result.stderr
     assert rows_of(tmp_path / "out", "1").loc["a", list(VOLUMES)].tolist()[:4] == [8, 8, 0.5, 0.5]
     assert "The images have no voxel size: volumes are in pixels (px)." in made.summary_of(tmp_path / "out")["notes"]
     assert "Volume error (px)" in result.stdout
     assert "mean 8.000 px is <= 8" in str(made.summary_of(tmp_path / "out")["requirements"])
-
-
-def test_a_summary_json_tells_relative_errors_only(tmp_path):
-    counts = {"TP": 2, "FP": 4, "FN": 2, "TN": 0, "n_ref": 4, "n_pred": 6}
-    made.write_map(tmp_path / "reference" / "a.nii.gz", made.bars(4))
-    path = tmp_path / "summary.json"
-    entry = {"prediction_file": "p/a.nii.gz", "reference_file": "r/a.nii.gz", "metrics": {"1": counts}}
-    path.write_text(json.dumps({"metric_per_case": [entry]}))
-    command = ("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0, "--metrics")
-
-    made.check_refused(
-        run(*command, "volume_error,relative_volume_error"), tmp_path, "got volume_error, which", "summary"
-    )
-    assert run(*command, "relative_volume_error").exit_code == 0
-    assert rows_of(tmp_path / "out", "1").loc["a", "relative_volume_error"] == 0.5
 
 
 def test_a_missing_prediction_is_as_bad_as_one_that_fills_the_image(tmp_path):
@@ -147,11 +117,8 @@ def two_methods(tmp_path_factory):
     root = tmp_path_factory.mktemp("volumes")
     for method in ("ERM", "DRO"):
         for n, error in enumerate((-1, 0, 1)):
-            found = made.bars(4 + error * (method == "ERM"), organ=2 * (n > 0))
-            made.write_map(
-                root / method / "reference" / f"case_{n:02}.nii.gz", made.bars(4, organ=2 * (n > 1)), spacing=(10,) * 3
-            )
-            made.write_map(root / method / "prediction" / f"case_{n:02}.nii.gz", found, spacing=(10,) * 3)
+            pair = made.bars(4, organ=2 * (n > 1)), made.bars(4 + error * (method == "ERM"), organ=2 * (n > 0))
+            made.write_pair(root / method, f"case_{n:02}.nii.gz", *pair, spacing=(10,) * 3)
         assert made.run_evaluate(root / method, *ALL_VOLUMES, out="out").exit_code == 0
     return root
 
@@ -183,20 +150,13 @@ def test_requirements_on_volumes_have_units(two_methods, tmp_path, text, code, l
     assert (result.exit_code, line in result.stderr) == (code, True), result.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "n_failed"), [("volume_error<-0.5", 0, 1), ("volume_error>0.5", 0, 1), ("hd95<-0.5", 2, None)]
-)
-def test_failures_may_be_of_one_sign(two_methods, tmp_path, text, code, n_failed):
+@pytest.mark.parametrize("text", ["volume_error<-0.5", "volume_error>0.5"])
+def test_failures_may_be_of_one_sign(two_methods, tmp_path, text):
     folders = [two_methods / "ERM" / name for name in ("reference", "prediction")]
 
-    result = run("evaluate", *folders, "-o", tmp_path / "out", "--bootstrap", 0, *ALL_VOLUMES, "--failure", text)
+    done(run("evaluate", *folders, "-o", tmp_path / "out", "--bootstrap", 0, *ALL_VOLUMES, "--failure", text))
 
-    assert result.exit_code == code, result.output
-    if code:
-        assert "with 0 or more, got 'hd95<-0.5'" in result.stderr
-    else:
-        strata = made.read_csv(tmp_path / "out" / "strata.csv").set_index(["label", "metric"])
-        assert strata.loc[("1", "volume_error"), "n_failed"] == n_failed
+    assert made.strata_of(tmp_path / "out", "1", "volume_error")["n_failed"].tolist() == [1]
 
 
 def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
@@ -206,9 +166,7 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
 
     table = made.read_csv(tmp_path / "out" / "comparison.csv")
     assert set(table["metric"]) == set(VOLUMES) - set(SIGNED)
-    assert any(
-        note.startswith("Errors with a sign are not compared") for note in made.summary_of(tmp_path / "out")["notes"]
-    )
+    assert "Errors with a sign are not compared" in " ".join(made.summary_of(tmp_path / "out")["notes"])
     row = table[(table["label"] == "1") & (table["metric"] == "absolute_volume_error")].iloc[0]
     assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 0)
     assert row["mean_difference"] == pytest.approx(-2 / 3)

@@ -326,10 +326,3 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     both = stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])
     assert list(both) == ["age:q2", "age"]
     assert order(both["age"]) == ["1", "70"]
-
-
-def test_by_without_a_table_or_a_row_is_refused():
-    with pytest.raises(ValueError, match="--cases"):
-        stratify_all(None, ["centre"], ["a"])
-    with pytest.raises(ValueError, match="a row for every case, got none for b"):
-        stratify_all(table(centre=["A"]), ["centre"], ["c0", "b"])
