@@ -32,14 +32,14 @@ _EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"
 _IDENTIFIERS = ("case", "case_id", "participant_id")
 
 
-def case_table_places(preprocessed: Path, raw: Path | None) -> list[Path]:
-    """The files that may be the case table of a dataset, the preferred one first."""
-    return [folder / CASE_TABLE_FILE for folder in (preprocessed, raw) if folder is not None]
+def case_table_places(*folders: Path | None) -> list[Path]:
+    """The files that may be the case table of a dataset with these folders, the preferred one first."""
+    return [folder / CASE_TABLE_FILE for folder in folders if folder is not None]
 
 
-def find_case_table(preprocessed: Path, raw: Path | None) -> Path | None:
-    """The ``cases.csv`` of a dataset in its preprocessed folder, or else in its raw folder; None without one."""
-    return next((path for path in case_table_places(preprocessed, raw) if path.is_file()), None)
+def find_case_table(*folders: Path | None) -> Path | None:
+    """The first ``cases.csv`` in some folders, such as the preprocessed and the raw one; None without any."""
+    return next((path for path in case_table_places(*folders) if path.is_file()), None)
 
 
 def read_cases(path: Path) -> pd.DataFrame:

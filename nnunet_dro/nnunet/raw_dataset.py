@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.files.case_table import CASE_TABLE_FILE, check_cases, read_cases
+from nnunet_dro.files.case_table import CASE_TABLE_FILE, check_cases, find_case_table, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import DATASET_JSON, dataset_folder, find_dataset, folder_of, read_dataset_json
 
@@ -27,11 +27,9 @@ def find_raw_dataset(name: str) -> Path:
 def case_table_of(folder: Path) -> Path | None:
     """The ``cases.csv`` of a dataset: in a folder of it, the two above, or nnU-Net's folders; None without one."""
     near = (folder.absolute(), *folder.absolute().parents[:2])
-    places = [place / CASE_TABLE_FILE for place in near]
-    for name in (place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)):
-        for variable in ("nnUNet_preprocessed", "nnUNet_raw"):
-            places += [] if (known := dataset_folder(variable, name)) is None else [known / CASE_TABLE_FILE]
-    return next((place for place in places if place.is_file()), None)
+    names = [place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)]
+    known = [dataset_folder(variable, name) for name in names for variable in ("nnUNet_preprocessed", "nnUNet_raw")]
+    return find_case_table(*near, *known)
 
 
 def training_cases(raw_dataset: Path) -> list[str]:

@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels, note_on_absent_labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
-from nnunet_dro.files.case_table import MISSING, case_table_places, dividing_attributes, read_cases
+from nnunet_dro.files.case_table import MISSING, dividing_attributes, find_case_table, read_cases
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.suspects.images import ImageSource, Slice, find_images, slice_of
@@ -221,9 +221,7 @@ def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
 
 def _described_cases(fold: Fold) -> tuple[pd.DataFrame, list[str]]:
     """What the dataset's case table says of the cases."""
-    folders = [fold.dataset_folder(variable) for variable in ("nnUNet_preprocessed", "nnUNet_raw")]
-    places = [place for folder in folders if folder for place in case_table_places(folder, None)]
-    path = next((place for place in places if place.is_file()), None)
+    path = find_case_table(*map(fold.dataset_folder, ("nnUNet_preprocessed", "nnUNet_raw")))
     try:
         return (read_cases(path).set_index("case") if path else pd.DataFrame()), []
     except ValueError as error:
