@@ -23,7 +23,7 @@ from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
 from experiments.spoilt_labels.spoiling import NOISE_FILE
-from nnunet_dro.files.case_log import WEIGHTS
+from nnunet_dro.files.case_log import LOSSES, WEIGHTS
 from nnunet_dro.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
@@ -124,7 +124,7 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     the draws of these epochs, for weights of the weight given.
     """
     has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
-    log, losses = read_logs(of_seed.fold(method), by="weight" if has_weights else "loss")
+    log, losses = read_logs(of_seed.fold(method), by=WEIGHTS if has_weights else LOSSES)
     ranked = rank_cases(log, losses)
     values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
     counted = (values * times if log.kind == WEIGHTS else times).sum()

@@ -47,11 +47,8 @@ class EpochLog:
         return len(self.values) // 3
 
 
-def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
-    """Read the log to rank by (``loss``, ``weight``, None for losses if there are any), and losses beside weights."""
-    kinds = [kind for kind in (LOSSES, WEIGHTS) if by in (None, kind.value)]
-    if not kinds:
-        raise ValueError(f"`by` must be loss or weight, got {by!r}. Leave it out to rank by losses if there are any.")
+def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, EpochLog | None]:
+    """Read the log to rank by (None for losses if there are any), and losses beside weights."""
     there = [kind for kind in (LOSSES, WEIGHTS) if (folder / kind.file).is_file()]
     if not there:
         raise FileNotFoundError(
@@ -59,15 +56,12 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
             "trainer of `nnunet-dro trainers`, which writes the first; nnUNetTrainerL2RW also writes the second. "
             "Without them, rank by the validation Dice: --by dice."
         )
-    kind = next((kind for kind in kinds if kind in there), None)
-    if kind is None:
-        raise FileNotFoundError(
-            f"`by` must be what the training has logged, got {by!r} but no {kinds[0].file} in {str(folder)!r}. Leave "
-            "it out."
-        )
-    log = read_log(folder / kind.file, kind)
+    kind = by or there[0]
+    if kind not in there:
+        got = f"{kind.value!r} but no {kind.file} in {str(folder)!r}"
+        raise FileNotFoundError(f"`by` must be what the training has logged, got {got}. Leave it out.")
     with_losses = kind is WEIGHTS and LOSSES in there
-    return log, read_log(folder / LOSSES.file, LOSSES) if with_losses else None
+    return read_log(folder / kind.file, kind), read_log(folder / LOSSES.file, LOSSES) if with_losses else None
 
 
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
@@ -87,14 +81,11 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
     """Read a log; an incomplete last line is left out, and of an entry that is duplicated, the last one counts."""
-    content = path.read_bytes()
-    complete = io.BytesIO(content)
-    complete.truncate(content.rfind(b"\n") + 1)
-    del content
+    complete, _, _ = path.read_bytes().rpartition(b"\n")
     columns: dict[Any, Any] = {"epoch": "int32", "case": "category", kind.value: "float32", kind.times: "int32"}
     try:
         rows = pd.read_csv(
-            complete,
+            io.BytesIO(complete),
             usecols=list(columns),
             dtype=columns,
             # A case may be called NA; only an empty entry is a missing value.

@@ -121,10 +121,10 @@ def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple
     kind = WEIGHTS if by == WEIGHT or (by is None and not has_losses) else LOSSES
     there = [fold for fold in folds if (fold.folder / kind.file).is_file()]
     if by != DICE and not there:
-        read_logs(folds[0].folder, by=by)  # which says what is lacking
+        read_logs(folds[0].folder, by=kind)  # which says what is lacking
     if there and (lacking := [fold.folder.name for fold in folds if fold not in there]):
         notes.append(f"Left out because they have no {kind.file}: {name_some(lacking)}.")
-    return [read_logs(fold.folder, by=kind.value) for fold in there]
+    return [read_logs(fold.folder, by=kind) for fold in there]
 
 
 def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from nnunet_dro.files.case_log import WEIGHTS
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
@@ -80,7 +81,7 @@ def test_losses_beside_weights_are_shown_and_part_equal_weights(tmp_path):
     folder = fold_folder(tmp_path)
     write_log(folder, "weights.csv", [{"a": 0.0, "b": 0.0, "c": 1.0}] * 3)
     write_log(folder, "hardness.csv", [{"b": 0.9, "a": 0.2, "gone": 3.0}] * 3)
-    table = rank_cases(*read_logs(folder, by="weight"))
+    table = rank_cases(*read_logs(folder, by=WEIGHTS))
     assert table["case"].tolist() == ["b", "a", "c"]
     np.testing.assert_allclose(table["loss"], [0.9, 0.2, np.nan], rtol=1e-6)
     assert "gone" not in set(table["case"])
