@@ -51,15 +51,11 @@ def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame
     Each fold is ranked by itself, because the losses of one network may lie above those of another. Score, gap and loss
     are the means over the ``folds`` that have scored a case, the visits those of all together.
     """
-    tables = [rank_cases(log, losses).drop(columns="rank") for log, losses in logs]
-    if len(tables) == 1:
-        table = tables[0].assign(folds=tables[0]["score"].notna().astype("int64"))
-    else:
-        by_case = pd.concat(tables).groupby("case", sort=False)
-        table = by_case[["score", "gap", "loss"]].mean()
-        table[["times_seen", "times_seen_in_all"]] = by_case[["times_seen", "times_seen_in_all"]].sum()
-        table = table.assign(folds=by_case["score"].count()).reset_index()
-    return _in_order(table, 1 if logs[0][0].kind == WEIGHTS else -1)
+    by_case = pd.concat([rank_cases(log, losses) for log, losses in logs]).groupby("case", sort=False)
+    table = by_case[["score", "gap", "loss"]].mean()
+    table[["times_seen", "times_seen_in_all"]] = by_case[["times_seen", "times_seen_in_all"]].sum()
+    table["folds"] = by_case["score"].count()
+    return _in_order(table.reset_index(), 1 if logs[0][0].kind == WEIGHTS else -1)
 
 
 def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
