@@ -19,6 +19,8 @@ from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 from nnunet_dro.suspects.terminal import decimals, is_few, ordering, score_text, score_title
 
+FloatArray = npt.NDArray[np.float64]
+
 #: Height of the curves of a case.
 _HEIGHT = 176.0
 
@@ -29,60 +31,57 @@ _MOST_POINTS = 120
 CASE, MEDIAN = ("s1", ""), ("s6", "5 3")
 
 
-class Curves:
-    """The curves of one log, with the same axes for every case; their range follows from the cases to draw."""
+def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
+    """A figure for each of some cases; all have the same axes, whose range follows from these cases."""
+    n_epochs = len(log.epochs)
+    bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
+    middle = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
+    once = 1 + 0 * log.times_seen
+    median = _binned(log.values.median(axis=1), once.iloc[:, 0], bins)
+    # Weights are means over visits, stale losses are not.
+    visits = log.times_seen if log.kind == WEIGHTS else once
+    curves = {case: _binned(log.values[case], visits[case], bins) for case in cases}
+    # The first epochs, in which the network knows nothing yet, may leave the axis: they would flatten the rest.
+    counted = middle >= log.epochs[log.first_counted]
+    drawn = np.concatenate([values[counted] for values in (median, *curves.values())])
+    finite = drawn[np.isfinite(drawn)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    low = min(low, 0.0) if log.kind == WEIGHTS or low > 0 else low
+    margin = 0.05 * (high - low) or 0.5
+    first, last = float(log.epochs[0]), float(log.epochs[-1])
+    alone = first == last
+    y_limits = (low - (margin if low < 0 else 0), high + margin)
+    x, y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
 
-    def __init__(self, log: EpochLog, shown: Sequence[str]) -> None:
-        self.log = log
-        n_epochs = len(log.epochs)
-        self._bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
-        self._middle = pd.Series(log.epochs).groupby(self._bins).mean().to_numpy()
-        self._median = self._binned(log.values.median(axis=1), 1 + 0 * log.times_seen.iloc[:, 0])
-        # Weights are means over visits, stale losses are not.
-        visits = log.times_seen if log.kind == WEIGHTS else 1 + 0 * log.times_seen
-        self._curves = {case: self._binned(log.values[case], visits[case]) for case in shown}
-        # The first epochs, in which the network knows nothing yet, may leave the axis: they would flatten the rest.
-        counted = self._middle >= log.epochs[log.first_counted]
-        drawn = np.concatenate([self._median[counted], *(curve[counted] for curve in self._curves.values())])
-        finite = drawn[np.isfinite(drawn)]
-        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-        low = min(low, 0.0) if log.kind == WEIGHTS or low > 0 else low
-        margin = 0.05 * (high - low) or 0.5
-        first, last = float(log.epochs[0]), float(log.epochs[-1])
-        alone = first == last
-        y_limits = (low - (margin if low < 0 else 0), high + margin)
-        self._x, self._y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
-
-    def _binned(self, values: "pd.Series[float]", counts: "pd.Series[int]") -> npt.NDArray[np.float64]:
-        """The mean of each bin, in which a value counts as often as ``counts`` says; NaN without any."""
-        counted = counts.where(values.notna(), 0)
-        n = counted.groupby(self._bins).sum()
-        return np.asarray((values * counted).groupby(self._bins).sum() / n.where(n > 0), dtype=np.float64)
-
-    def figure(self, case: str) -> Markup:
-        """Draw the figure of one of the cases in ``shown``."""
-        x, y, log = self._x, self._y, self.log
-        what = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
-        parts = []
-        if log.first_counted:
-            form = Markup('<rect class="uncounted" x="{}" y="{}" width="{}" height="{}"/>')
-            width = x(float(log.epochs[log.first_counted])) - x.start
-            parts.append(form.format(at(x.start), at(y.end), at(width), at(y.start - y.end)))
-        whole = [tick for tick in x.ticks(8) if tick == int(tick) and log.epochs[0] <= tick <= log.epochs[-1]]
-        parts += axes(x, y, "epoch", what, x_ticks=whole)
-        parts += [self._curve(self._median, MEDIAN), self._curve(self._curves[case], CASE)]
-        described = f"{what} of {case} over the epochs, and the median of all cases"
-        return figure(parts, label=described, height=_HEIGHT)
-
-    def _curve(self, values: npt.NDArray[np.float64], looks: tuple[str, str]) -> Markup:
-        known = np.flatnonzero(np.isfinite(values))
-        low, high = sorted((self._y.low, self._y.high))
+    def drawn_curve(values: FloatArray, looks: tuple[str, str]) -> Markup:
         # Epochs without a value are bridged. A single point becomes a short line, or it would be invisible.
-        places = [(self._x(self._middle[i]), self._y(float(np.clip(values[i], low, high)))) for i in known]
+        known = np.flatnonzero(np.isfinite(values))
+        places = [(x(middle[i]), y(float(np.clip(values[i], y.low, y.high)))) for i in known]
         if len(places) == 1:
-            (px, py) = places[0]
+            ((px, py),) = places
             places = [(px - 3, py), (px + 3, py)]
         return curve(places, *looks)
+
+    parts = []
+    if log.first_counted:
+        form = Markup('<rect class="uncounted" x="{}" y="{}" width="{}" height="{}"/>')
+        width = x(float(log.epochs[log.first_counted])) - x.start
+        parts.append(form.format(at(x.start), at(y.end), at(width), at(y.start - y.end)))
+    what = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
+    whole = [tick for tick in x.ticks(8) if tick == int(tick) and first <= tick <= last]
+    parts += [*axes(x, y, "epoch", what, x_ticks=whole), drawn_curve(median, MEDIAN)]
+    figures = {}
+    for case, values in curves.items():
+        label = f"{what} of {case} over the epochs, and the median of all cases"
+        figures[case] = figure([*parts, drawn_curve(values, CASE)], label=label, height=_HEIGHT)
+    return figures
+
+
+def _binned(values: "pd.Series[float]", counts: "pd.Series[int]", bins: npt.NDArray[np.intp]) -> FloatArray:
+    """The mean of each bin, in which a value counts as often as ``counts`` says; NaN without any."""
+    counted = counts.where(values.notna(), 0)
+    n = counted.groupby(bins).sum()
+    return np.asarray((values * counted).groupby(bins).sum() / n.where(n > 0), dtype=np.float64)
 
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
@@ -100,7 +99,7 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
 def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
-    fold, several = suspects.fold, len(suspects.folds) > 1
+    dataset, several = suspects.folds[0].dataset, len(suspects.folds) > 1
     to_do: list[Block] = [
         Heading("What to do next", anchor="next", short="What to do next"),
         Prose(steps, kind="steps"),
@@ -122,8 +121,8 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
         },
         payload=_case_table(suspects).payload(pictures),
         kind="nnunet-dro · cases to look at",
-        title=f"Cases to look at, {fold.dataset}",
-        heading=f"Cases to look at in {fold.dataset}",
+        title=f"Cases to look at, {dataset}",
+        heading=f"Cases to look at in {dataset}",
         lede=f"{count(len(suspects.table), 'case')}, starting with those whose {ordering(suspects)}.",
     )
 
@@ -197,7 +196,7 @@ def _methods(suspects: Suspects) -> list[Block]:
 def _about(suspects: Suspects) -> dict[str, str]:
     log, folds = suspects.log, suspects.folds
     return {
-        **suspects.fold.about,
+        **folds[0].about,
         "Folds" if len(folds) > 1 else "Fold": ", ".join(fold.number for fold in folds),
         "Log": f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none",
     }
@@ -206,7 +205,7 @@ def _about(suspects: Suspects) -> dict[str, str]:
 def _entries(suspects: Suspects) -> list[Picture]:
     shown, log = suspects.shown, suspects.log
     drawn = [case for case in shown["case"] if log and case in log.values]
-    curves = Curves(log, drawn) if log else None
+    charts = curves_of(log, drawn) if log else {}
     entries = []
     for row in shown.to_dict("records"):
         case = str(row["case"])
@@ -218,7 +217,7 @@ def _entries(suspects: Suspects) -> list[Picture]:
                 [strata, suspects.reasons.get(case, "")],
                 list(_planes(suspects.pictures[case])) if case in suspects.pictures else [],
                 rank=f"{row['rank']}. ",
-                chart=curves.figure(case) if curves and case in drawn else Markup(""),
+                chart=charts.get(case, Markup("")),
             )
         )
     return entries

@@ -60,11 +60,6 @@ class Suspects:
     notes: tuple[str, ...]  # sentences that a reader has to know
 
     @property
-    def fold(self) -> Fold:
-        """The first of the folds, for what they have in common."""
-        return self.folds[0]
-
-    @property
     def shown(self) -> pd.DataFrame:
         """The rows of the first ``top`` cases that have a score."""
         return self.table[self.table["score"].notna()].head(self.top)

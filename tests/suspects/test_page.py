@@ -6,16 +6,17 @@ import pytest
 
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog
 from nnunet_dro.suspects import find_suspects, suspects_files
-from nnunet_dro.suspects.page import Curves
+from nnunet_dro.suspects.page import curves_of
 from tests.evaluation.report.made import HOSTILE
 
 from .made_folds import LOGS, fold_folder, ranked, write_log
 
 
-def log_of(kind, values, times=None):
+def curve_of(kind, values, times=None):
+    """The figure of the first case; the values of a row are those of the cases in an epoch."""
     values = pd.DataFrame(values).rename(columns="c{}".format)
     times = 1 + 0 * values.fillna(0) if times is None else pd.DataFrame(times).rename(columns="c{}".format)
-    return EpochLog(kind, values, times.astype(int))
+    return curves_of(EpochLog(kind, values, times.astype(int)), ["c0"])["c0"]
 
 
 def heights(figure, kind):
@@ -25,17 +26,19 @@ def heights(figure, kind):
 
 
 def test_curve_lies_above_the_median_where_the_loss_does():
-    figure = Curves(log_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]]), ["c0"]).figure("c0")
+    figure = curve_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]])
     case, median = heights(figure, "curve s1"), heights(figure, "curve s6")
     assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
     values, times = np.zeros((240, 2)), np.ones((240, 2))
     values[0::2], times[0::2] = 1.0, 3
-    curves = Curves(log_of(WEIGHTS, values, times), ["c0"])
-    assert curves._curves["c0"] == pytest.approx(np.full(120, 0.75))
+    figure = curve_of(WEIGHTS, values, times)
+    # A point stands for two epochs: 0.75 by visits, and the median of all cases 0.5.
+    case, median = (np.array(heights(figure, kind)) for kind in ("curve s1", "curve s6"))
+    assert (130 - case) / (130 - median) == pytest.approx(np.full(120, 1.5), rel=0.01)
     # One epoch is drawn, and no value at all.
     for kind in (WEIGHTS, LOSSES):
-        assert len(heights(Curves(log_of(kind, [[0.5, 1.0]]), ["c0"]).figure("c0"), "curve s1")) == 2
-        assert 'class="curve s1" points=""' in Curves(log_of(kind, [[np.nan, 1.0]] * 3), ["c0"]).figure("c0")
+        assert len(heights(curve_of(kind, [[0.5, 1.0]]), "curve s1")) == 2
+        assert 'class="curve s1" points=""' in curve_of(kind, [[np.nan, 1.0]] * 3)
 
 
 @pytest.mark.parametrize("file", LOGS)
