@@ -23,7 +23,7 @@ class Stop(NamedTuple):
 
     title: str
     about: str  # what is below the title
-    ranks: FloatArray  # in the order of the ranking; NaN where a team has none
+    ranks: Sequence[float]  # in the order of the ranking; NaN where a team has none
 
 
 def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Figure:
@@ -101,10 +101,10 @@ def _wide(parts: Sequence[Markup], label: str, width: float, height: float) -> F
     return Figure(drawing=form.format(label, round(1.15 * width), round(0.72 * width), svg))
 
 
-def _rows(ranks: FloatArray) -> Mapping[int, int]:
+def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
     """The row of each team: by rank, equal ones in the order of the ranking; teams without a rank have none."""
     ranked = [team for team in range(len(ranks)) if ranks[team] == ranks[team]]
-    return {team: row for row, team in enumerate(sorted(ranked, key=lambda team: (float(ranks[team]), team)))}
+    return {team: row for row, team in enumerate(sorted(ranked, key=lambda team: (ranks[team], team)))}
 
 
 def _kind(team: int) -> str:

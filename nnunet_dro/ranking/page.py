@@ -8,7 +8,6 @@ import pandas as pd
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.figures import StratumCases, distribution
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, stratum_title
-from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import Column, SortableTable, page
@@ -99,7 +98,7 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
         "change places."
     )
     order = [ranking.scheme, *(scheme for scheme in RankingScheme if scheme is not ranking.scheme)]
-    stops = [Stop(TITLES[s], "", ranking.overall(s).to_numpy(dtype=np.float64)) for s in order]
+    stops = [Stop(TITLES[s], "", ranking.overall(s).tolist()) for s in order]
     yield bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=128)
 
 
@@ -132,16 +131,14 @@ def _tests(ranking: Ranking) -> Iterator[Block]:
 
 
 def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
-    stops = [Stop("all cases", words.stratum_about(ranking, ALL, ALL), ranking.overall().to_numpy(dtype=np.float64))]
-    for stratum in ranking.strata[attribute]:
+    stops = [Stop("all cases", f"n = {ranking.n_cases:,}", ranking.overall().tolist())]
+    for stratum, n in ranking.strata[attribute].items():
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
-        about = words.stratum_about(ranking, attribute, stratum)
-        stops.append(Stop(stratum_title(attribute, stratum), about, ranks.to_numpy(dtype=np.float64)))
-    worst = ranking.overall(kind="worst", attribute=attribute).to_numpy(dtype=np.float64)
+        stops.append(Stop(stratum_title(attribute, stratum), f"n = {n:,}", ranks.tolist()))
+    stops.append(Stop("worst stratum", "", ranking.overall(kind="worst", attribute=attribute).tolist()))
     title = attribute_title(attribute)
     yield Heading(f"By {title}", anchor=f"by-{place}", short=f"By {title}")
     yield Prose("The ranking of all cases, of each stratum alone, and by the stratum in which each team is worst.")
-    stops.append(Stop("worst stratum", "", worst))
     yield bump_chart(ranking.teams, stops, label=f"Ranks of the teams by {title}")
     if len(ranking.strata[attribute]) > 1:
         yield Heading("Without one stratum", 3)

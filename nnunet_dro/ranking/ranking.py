@@ -32,10 +32,7 @@ from nnunet_dro.ranking.ranks import (
 #: The metric and the label of the rows over all tasks.
 OVERALL = "all"
 
-#: What the rows of ranks.csv are about.
-KINDS = ("all", "stratum", "worst", "without")
-
-RANK_COLUMNS = (*("kind", "attribute", "stratum", "n", "scheme", "metric", "label", "team", "score", "rank"),)
+RANK_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "metric", "label", "team", "score", "rank")
 AGREEMENT_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "kendall_tau")
 BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_high")
 TEST_COLUMNS = ("metric", "label", "better", "worse", "n", "wilcoxon_p", "holm_p", "significant")
@@ -52,7 +49,7 @@ class Ranking:
     strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
     n_units: int  # number of patients; as many as cases where each is another patient's
-    #: A row per kind (`KINDS`), attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``: every case;
+    #: A row per kind, attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``: every case;
     #: ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute, task by task; ``without``: all
     #: cases but those of the stratum. Where metric and label are `OVERALL`, the score is the mean of the ranks over the
     #: tasks.

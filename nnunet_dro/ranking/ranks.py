@@ -8,15 +8,12 @@ interpreted with care, Nature Communications 9:5217.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import rankdata
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.ranking.from_evaluations import Contest, FloatArray
-from nnunet_dro.ranking.signed_rank import one_sided_p, resampled_p
-
-IntArray = npt.NDArray[np.int64]
+from nnunet_dro.ranking.signed_rank import IntArray, one_sided_p, resampled_p
 
 #: Family-wise error rate of the tests of one task.
 LEVEL = 0.05
@@ -100,9 +97,9 @@ def _medians(values: FloatArray, contest: Contest, weights: IntArray) -> FloatAr
         inside = np.flatnonzero(contest.defined[task])
         for team in range(n_teams):
             order = inside[np.argsort(values[task, team, inside], kind="stable")]
-            last = np.cumsum(by_case[order], axis=0)
             if not len(order):
                 continue
+            last = np.cumsum(by_case[order], axis=0)
             n = last[-1]
             # The two middle ones, which are the same for an odd number.
             lower, upper = ((last < k).sum(axis=0) for k in ((n + 1) // 2, n // 2 + 1))
@@ -125,15 +122,11 @@ def pairwise_p(contest: Contest) -> FloatArray:
 def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     differences, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
-    n_resamples = 1 if counts is None else len(counts)
     rows = differences.reshape(n_tasks * len(first), -1)
     directions = one_sided_p(rows) if counts is None else resampled_p(rows, counts)
-    p = np.concatenate([d.reshape(n_resamples, n_tasks, len(first)) for d in directions], axis=2)
-    better = np.concatenate([first, second])
-    of_team = np.equal.outer(better, np.arange(n_teams)).astype(np.float64)
-    wins = np.zeros((n_resamples, n_tasks, n_teams))
-    for task in range(n_tasks):
-        wins[:, task] = (np.apply_along_axis(holm, 1, p[:, task]) <= LEVEL) @ of_team
+    p = np.concatenate([d.reshape(-1, n_tasks, len(first)) for d in directions], axis=2)
+    of_team = np.equal.outer(np.concatenate([first, second]), np.arange(n_teams)).astype(np.float64)
+    wins = (np.apply_along_axis(holm, 2, p) <= LEVEL) @ of_team
     return np.where(np.any(contest.defined, axis=1, keepdims=True), wins, np.nan)
 
 
@@ -161,9 +154,7 @@ def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -
     full = overall_ranks(task_scores(contest, scheme))[0]
     sampled = overall_ranks(task_scores(contest, scheme, counts))
     sampled = sampled[~np.isnan(sampled).any(axis=1)]
-    n_teams = len(full)
-    places = np.arange(1, n_teams + 1)
-    shares = (sampled[:, :, None] == places).mean(axis=0)
+    shares = (sampled[:, :, None] == np.arange(1, len(full) + 1)).mean(axis=0)
     # Ranks, not numbers between ranks.
     low, median, high = np.quantile(sampled, (0.025, 0.5, 0.975), axis=0, method="inverted_cdf")
     return Stability(shares, low, median, high, kendall_tau(sampled, full))

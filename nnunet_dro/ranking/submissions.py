@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,10 @@ def score_submissions(
         state = _state(reference, inputs[team], options)
         kept = _kept(folder / team, state)
         if kept is None:
-            report = partial(_report, progress, n_done, n_all)
+
+            def report(n: int, _: int, before: int = n_done) -> None:
+                progress(before + n, n_all)
+
             kept = evaluate(reference, submission, options, n_resamples=0, method=team, progress=report)
             # The first one is written last: a run that is killed leaves no state without the evaluation it is of.
             write_files(folder / team, {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(kept)})
@@ -74,10 +76,6 @@ def score_submissions(
         n_done += len(inputs[team].pairs)
         progress(n_done, n_all)
     return evaluations
-
-
-def _report(progress: Callable[[int, int], None], before: int, n_all: int, n_done: int, _: int) -> None:
-    progress(before + n_done, n_all)
 
 
 def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[str, Any]:

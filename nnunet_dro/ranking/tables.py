@@ -75,8 +75,8 @@ def _schemes_table(ranking: Ranking) -> Table:
 
 def _strata_table(ranking: Ranking, attribute: str) -> Table:
     columns: list[Any] = [(Column("All"), _rank_in(ranking.overall())), (Column("Team", "name"), str)]
-    for stratum in ranking.strata[attribute]:
-        title = f"{stratum_title(attribute, stratum)} ({words.stratum_about(ranking, attribute, stratum)})"
+    for stratum, n in ranking.strata[attribute].items():
+        title = f"{stratum_title(attribute, stratum)} (n = {n:,})"
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         columns.append((Column(title), _rank_in(ranks)))
     columns.append((Column("Worst stratum"), _rank_in(ranking.overall(kind="worst", attribute=attribute))))

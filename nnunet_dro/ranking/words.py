@@ -9,7 +9,6 @@ import pandas as pd
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
@@ -146,9 +145,3 @@ def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
             RankingScheme.TEST: "wins",
         }[ranking.scheme]
     return title, {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
-
-
-def stratum_about(ranking: Ranking, attribute: str, stratum: str) -> str:
-    """How many cases a stratum has."""
-    n = ranking.n_cases if attribute == ALL else ranking.strata[attribute][stratum]
-    return f"n = {n:,}"
