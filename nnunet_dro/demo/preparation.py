@@ -2,7 +2,7 @@
 
 import json
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,8 @@ def claim(out: Path, settings: Settings) -> None:
             new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
         return
     try:
-        before: Any = json.loads(recorded.read_text(encoding="utf-8"))
-        now = json.loads(json.dumps(asdict(settings)))
-        differing = next((f.name for f in fields(Settings) if before[f.name] != now[f.name]), None)
+        before, now = json.loads(recorded.read_text(encoding="utf-8")), asdict(settings)
+        differing = next((name for name in now if before[name] != now[name]), None)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         got = f"{str(recorded)!r}. Remove {out}."
         raise ValueError(f"`out` must hold a readable {_SETTINGS_FILE}, got {got}") from error

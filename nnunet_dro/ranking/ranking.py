@@ -35,7 +35,6 @@ OVERALL = "all"
 RANK_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "metric", "label", "team", "score", "rank")
 AGREEMENT_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "kendall_tau")
 BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_high")
-TEST_COLUMNS = ("metric", "label", "better", "worse", "n", "wilcoxon_p", "holm_p", "significant")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +59,8 @@ class Ranking:
     bootstrap: pd.DataFrame
     #: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings and the full one.
     taus: pd.DataFrame
-    #: A row per task and ordered pair of teams, with `TEST_COLUMNS`: one-sided, and corrected for all pairs of the
-    #: task.
+    #: A row per task and ordered pair of teams, the ``better`` and the ``worse`` one: ``wilcoxon_p`` is one-sided, and
+    #: ``holm_p`` corrected for all pairs of the task.
     tests: pd.DataFrame
     #: A row per case and label, with the best, median and worst value of the teams for each metric; None with
     #: ``aggregate_only``.
@@ -242,16 +241,14 @@ def _tau_table(samples: Mapping[RankingScheme, Stability]) -> pd.DataFrame:
 def _test_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
     p = pairwise_p(entries.contest)
     differences, first, second = entries.contest.unit_differences
-    counted = (~np.isnan(differences)).sum(axis=2)
-    pairs = [(i, j) for i in order for j in order if i != j]
-    place_of = {pair: place for place, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    n = np.zeros(p.shape, dtype=np.int64)
+    n[:, first, second] = n[:, second, first] = (~np.isnan(differences)).sum(axis=2)
+    better, worse = np.transpose([(i, j) for i in order for j in order if i != j])
+    teams = np.array(entries.teams, dtype=object)
     parts = []
-    for number, task in enumerate(entries.tasks):
-        n = [counted[number, place_of[min(pair), max(pair)]] for pair in pairs]
-        names = [(task.metric, task.label, entries.teams[i], entries.teams[j]) for i, j in pairs]
-        part = pd.DataFrame(names, columns=list(TEST_COLUMNS[:4]))
-        part = part.assign(n=n, wilcoxon_p=[p[number, i, j] for i, j in pairs])
-        parts.append(part.assign(holm_p=holm(part["wilcoxon_p"].to_numpy(dtype=np.float64))))
+    for task, of_task, n_of_task in zip(entries.tasks, p[:, better, worse], n[:, better, worse], strict=True):
+        names = {"metric": task.metric, "label": task.label, "better": teams[better], "worse": teams[worse]}
+        parts.append(pd.DataFrame(names | {"n": n_of_task, "wilcoxon_p": of_task, "holm_p": holm(of_task)}))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(significant=table["holm_p"] <= LEVEL)
 
