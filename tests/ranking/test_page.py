@@ -58,10 +58,6 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     header = files["bootstrap.csv"].splitlines()[0]
     assert header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
     assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
-    assert set(files) == {
-        *("ranks.csv", "agreement.csv", "bootstrap.csv", "kendall_tau.csv", "tests.csv", "cases.csv"),
-        *("summary.json", "report.md", "report.html"),
-    }
     table = wins_table(odd)
     won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
     for team, row in zip(odd.teams, table.rows, strict=True):

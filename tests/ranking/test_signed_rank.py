@@ -7,9 +7,12 @@ from scipy.stats import wilcoxon
 from nnunet_dro.ranking.signed_rank import one_sided_p, resampled_p
 
 
-def scipys(differences, alternative, method="auto"):
+def scipys(differences, alternative, method=None):
+    """The p value of scipy, which is exact for few differences without ties, as ours is."""
     kept = differences[(differences != 0) & ~np.isnan(differences)]
     kept = np.where(np.isinf(kept), np.sign(kept) * 1e9, kept)
+    is_exact = len(kept) <= 50 and len(np.unique(np.abs(kept))) == len(kept)
+    method = method or ("exact" if is_exact else "asymptotic")
     return wilcoxon(kept, alternative=alternative, method=method).pvalue
 
 

@@ -180,12 +180,6 @@ def test_settings_that_a_configuration_inherits(made):
         source.read("bad")
 
 
-def test_no_dataset_is_a_sentence(made):
-    source, note = find_images(Fold.of(fold_folder(made)))
-    assert source is None
-    assert "set nnUNet_raw to the folder that holds Dataset123_Made" in note
-
-
 def test_many_pixels_become_a_small_picture():
     noise = np.random.default_rng(0).random((1, 1200, 900))
     image = CaseImage(noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal"))
