@@ -31,14 +31,6 @@ def build(tmp_path, monkeypatch, template):
     return lambda name, seed: dataset.build_dataset(tmp_path / name, rng=np.random.default_rng(seed))
 
 
-def test_demo_has_centre_c_rarely_in_training_and_as_often_in_the_test():
-    n_training, n_test = sum(dataset.N_CASES["train"].values()), dataset.N_CASES["test"]
-
-    assert dataset.N_CASES["train"]["C"] >= 10
-    assert dataset.N_CASES["train"]["C"] / n_training == pytest.approx(0.02)
-    assert len(set(n_test.values())) == 1
-
-
 @pytest.mark.parametrize("orientation", dataset.ORIENTATIONS)
 def test_test_slices_keep_a_gap_and_sagittal_ones_one_hemisphere(slices, template, orientation):
     train, test = ({s.index for s in slices[part] if s.orientation == orientation} for part in ("train", "test"))
