@@ -53,6 +53,16 @@ time.sleep(60)
 """
 
 
+#: A program that runs a command, with a log that is its argument.
+STARTER = """
+import os, sys
+from pathlib import Path
+from nnunet_dro.nnunet.command import run_command
+{before}
+run_command(("python", "-c", {code!r}), log=Path(sys.argv[1]), environment={{}}, while_running=lambda: None)
+"""
+
+
 def test_output_and_command_are_in_the_log(tmp_path):
     log = run(tmp_path, "import os; print(os.environ['SOME'])", SOME="thing")
 
@@ -65,18 +75,16 @@ def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
     with pytest.raises(CommandError) as error:
         run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
 
-    message = str(error.value)
-    assert "failed with exit code 3" in message
-    assert "line 99" in message
-    assert "line 80" not in message
-    assert str(tmp_path / "logs" / "a.txt") in message
-    assert error.value.exit_code == 3
-    assert error.value.lines == [f"line {n}" for n in range(85, 100)]
-    assert error.value.log == tmp_path / "logs" / "a.txt"
-    error = CommandError("nnUNetv2_train", 3, ["a line", "another"], tmp_path / "a.txt")
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error)
-    assert (again.command, again.exit_code, again.lines, again.log) == ("nnUNetv2_train", 3, error.lines, error.log)
+    message, log = str(error.value), tmp_path / "logs" / "a.txt"
+    last = [f"line {n}" for n in range(85, 100)]
+    assert (error.value.exit_code, error.value.lines, error.value.log) == (3, last, log)
+    first, *printed, where = message.splitlines()
+    assert first.endswith("failed with exit code 3. It printed:")
+    assert [line.strip() for line in printed] == last
+    assert where == f"Everything is in {log}"
+    again = pickle.loads(pickle.dumps(error.value))
+    assert str(again) == message
+    assert vars(again) == vars(error.value)
 
 
 @reads_proc
@@ -130,20 +138,6 @@ sys.exit("no more memory")
     assert gone(pids_in(waits))
 
 
-@reads_proc
-def test_interrupt_ends_all_commands(tmp_path):
-    logs = [tmp_path / "0.txt", tmp_path / "1.txt"]
-
-    def interrupt():
-        if all(map(pids_in, logs)):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_commands(commands(tmp_path, WAITS, WAITS), while_running=interrupt)
-
-    assert gone([pid for log in logs for pid in pids_in(log)])
-
-
 def test_no_command_is_started_if_one_is_absent(tmp_path):
     absent = Command(["nnUNetv2_nothing"], tmp_path / "absent.txt", {})
 
@@ -158,27 +152,23 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS
 
 @reads_proc
 @pytest.mark.parametrize(("code", "stop"), [(WAITS, KeyboardInterrupt), (WAITS, SystemExit), (DEAF, KeyboardInterrupt)])
-def test_whatever_ends_the_function_ends_the_command_and_its_workers(tmp_path, code, stop):
-    log = tmp_path / "logs" / "a.txt"
+def test_whatever_ends_the_function_ends_all_commands_and_their_workers(tmp_path, code, stop):
+    logs = [tmp_path / "0.txt", tmp_path / "1.txt"]
 
     def interrupt():
-        if pids_in(log):
+        if all(map(pids_in, logs)):
             raise stop
 
     with pytest.raises(stop):
-        run(tmp_path, code, interrupt)
+        run_commands(commands(tmp_path, code, WAITS), while_running=interrupt)
 
-    assert gone(pids_in(log))
+    assert gone([pid for log in logs for pid in pids_in(log)])
 
 
 @reads_proc
 def test_request_to_terminate_ends_the_command(tmp_path):
     log = tmp_path / "a.txt"
-    code = (
-        "from pathlib import Path\nfrom nnunet_dro.nnunet.command import run_command\n"
-        f"run_command({python(WAITS)!r}, environment={{}}, log=Path({str(log)!r}), while_running=lambda: None)"
-    )
-    caller = subprocess.Popen([sys.executable, "-c", code])
+    caller = subprocess.Popen([sys.executable, "-c", STARTER.format(code=WAITS, before=""), log])
     assert wait_until(lambda: log.exists() and pids_in(log), 20)
 
     caller.send_signal(signal.SIGTERM)

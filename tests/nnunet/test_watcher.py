@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from nnunet_dro.nnunet import watcher
-from tests.nnunet.test_command import WAITS, pids_in, wait_until
+from tests.nnunet.test_command import STARTER, WAITS, pids_in, wait_until
 from tests.processes import gone, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-STARTER = """
-import os, sys
-from pathlib import Path
-from nnunet_dro.nnunet.command import run_command
-{before}
-run_command(("python", "-c", {code!r}), log=Path(sys.argv[1]), environment={{}}, while_running=lambda: None)
-"""
 
 #: Inherits the watcher's pipe and lives on, as a worker that was forked during the training would.
 FORKS = """
