@@ -40,27 +40,22 @@ def test_an_interaction_that_neither_attribute_shows_alone_is_found():
 
 
 def test_numbers_are_those_of_the_half_they_name():
-    exploration = explored(200, effect=0.15)
-    row, cases = exploration.table.iloc[0], exploration.cases
-    for half, name in (("searched", "search"), ("tested", "test")):
-        of_half = cases[cases["half"] == half]
-        inside = (of_half["stratum of centre"] == "A") & (of_half["stratum of scanner"] == "X")
-        assert row[f"n_{name}"] == inside.sum()
-        assert row[f"n_rest_{name}"] == (~inside).sum()
-        assert row[f"mean_{name}"] == pytest.approx(of_half.loc[inside, "value"].mean())
-        assert row[f"mean_rest_{name}"] == pytest.approx(of_half.loc[~inside, "value"].mean())
-    assert (cases["combination"] == 1).sum() == row["n_search"] + row["n_test"]
-    assert exploration.n_searched == (cases["half"] == "searched").sum() == 100
     exploration = explored(300, effect=0.15, n_candidates=3)
+    cases = exploration.cases
+    assert exploration.n_searched == (cases["half"] == "searched").sum() == 150
     assert len(exploration.table) == 3
     for place, row in enumerate(exploration.table.to_dict("records"), start=1):
-        cases = exploration.cases
         left = cases[~cases["combination"].between(1, place - 1)]
         inside = left[f"stratum of {row['attribute_1']}"] == row["stratum_1"]
         if row["attribute_2"]:
             inside &= left[f"stratum of {row['attribute_2']}"] == row["stratum_2"]
-        assert row["n_search"] + row["n_test"] == inside.sum()
-        assert row["n_rest_search"] + row["n_rest_test"] == (~inside).sum()
+        assert (inside == (left["combination"] == place)).all()
+        for half, name in (("searched", "search"), ("tested", "test")):
+            of_half = left["half"] == half
+            members, rest = left.loc[inside & of_half, "value"], left.loc[~inside & of_half, "value"]
+            assert (row[f"n_{name}"], row[f"n_rest_{name}"]) == (len(members), len(rest))
+            assert row[f"mean_{name}"] == pytest.approx(members.mean())
+            assert row[f"mean_rest_{name}"] == pytest.approx(rest.mean())
 
 
 @pytest.mark.parametrize(
