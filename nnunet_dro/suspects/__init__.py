@@ -1,6 +1,6 @@
 """Find training cases with possible label errors, from the logs that a training wrote about its cases."""
 
-from nnunet_dro.files.case_log import EpochLog, read_logs
+from nnunet_dro.files.case_log import read_logs
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.ranking import rank_cases
 from nnunet_dro.suspects.search import Suspects, find_suspects
@@ -8,7 +8,6 @@ from nnunet_dro.suspects.terminal import suspects_table
 from nnunet_dro.suspects.writing import write_suspects
 
 __all__ = [
-    "EpochLog",
     "Suspects",
     "find_suspects",
     "rank_cases",

@@ -100,10 +100,7 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     dataset, several = suspects.folds[0].dataset, len(suspects.folds) > 1
-    to_do: list[Block] = [
-        Heading("What to do next", anchor="next", short="What to do next"),
-        Prose(steps, kind="steps"),
-    ]
+    to_do = [Heading("What to do next", anchor="next", short="What to do next"), Prose(steps, kind="steps")]
     return page(
         [
             *map(Note, suspects.notes),
@@ -138,12 +135,10 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
         on_curves += " A curve is the mean over the folds that trained on the case."
     has_curves = suspects.log is not None
     if suspects.pictures:
-        predicted = "with those of the prediction by the network that was trained without the case (dashed),"
-        if not any(one.predicted is not None for one in suspects.pictures.values()):
-            predicted = ""
         about = "The slice that shows most of the reference, with its outlines"
-        about += f"{f', {predicted}' if predicted else ''} and without"
-        yield Prose(about + (f", and the {curve}. {on_curves}" if has_curves else "."))
+        if any(one.predicted is not None for one in suspects.pictures.values()):
+            about += ", with those of the prediction by the network that was trained without the case (dashed),"
+        yield Prose(f"{about} and without{f', and the {curve}. {on_curves}' if has_curves else '.'}")
     elif has_curves:
         yield Prose(f"The {curve}. {on_curves}")
     if has_curves:
@@ -183,7 +178,7 @@ def _methods(suspects: Suspects) -> list[Block]:
     score = "validation Dice" if by == DICE else f"mean {by}"
     terms["Gap"] = (
         f"from the median of all cases to the {score}, in standard deviations (1.4826 times the median absolute "
-        f"deviation)."
+        "deviation)."
     )
     if has_curves:
         few = f" † Fewer than {FEW} visits: the rank says little." if by != DICE else ""

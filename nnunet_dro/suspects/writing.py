@@ -97,7 +97,7 @@ def _splits_steps(where: Path, nnunet_file: Path, excluded: Collection[str]) -> 
 
 
 def write_suspects(
-    folders: Path | Sequence[Path],
+    folders: Sequence[Path],
     output: Path | None = None,
     *,
     top: int = 20,
@@ -106,7 +106,6 @@ def write_suspects(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> tuple[RenderableType, Path]:
     """Rank the cases of a model and write the results, with a list of cases to leave out, which users edit."""
-    folders = [folders] if isinstance(folders, Path) else list(folders)
     folds = folds_of(folders)
     is_one_fold = len(folds) == 1 and folds[0].folder.name == folders[0].absolute().name
     where = output or (folds[0].folder if is_one_fold else folds[0].folder.parent)
