@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import environment
+
+share = partial(run, "share")
 
 KEPT = sorted(path.name for path in (VERSION_0_2 / "trainings").iterdir())
 TRAINER = KEPT[0]
@@ -72,10 +75,6 @@ def contents(path):
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         return {name: archive.read(name) for name in archive.namelist()}
-
-
-def share(*arguments):
-    return run("share", *arguments)
 
 
 @pytest.mark.parametrize("kept", KEPT)

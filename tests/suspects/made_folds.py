@@ -1,6 +1,7 @@
 """Fold folders with logs written by hand."""
 
 import csv
+from functools import partial
 from pathlib import Path
 
 from tests.commands import run
@@ -40,6 +41,5 @@ def ranked(file, order, n_epochs=9):
     return [dict(zip(order, values if file == "weights.csv" else values[::-1], strict=True))] * n_epochs
 
 
-def suspects(*arguments):
-    """Run `nnunet-dro suspects`, whatever becomes of it."""
-    return run("suspects", *arguments)
+#: Runs `nnunet-dro suspects`, whatever becomes of it.
+suspects = partial(run, "suspects")
