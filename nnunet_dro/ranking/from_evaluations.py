@@ -132,19 +132,15 @@ def read_entries(evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
     tasks = tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels)
-    shape = (len(tasks), len(evaluations), len(ground.cases))
-    goodness, filled = np.empty(shape), np.empty(shape)
-    n_failed = 0
-    for place, metric in enumerate(ground.metrics):
-        values = {team: method_values(evaluation, ground, metric) for team, evaluation in evaluations.items()}
-        at = slice(place * len(ground.labels), (place + 1) * len(ground.labels))
-        goodness[at], filled[at] = _oriented(values, metric)
-        n_failed += int(np.isneginf(goodness[at]).sum())
+    of_metrics = [
+        _oriented({team: method_values(evaluation, ground, metric) for team, evaluation in evaluations.items()}, metric)
+        for metric in ground.metrics
+    ]
+    goodness, filled = (np.concatenate(arrays) for arrays in zip(*of_metrics, strict=True))
     contest = Contest(goodness, filled, units)
     if not contest.defined.any():
         cure = "Evaluate with labels that the cases have, or with another --empty."
         raise ValueError(f"`evaluations` must have a case in which some team has a value, got none. {cure}")
-    notes = _notes(contest, patient, n_failed)
     return Entries(
         teams=tuple(evaluations),
         tasks=tasks,
@@ -152,7 +148,7 @@ def read_entries(evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (
         contest=contest,
         strata={name: _members(of_case, ground) for name, of_case in strata.items() if name != ALL},
         patient=patient,
-        notes=tuple(notes),
+        notes=tuple(_notes(contest, patient)),
         notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
     )
 
@@ -179,7 +175,7 @@ def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
-def _notes(contest: Contest, patient: str | None, n_failed: int) -> list[str]:
+def _notes(contest: Contest, patient: str | None) -> list[str]:
     notes = []
     n_cases = len(contest.units)
     if contest.n_units < n_cases:
@@ -187,7 +183,7 @@ def _notes(contest: Contest, patient: str | None, n_failed: int) -> list[str]:
             f"The {n_cases} cases are of {contest.n_units} patients ({patient}): resamples draw patients, and tests "
             "are of the patients' mean differences."
         )
-    if n_failed:
+    if n_failed := int(np.isneginf(contest.goodness).sum()):
         notes.append(
             f"{count(n_failed, 'score')} of a team in a metric, label and case {'is' if n_failed == 1 else 'are'} "
             "undefined where another team has one: the rank is the last, and in means and medians the value is the "
