@@ -49,10 +49,8 @@ def rule(ranking: Ranking) -> str:
 
 def findings(ranking: Ranking) -> list[str]:
     """Sentences on what the ranking rests on."""
-    found = [*_on_samples(ranking), *_on_schemes(ranking)]
-    for attribute in ranking.strata:
-        found += _on_strata(ranking, attribute)
-    return found
+    on_strata = (_on_strata(ranking, attribute) for attribute in ranking.strata)
+    return [*_on_samples(ranking), *_on_schemes(ranking), *on_strata]
 
 
 def _on_samples(ranking: Ranking) -> list[str]:
@@ -62,13 +60,11 @@ def _on_samples(ranking: Ranking) -> list[str]:
     n_samples = ranking.about["options"]["n_resamples"]
     shares = ranking.samples["share_1"]
     of_first = [f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]]
-    sentences = [f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."]
+    found = f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."
     if not math.isnan(tau["mean"]):
-        sentences.append(
-            f"Kendall's tau of the samples' rankings and this one is {tau['mean']:.2f} on average "
-            f"[{tau['low']:.2f}, {tau['high']:.2f}]."
-        )
-    return [" ".join(sentences)]
+        agreement = f"{tau['mean']:.2f} on average [{tau['low']:.2f}, {tau['high']:.2f}]"
+        found += f" Kendall's tau of the samples' rankings and this one is {agreement}."
+    return [found]
 
 
 def _on_schemes(ranking: Ranking) -> list[str]:
@@ -81,20 +77,17 @@ def _on_schemes(ranking: Ranking) -> list[str]:
     return [f"First by every scheme, alone or with others: {_some(always)}."] if always else []
 
 
-def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
-    title = attribute_title(attribute)
+def _on_strata(ranking: Ranking, attribute: str) -> str:
     worst = ranking.overall(kind="worst", attribute=attribute)
-    sentences = [f"By the worst stratum of {title} of each team, {_leaders(worst)}."]
+    by_worst = f"By the worst stratum of {attribute_title(attribute)} of each team, {_leaders(worst)}."
     taus = ranking.without(attribute)["kendall_tau"].dropna()
-    if len(taus):
-        least = str(taus.idxmin())
-        if taus[least] == 1:
-            return [f"{sentences[0]} Without any one of these strata, the ranking stays the same."]
-        sentences.append(
-            f"The ranking changes most without {least}: Kendall's tau {taus[least]:.2f}, "
-            f"{_leaders(ranking.overall(kind='without', attribute=attribute, stratum=least))}."
-        )
-    return [" ".join(sentences)]
+    if taus.empty:
+        return by_worst
+    least = str(taus.idxmin())
+    if taus[least] == 1:
+        return f"{by_worst} Without any one of these strata, the ranking stays the same."
+    leaders = _leaders(ranking.overall(kind="without", attribute=attribute, stratum=least))
+    return f"{by_worst} The ranking changes most without {least}: Kendall's tau {taus[least]:.2f}, {leaders}."
 
 
 def _first(ranks: "pd.Series[float]") -> list[str]:
