@@ -89,12 +89,11 @@ def _usable(
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
     """The attributes of the evaluation, intersections as the columns and cuts that they were asked for by."""
     specs = [name for name in evaluation.stratum_of_case if name != ALL]
-    asked = list(evaluation.options.by)
     intersections = [name for name in specs if "," in name and name not in table.columns]
     single = [name for name in specs if name not in intersections]
     covered = {_column(name, table) for name in single}
     for name in intersections:
-        spec = next((s for s in asked if _columns_in(s, table) == name.split(",")), name)
+        spec = next((s for s in evaluation.options.by if _columns_in(s, table) == name.split(",")), name)
         for part in parse_by(spec, [str(column) for column in table.columns]):
             if part.column not in covered:
                 covered.add(part.column)

@@ -100,7 +100,10 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     dataset, several = suspects.folds[0].dataset, len(suspects.folds) > 1
-    to_do = [Heading("What to do next", anchor="next", short="What to do next"), Prose(steps, kind="steps")]
+    to_do: list[Block] = [
+        Heading("What to do next", anchor="next", short="What to do next"),
+        Prose(steps, kind="steps"),
+    ]
     return page(
         [
             *map(Note, suspects.notes),
