@@ -15,7 +15,8 @@ class Rule:
     """Turns the stale losses of all cases into their probabilities.
 
     Losses are arrays of shape (n,), finite, or NaN for a case without one. The public methods deal with such cases; a
-    derived rule implements the methods with an underscore, which get the known losses only.
+    derived rule implements the methods with an underscore, which get the known losses only: its probabilities, and the
+    robust loss where that is not the mean of the losses with these as weights.
     """
 
     #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before all have been seen.
@@ -81,7 +82,7 @@ class Rule:
         raise NotImplementedError
 
     def _robust_loss(self, losses: FloatArray) -> float:
-        raise NotImplementedError
+        return float(self._probabilities(losses) @ losses)
 
 
 class ByWeight(Rule):
@@ -229,7 +230,7 @@ class CVaR(Rule):
 
     def __post_init__(self) -> None:
         # Raises an error if a number is out of range.
-        uncertainty_sets.doro_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
+        uncertainty_sets.cvar_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
 
     def __str__(self) -> str:
         aside = f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
@@ -241,10 +242,4 @@ class CVaR(Rule):
         return known[uncertainty_sets.set_aside(losses[known], epsilon=self.epsilon)] if len(known) else known
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
-        return uncertainty_sets.doro_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
-
-    def _robust_loss(self, losses: FloatArray) -> float:
-        """The conditional value at risk of the cases that are not set aside."""
-        if not self.epsilon:
-            return uncertainty_sets.cvar_loss(losses, alpha=self.alpha)
-        return float(self._probabilities(losses) @ losses)
+        return uncertainty_sets.cvar_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)

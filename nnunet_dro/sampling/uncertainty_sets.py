@@ -20,62 +20,29 @@ _EARNS_NOTHING, _EARNS_ALL = 0.1, 0.3
 _LEAST_LEARNT = 0.05
 
 
-def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
-    """Sampling probabilities of the conditional value at risk: uniform on the hardest ``alpha`` of the cases.
-
-    argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
-
-    The floor(alpha n) hardest cases get 1 / (alpha n) each, and the next one gets the rest. Cases with equal losses at
-    this boundary share equally, which is the one maximiser that does not depend on the order of the cases. ``alpha`` is
-    in (0, 1]: 1 gives the uniform distribution, 1/n and below the hardest case.
-
-    Example:
-        >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
-        [0.2, 0.4, 0.0, 0.4, 0.0]
-
-    Source: Rockafellar and Uryasev 2000; Levy et al. 2020, the CVaR uncertainty set.
-    """
-    return doro_probabilities(losses, alpha=alpha, epsilon=0.0)
-
-
-def cvar_loss(losses: FloatArray, *, alpha: float) -> float:
-    """The conditional value at risk: the mean loss over the hardest ``alpha`` of the cases.
-
-    max_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
-        =  min_eta  eta + mean(max(0, losses - eta)) / alpha
-
-    ``alpha`` 1 gives the mean, 1/n and below the largest loss.
-
-    Example:
-        >>> cvar_loss(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.4)
-        4.5
-
-    Source: Rockafellar and Uryasev 2000.
-    """
-    losses = checked_losses(losses)
-    largest = float(losses.max())
-    return largest + float(cvar_probabilities(losses, alpha=alpha) @ (losses - largest))
-
-
-def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> FloatArray:
-    """Sampling probabilities of CVaR-DORO: uniform on the hardest ``alpha`` of the cases without outliers.
+def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0) -> FloatArray:
+    """Sampling probabilities of the conditional value at risk, without outliers if there is an ``epsilon`` (CVaR-DORO).
 
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k = floor(epsilon n)
     hardest
 
-    As in the paper, ``alpha`` is a share of the n - k cases that are left, so the draws come from the ranks k to
-    k + alpha (n - k), hardest first. At both boundaries, cases with equal losses share equally what their ranks get:
-    the mean over all their possible orders.
+    As in the paper, ``alpha`` is a share of the n - k cases that are left, in (0, 1]: 1 gives their uniform
+    distribution, one case and below the hardest of them. So the draws come from the ranks k to k + alpha (n - k),
+    hardest first, and a case that these ranks contain in part gets that part. At both boundaries, cases with equal
+    losses share equally what their ranks get: the mean over all their possible orders.
 
-    Unlike CVaR and the divergences, this rule is not monotone: a case that becomes harder gains probability until it
-    is set aside, and then has none. An ``epsilon`` below 1/n gives `cvar_probabilities`; one case at least is left.
+    With an ``epsilon``, this rule is not monotone: a case that becomes harder gains probability until it is set aside,
+    and then has none. An ``epsilon`` below 1/n sets no case aside; one case at least is left.
 
     Example:
-        >>> doro_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
+        >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
+        [0.2, 0.4, 0.0, 0.4, 0.0]
+        >>> cvar_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]
 
-    Source: Zhai et al. 2021, "DORO: Distributional and Outlier Robust Optimization", CVaR-DORO. Theirs acts on a
-    batch and drops a fractional case at the end of the ranks; this one acts on all cases and keeps the fraction.
+    Source: Rockafellar and Uryasev 2000; Levy et al. 2020, the CVaR uncertainty set; Zhai et al. 2021, "DORO:
+    Distributional and Outlier Robust Optimization", CVaR-DORO. Theirs acts on a batch and drops a fractional case at
+    the end of the ranks; this one acts on all cases and keeps the fraction.
     """
     losses = checked_losses(losses)
     if not 0 < alpha <= 1:
@@ -95,7 +62,7 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
 
 
 def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
-    """Positions of the suspected outliers of `doro_probabilities`: the floor(epsilon n) hardest cases.
+    """Positions of the suspected outliers of `cvar_probabilities`: the floor(epsilon n) hardest cases.
 
     Cases with equal losses at the boundary are left out, because none of them is certain to be set aside. So there may
     be fewer than floor(epsilon n) positions, hardest first, and none when all losses are equal.
@@ -104,7 +71,7 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
         >>> set_aside(np.array([0.1, 0.9, 0.4, 1.7, 0.2]), epsilon=0.4).tolist()
         [3, 1]
 
-    Source: Zhai et al. 2021, as for `doro_probabilities`.
+    Source: Zhai et al. 2021, as for `cvar_probabilities`.
     """
     losses = checked_losses(losses)
     n_aside = _n_set_aside(len(losses), epsilon)

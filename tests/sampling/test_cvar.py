@@ -6,7 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from nnunet_dro.sampling.uncertainty_sets import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
+from nnunet_dro.sampling import CVaR
+from nnunet_dro.sampling.uncertainty_sets import cvar_probabilities, set_aside
 from tests.sampling.made_losses import SIZES, alphas, epsilons, random_losses, some_losses
 
 
@@ -29,26 +30,6 @@ def mean_over_orders_of_ties(losses, alpha, epsilon):
 # CVaR
 
 
-@pytest.mark.parametrize(
-    ("alpha", "expected"),
-    [
-        (0.4, [0, 0.5, 0, 0.5, 0]),
-        (0.5, [0.2, 0.4, 0, 0.4, 0]),
-        (0.2, [0, 1, 0, 0, 0]),
-        (0.01, [0, 1, 0, 0, 0]),
-        (1.0, [0.2, 0.2, 0.2, 0.2, 0.2]),
-    ],
-)
-def test_cvar_probabilities_match_values_computed_by_hand(alpha, expected):
-    losses = np.array([3.0, 5.0, 1.0, 4.0, 2.0])
-    np.testing.assert_allclose(cvar_probabilities(losses, alpha=alpha), expected, atol=1e-16)
-
-
-def test_cvar_shares_the_rest_among_equal_losses_at_the_boundary():
-    losses = np.array([2.0, 1.0, 2.0, 3.0, 2.0])
-    np.testing.assert_allclose(cvar_probabilities(losses, alpha=0.4), [1 / 6, 0, 1 / 6, 1 / 2, 1 / 6])
-
-
 @pytest.mark.parametrize("n", [10, 30, 100, 1000])
 def test_cvar_draws_no_sliver_of_a_case_that_rounding_adds(n):
     losses = np.arange(float(n))
@@ -66,17 +47,17 @@ def test_cvar_equals_a_linear_program(n, ties, alpha):
     program = linprog(-losses, A_eq=np.ones((1, n)), b_eq=[1], bounds=[(0, cap)] * n)
     probabilities = cvar_probabilities(losses, alpha=alpha)
     assert probabilities.max() <= cap + 1e-15
-    assert cvar_loss(losses, alpha=alpha) == pytest.approx(-program.fun, abs=1e-8)
+    assert CVaR(alpha).robust_loss(losses) == pytest.approx(-program.fun, abs=1e-8)
     if len(set(losses)) == n:
         np.testing.assert_allclose(probabilities, program.x, atol=1e-8)
 
 
 @given(some_losses, alphas)
-def test_cvar_loss_equals_its_dual(losses, alpha):
+def test_robust_loss_equals_its_dual(losses, alpha):
     # The dual is piecewise linear in eta with its kinks at the losses.
     assume(alpha > 1e-6)
     dual = min(eta + np.maximum(losses - eta, 0).mean() / alpha for eta in losses)
-    assert cvar_loss(losses, alpha=alpha) == pytest.approx(dual, abs=1e-8)
+    assert CVaR(alpha).robust_loss(losses) == pytest.approx(dual, abs=1e-8)
 
 
 @given(some_losses, alphas, st.integers(0, 24), st.floats(0, 5))
@@ -89,10 +70,10 @@ def test_cvar_gives_no_less_to_a_case_that_grew_harder(losses, alpha, case, grow
     assert (np.delete(change, case) <= 1e-12).all()
 
 
-def test_cvar_loss_goes_from_the_mean_to_the_maximum():
+def test_robust_loss_goes_from_the_mean_to_the_maximum():
     losses = np.array([0.1, 0.5, 0.3])
-    assert cvar_loss(losses, alpha=1.0) == pytest.approx(0.3)
-    assert cvar_loss(losses, alpha=1e-300) == 0.5
+    assert CVaR(1.0).robust_loss(losses) == pytest.approx(0.3)
+    assert CVaR(1e-300).robust_loss(losses) == 0.5
 
 
 # DORO
@@ -104,7 +85,7 @@ def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, ep
     losses = random_losses(20, ties=False)
     k, m = round(epsilon * 20), round((epsilon + alpha * (1 - epsilon)) * 20)
     expected = np.sort(losses)[::-1][k:m].sum() / (alpha * (20 - k))
-    assert doro_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(expected, abs=1e-12)
+    assert cvar_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4, 0.65])
@@ -114,19 +95,18 @@ def test_doro_is_the_mean_over_all_orders_of_equal_losses(values, alpha, epsilon
     losses = np.array(values, dtype=float)
     alpha = max(alpha, 1 / (len(losses) - int(epsilon * len(losses))))
     expected = mean_over_orders_of_ties(losses, alpha, epsilon)
-    np.testing.assert_allclose(doro_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12)
+    np.testing.assert_allclose(cvar_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12)
 
 
 @given(some_losses, alphas)
 def test_doro_without_a_case_to_set_aside_is_cvar(losses, alpha):
-    expected = cvar_probabilities(losses, alpha=alpha)
-    for epsilon in (0.0, 0.9 / len(losses)):
-        np.testing.assert_array_equal(doro_probabilities(losses, alpha=alpha, epsilon=epsilon), expected)
+    few = cvar_probabilities(losses, alpha=alpha, epsilon=0.9 / len(losses))
+    np.testing.assert_array_equal(few, cvar_probabilities(losses, alpha=alpha))
 
 
 @given(some_losses, alphas, epsilons)
 def test_doro_never_draws_what_is_set_aside_and_is_cvar_of_the_rest(losses, alpha, epsilon):
-    probabilities = doro_probabilities(losses, alpha=alpha, epsilon=epsilon)
+    probabilities = cvar_probabilities(losses, alpha=alpha, epsilon=epsilon)
     aside = set_aside(losses, epsilon=epsilon)
     assert probabilities[aside].sum() == 0
     assert probabilities.sum() == pytest.approx(1, abs=1e-12)
@@ -145,9 +125,9 @@ def test_set_aside_names_the_hardest_and_always_leaves_a_case():
     assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.4).tolist() == [1]
     assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.6).tolist() == [1, 0, 2]
     assert set_aside(np.ones(5), epsilon=0.8).tolist() == []
-    np.testing.assert_array_equal(doro_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
+    np.testing.assert_array_equal(cvar_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
     almost_all = np.nextafter(1.0, 0)
-    np.testing.assert_array_equal(doro_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
+    np.testing.assert_array_equal(cvar_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
 
 
 @given(some_losses, epsilons)

@@ -14,13 +14,7 @@ from nnunet_dro.sampling.divergences import (
     kl_robust_loss,
 )
 from nnunet_dro.sampling.rules import KLBall
-from nnunet_dro.sampling.uncertainty_sets import (
-    cvar_loss,
-    cvar_probabilities,
-    doro_probabilities,
-    kl_ball_beta,
-    set_aside,
-)
+from nnunet_dro.sampling.uncertainty_sets import cvar_probabilities, kl_ball_beta, set_aside
 from tests.sampling.made_losses import some_losses
 
 RULES = {
@@ -28,7 +22,7 @@ RULES = {
     "chi2": lambda losses: chi2_probabilities(losses, beta=3.0),
     "chi2 clipped": lambda losses: chi2_probabilities(losses, beta=50.0),
     "cvar": lambda losses: cvar_probabilities(losses, alpha=0.3),
-    "doro": lambda losses: doro_probabilities(losses, alpha=0.3, epsilon=0.15),
+    "doro": lambda losses: cvar_probabilities(losses, alpha=0.3, epsilon=0.15),
 }
 all_rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
@@ -70,18 +64,11 @@ def test_probabilities_change_no_more_than_lemma_4_1_allows(probabilities, beta,
     assert changed <= factor * np.linalg.norm(losses - others) * (1 + 1e-9) + 1e-12
 
 
-@all_rules
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_probabilities_of_equal_losses_are_uniform(rule, n):
-    np.testing.assert_allclose(rule(np.full(n, 0.7)), np.full(n, 1 / n), rtol=1e-15)
-
-
 BETA, ALPHA, SHARE = {"beta": 1.0}, {"alpha": 0.5}, {"share": 0.5}
 FUNCTIONS = [
     *((kl_probabilities, BETA), (kl_robust_loss, BETA), (chi2_probabilities, BETA), (chi2_robust_loss, BETA)),
     *((kl_percentile_bound, BETA | SHARE), (kl_ball_beta, SHARE)),
-    *((cvar_probabilities, ALPHA), (cvar_loss, ALPHA), (set_aside, {"epsilon": 0.1})),
-    (doro_probabilities, ALPHA | {"epsilon": 0.1}),
+    *((cvar_probabilities, ALPHA | {"epsilon": 0.1}), (set_aside, {"epsilon": 0.1})),
 ]
 OUT_OF_RANGE = {"beta": (-1.0, np.nan, np.inf), "alpha": (0.0, -0.1, 1.1, np.nan), "epsilon": (-0.1, 1.0, np.nan)}
 OUT_OF_RANGE["share"] = (0.0, -0.5, 1.1, np.nan)
