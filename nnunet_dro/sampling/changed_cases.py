@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def change_of_cases(new: Sequence[str], gone: Sequence[str]) -> str | None:
-    """One line for the log, or None if nothing changed."""
+def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
+    """One line for the log about the cases now (``here``) and in a checkpoint, or None if nothing changed."""
+    now, before = set(here), set(there)
+    new, gone = [case for case in here if case not in before], [case for case in there if case not in now]
     if not new and not gone:
         return None
     return (

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
@@ -56,6 +57,11 @@ class HardnessTable:
             the others, or once more.
         auto_beta: Whether `estimate_beta` will be called. The table then keeps some more numbers per case.
 
+    Attributes:
+        cases: Names of the cases, in the order of the indices.
+        rule: The rule that decides how likely each case is to be drawn; valid in the training process.
+        refused: Number of losses that were not finite and therefore not stored.
+
     Raises:
         ValueError: If there is no case, a name is duplicated, or a number is out of range.
 
@@ -84,38 +90,29 @@ class HardnessTable:
     ) -> None:
         if len(cases) == 0:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
-        self._position = {str(case): i for i, case in enumerate(cases)}
-        if len(self._position) != len(cases):
-            twice = sorted({str(case) for i, case in enumerate(cases) if self._position[str(case)] != i})
+        self.cases = tuple(str(case) for case in cases)
+        if twice := sorted(repeated(self.cases)):
             raise ValueError(f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split.")
         if not 0 <= momentum < 1:
             raise ValueError(f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case.")
         if not 0 <= exploration <= 1:
             raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}.")
-        self._rule: Rule = KL(beta) if rule is None else rule
+        self.rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
         self.replace = replace
-        #: Losses that were not finite and therefore not stored.
         self.refused = 0
-
-        self._cases = tuple(self._position)
         # The number of the last update, and of the one in which each loss was stored, in the training process only.
         self._iteration = 0
         self._stored_in = np.zeros(len(cases), dtype=np.int32)
         self._spread = Spread(len(cases)) if auto_beta else None
         # Number of updates since the rule last looked at the losses, and since its numbers last followed them.
         self._n_updates = self._n_not_followed = 0
-        self._blocks = Blocks(len(cases), None if isinstance(self._rule, KL) else self._weigh)
+        self._blocks = Blocks(len(cases), None if isinstance(self.rule, KL) else self._weigh)
         self._shared = self._blocks.shared
-        self._adopt_rule()
+        self._adopt(self.rule)
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())
-
-    @property
-    def cases(self) -> tuple[str, ...]:
-        """Names of the cases, in the order of the indices."""
-        return self._cases
 
     @property
     def losses(self) -> FloatArray:
@@ -126,11 +123,6 @@ class HardnessTable:
     def staleness(self) -> FloatArray:
         """Age of each stale loss in updates, shape (n,); NaN for a case without one; valid in the training process."""
         return np.where(np.isnan(self._shared.losses), np.nan, self._iteration - self._stored_in)
-
-    @property
-    def rule(self) -> Rule:
-        """The rule that decides how likely each case is to be drawn; valid in the training process."""
-        return self._rule
 
     @property
     def n_unseen(self) -> int:
@@ -161,8 +153,8 @@ class HardnessTable:
 
         Source: Fidon et al. 2022 (MELBA), section 5, on the choice of beta.
         """
-        if not isinstance(self._rule, RuleWithBeta):
-            raise TypeError(f"`rule` must have a beta to estimate, got {self._rule}. Use KL or Chi2.")
+        if not isinstance(self.rule, RuleWithBeta):
+            raise TypeError(f"`rule` must have a beta to estimate, got {self.rule}. Use KL or Chi2.")
         if self._spread is None:
             raise ValueError("`auto_beta` must be True to estimate beta, got False. Set it when you make the table.")
         losses = self._shared.losses[~np.isnan(self._shared.losses)]
@@ -172,8 +164,7 @@ class HardnessTable:
         # Equal losses differ by rounding errors, which must not decide beta.
         if deviation <= 1e-9 * max(1.0, float(np.abs(losses).max())):
             return None
-        self._rule = replace(self._rule, beta=1 / deviation)
-        self._adopt_rule()
+        self._adopt(replace(self.rule, beta=1 / deviation))
         self._blocks.refresh(self._blocks.all())
         return 1 / deviation
 
@@ -184,13 +175,13 @@ class HardnessTable:
         see `expected_draws`.
         """
         shared = self._shared
-        if self.n_unseen and self._rule.needs_losses:
+        if self.n_unseen and self.rule.needs_losses:
             candidates = ~shared.seen & ~shared.claimed
             if not candidates.any():
                 candidates = ~shared.seen
             return np.asarray(candidates / candidates.sum())
         probabilities = np.full(len(self), 1 / len(self))
-        if not self.warming_up and (ruled := self._rule.probabilities(shared.losses)).any():
+        if not self.warming_up and (ruled := self.rule.probabilities(shared.losses)).any():
             probabilities = ruled
         return with_exploration(probabilities, epsilon=self.exploration)
 
@@ -206,7 +197,7 @@ class HardnessTable:
         """
         shared = self._shared
         beta = float(shared.beta[0])
-        if self._rule.needs_losses and shared.unseen.any():
+        if self.rule.needs_losses and shared.unseen.any():
             visits = first_visits if self.replace else distinct_first_visits
             indices, probabilities = visits(self._blocks, size, rng, exploration=self.exploration)
         elif shared.warming_up[0]:
@@ -250,33 +241,29 @@ class HardnessTable:
             shared.seen[i] = True
         if not self.warming_up:
             is_finite = np.isfinite(losses)
-            self._rule.learn(indices[is_finite], losses[is_finite])
+            self.rule.learn(indices[is_finite], losses[is_finite])
         touched = blocks.of(positions)
         self._n_not_followed += 1
         # The numbers of the rule follow the losses now and then, once every case was seen.
         if self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and self._follow():
             touched = set(blocks.all())
-        if blocks.weigh is None:
-            # Weights before counts: a worker that finds all cases seen must find their weights as well.
-            blocks.refresh(touched)
-            blocks.count(touched)
-            return
         self._n_updates += 1
-        all_seen_now = any_unseen and shared.seen.all()
-        if self._rule.needs_losses and (all_seen_now or self._n_updates >= len(self) // _CASES_PER_LOOK):
+        is_time = self._n_updates >= len(self) // _CASES_PER_LOOK or (any_unseen and shared.seen.all())
+        # Weights before counts: a worker that finds all cases seen must find their weights as well.
+        if blocks.weigh is None or (self.rule.needs_losses and is_time):
             self._n_updates = 0
-            blocks.refresh(blocks.all())
+            blocks.refresh(touched)
         blocks.count(touched)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, by the names of the cases."""
         return {
-            "cases": list(self._position),
+            "cases": list(self.cases),
             "losses": self.losses,
             "seen": self._shared.seen.copy(),
             "staleness": self.staleness,
             "refused": self.refused,
-            "rule": self._rule.state_dict(),
+            "rule": self.rule.state_dict(),
             **({} if self._spread is None else {"spread": self._spread.state_dict()}),
         }
 
@@ -288,10 +275,7 @@ class HardnessTable:
         Returns:
             One line for the log if the cases changed, otherwise None.
         """
-        known = set(state["cases"])
-        here, there = positions_in_common(self._cases, state["cases"])
-        new = [case for case in self._position if case not in known]
-        gone = [case for case in state["cases"] if case not in self._position]
+        here, there = positions_in_common(self.cases, state["cases"])
         shared = self._shared
         shared.losses[:] = np.nan
         shared.seen[:] = False
@@ -305,29 +289,29 @@ class HardnessTable:
         self.refused = int(state["refused"])
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
         if state["rule"]:
-            self._rule.load_state_dict(state["rule"])
+            self.rule.load_state_dict(state["rule"])
         self._follow()
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())
-        return change_of_cases(new, gone)
+        return change_of_cases(self.cases, state["cases"])
 
     def __len__(self) -> int:
-        return len(self._position)
+        return len(self.cases)
 
     def __repr__(self) -> str:
-        return f"HardnessTable({len(self)} cases, {self._rule}, {self.n_unseen} unseen)"
+        return f"HardnessTable({len(self)} cases, {self.rule}, {self.n_unseen} unseen)"
 
     def _follow(self) -> bool:
-        if not self._rule.follows_losses or not self._shared.seen.all():
+        if not self.rule.follows_losses or not self._shared.seen.all():
             return False
         self._n_not_followed = 0
-        self._rule = self._rule.following(self._shared.losses)
-        self._adopt_rule()
+        self._adopt(self.rule.following(self._shared.losses))
         return True
 
-    def _adopt_rule(self) -> None:
+    def _adopt(self, rule: Rule) -> None:
+        self.rule = rule
         # Only the draws of a softmax can be corrected by importance weights, and these need its beta.
-        self._shared.beta[0] = self._rule.beta if isinstance(self._rule, KL) else 0.0
+        self._shared.beta[0] = rule.beta if isinstance(rule, KL) else 0.0
 
     def _weigh(self, losses: FloatArray) -> FloatArray:
-        return self._rule.probabilities(losses)
+        return self.rule.probabilities(losses)

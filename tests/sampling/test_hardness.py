@@ -47,19 +47,6 @@ def test_a_table_is_restored_silently_whatever_its_rule(rule):
     assert str(rule) in repr(new)
 
 
-def test_draw_gives_the_importance_ratio_of_the_paper():
-    """Gradient of the robust loss = expectation of w_i grad l_i under draws by stale losses, up to a constant."""
-    rng = np.random.default_rng(0)
-    fresh = rng.normal(0, 0.1, size=30)
-    stale = fresh + rng.normal(0, 0.05, size=30)
-    gradients = rng.normal(size=30)
-    table = table_with(stale, beta=5.0, exploration=0.0)
-    draws = table.draw(400_000, rng=rng)
-    weights = np.exp(5.0 * (fresh[draws.indices] - draws.stale_losses))
-    estimate = np.mean(weights * gradients[draws.indices]) / np.mean(weights)
-    assert estimate == pytest.approx(softmax(5.0 * fresh) @ gradients, abs=5e-3)
-
-
 def test_unseen_cases_come_first_once_each_until_their_loss_is_back():
     table = HardnessTable([f"{i}" for i in range(1500)], beta=100.0)
     rng = np.random.default_rng(0)
