@@ -148,13 +148,7 @@ class DiceCELoss(nn.Module):
         The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1, *spatial) or regions (b,
         regions [+ 1 to ignore], *spatial).
         """
-        if isinstance(outputs, Tensor):
-            outputs, targets = [outputs], [targets]  # type: ignore[list-item]
-        used = [
-            (logits, target)
-            for logits, target, factor in zip(outputs, targets, self.scale_weights, strict=True)
-            if factor != 0
-        ]
+        used = [(logits, target) for logits, target, _ in self.resolutions(outputs, targets)]
         sums = [self.voxel_sums(logits, target) for logits, target in used]
         n_voxels = [
             torch.full_like(scale[0][:, 0], logits[0, 0].numel() * (logits.shape[1] if self.regions else 1))
@@ -173,6 +167,14 @@ class DiceCELoss(nn.Module):
             else None,
             settings=self,
         )
+
+    def resolutions(
+        self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
+    ) -> list[tuple[Tensor, Tensor, float]]:
+        """Logits, target and factor of each output that counts, from the arguments of `forward`."""
+        if isinstance(outputs, Tensor):
+            outputs, targets = [outputs], [targets]  # type: ignore[list-item]
+        return [one for one in zip(outputs, targets, self.scale_weights, strict=True) if one[2] != 0]
 
     def cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of each case, summed over its voxels, shape (b,)."""

@@ -20,13 +20,10 @@ def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], target
 
     The result is (b,), with gradient; outputs and targets are those of `DiceCELoss.forward`.
     """
-    if isinstance(outputs, Tensor):
-        outputs, targets = [outputs], [targets]  # type: ignore[list-item]
-    means = []
-    for logits, target, factor in zip(outputs, targets, loss.scale_weights, strict=True):
-        if factor != 0:
-            summed = loss.cross_entropy(logits, target)
-            means.append(factor * loss.weight_ce * summed / _n_voxels(loss, logits, target))
+    means = [
+        factor * loss.weight_ce * loss.cross_entropy(logits, target) / _n_voxels(loss, logits, target)
+        for logits, target, factor in loss.resolutions(outputs, targets)
+    ]
     return torch.stack(means).sum(0)
 
 

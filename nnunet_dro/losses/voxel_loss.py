@@ -153,17 +153,17 @@ class VoxelLoss(nn.Module):
                 f"`shares` must have one number per channel, got {self.n_shares} for {logits.shape[1]} channels. "
                 "They follow the network's output: background first, or the regions."
             )
+        if self.is_adjusted:
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.regions:
             return self._of_regions(logits, target, ignore_label)
         return self._of_labels(logits, target[:, 0].long(), ignore_label)
 
     def _of_labels(self, logits: Tensor, labels: Tensor, ignore_label: int | None) -> Tensor:
-        if self.is_adjusted:
-            logits = _at_least_float32(logits)
-            if self.gamma:
-                logits = logits * _per_channel(self.scale, logits)
-            if self.tau:
-                logits = logits + _per_channel(self.shift, logits)
+        if self.gamma:
+            logits = logits * _per_channel(self.scale, logits)
+        if self.tau:
+            logits = logits + _per_channel(self.shift, logits)
         if self.alpha is None:
             ignored = -100 if ignore_label is None else ignore_label
             n_classes = logits.shape[1]
@@ -179,26 +179,27 @@ class VoxelLoss(nn.Module):
 
     def _of_regions(self, logits: Tensor, target: Tensor, ignore_label: int | None) -> Tensor:
         reference = target if ignore_label is None else target[:, :-1]
-        if self.is_adjusted:
-            logits = _at_least_float32(logits)
-            if self.gamma:
-                inside, outside = _per_channel(self.scale, logits), _per_channel(self.scale_outside, logits)
-                logits = logits * torch.where(reference.to(torch.bool), inside, outside)
-            if self.tau:
-                logits = logits + _per_channel(self.shift, logits)
+        if self.gamma:
+            inside, outside = _per_channel(self.scale, logits), _per_channel(self.scale_outside, logits)
+            logits = logits * torch.where(reference.to(torch.bool), inside, outside)
+        if self.tau:
+            logits = logits + _per_channel(self.shift, logits)
         if self.alpha is None:
             soft = reference.to(logits.dtype)
             if self.smoothing:
                 soft = soft + self.smoothing * (1 - 2 * soft)
             voxelwise = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
         else:
-            voxelwise = _tailed(logits, reference.to(torch.bool), self.alpha)
+            voxelwise = polynomially_tailed(logits, alpha=self.alpha, is_inside=reference.to(torch.bool))
         return voxelwise if ignore_label is None else voxelwise * ~target[:, -1:].to(torch.bool)
 
 
-def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
-    """Cross-entropy for margins (of the label against all others) up to 0, with a polynomial tail for larger ones."""
-    return _tailed(margin, None, alpha)
+def polynomially_tailed(scores: Tensor, *, alpha: float, is_inside: Tensor | None = None) -> Tensor:
+    """Cross-entropy for margins (of the label against all others) up to 0, with a polynomial tail for larger ones.
+
+    The scores are margins inside of regions and minus the margins outside; None for inside everywhere.
+    """
+    return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
 
 
 class _PolynomialTail(torch.autograd.Function):
@@ -228,11 +229,6 @@ class _PolynomialTail(torch.autograd.Function):
         return _with_sign(slope, is_inside).mul_(gradient), None, None
 
 
-def _tailed(scores: Tensor, is_inside: Tensor | None, alpha: float) -> Tensor:
-    """The tailed loss of scores that are margins inside and minus the margins outside; None for inside everywhere."""
-    return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
-
-
 def _with_sign(scores: Tensor, is_inside: Tensor | None) -> Tensor:
     return scores if is_inside is None else torch.where(is_inside, scores, -scores)
 
@@ -250,10 +246,6 @@ def _margin(logits: Tensor, labels: Tensor) -> Tensor:
     label = labels.unsqueeze(1)
     others = torch.logsumexp(logits.scatter(1, label, -torch.inf), 1)
     return logits.gather(1, label).squeeze(1) - others
-
-
-def _at_least_float32(logits: Tensor) -> Tensor:
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _per_channel(values: Tensor, like: Tensor) -> Tensor:
