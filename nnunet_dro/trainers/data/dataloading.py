@@ -49,11 +49,6 @@ class DrawsByHardness:
             # nnU-Net stores one of its bound methods, the choice of oversampling.
             if getattr(value, "__self__", None) is loader:
                 setattr(taken_over, name, getattr(taken_over, value.__name__))
-        if subvolumes is not None and list(table.cases) != subvolumes.names:
-            raise ValueError(
-                f"`table` must have the {len(subvolumes)} sub-volumes as its cases, in their order, got {len(table)} "
-                "other cases. Create it with HardnessTable(subvolumes.names, ...)."
-            )
         taken_over.table = table
         taken_over.subvolumes = subvolumes
         return taken_over
@@ -142,8 +137,7 @@ def loader_of(augmenter: Any) -> Any:
 def put_loader(augmenter: Any, loader: Any) -> None:
     """Make an augmenter take its batches from another loader; workers are restarted, and their batches dropped."""
     setattr(augmenter, _holder_of(augmenter), loader)
-    if hasattr(augmenter, "restart"):
-        restart(augmenter)
+    restart(augmenter)
 
 
 def _holder_of(augmenter: Any) -> str:
@@ -151,7 +145,9 @@ def _holder_of(augmenter: Any) -> str:
 
 
 def restart(augmenter: Any, *, patience: float = 2.0) -> None:
-    """Restart the workers of an augmenter, once none of their batches is on its way, or after ``patience`` seconds."""
+    """Restart the workers, if any, once none of their batches is on its way, or after ``patience`` seconds."""
+    if not hasattr(augmenter, "restart"):
+        return
     pause = getattr(augmenter, "pause_event", None)
     if pause is not None:
         # If a worker ends while its batch is being received, batchgenerators prints a traceback, as if all had ended.

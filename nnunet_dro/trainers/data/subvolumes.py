@@ -33,17 +33,7 @@ class Subvolumes:
             raise ValueError(
                 f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, for example, (1, 2, 2)."
             )
-        if not cases:
-            raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
-        shape = (len(cases), *grid)
-        if allowed is not None and allowed.shape != shape:
-            raise ValueError(
-                f"`allowed` must have the shape (cases, *grid), {shape}, got {allowed.shape}. "
-                "Give one value per case and cell."
-            )
-        case_of, *cell_of = np.nonzero(np.ones(shape, dtype=bool) if allowed is None else allowed)
-        if not len(case_of):
-            raise ValueError("`allowed` must leave at least one cell of one case, got none. Leave it out to allow all.")
+        case_of, *cell_of = np.nonzero(np.ones((len(cases), *grid), dtype=bool) if allowed is None else allowed)
         self.cases = tuple(str(case) for case in cases)
         #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts slices.
         self.grid = tuple(grid)

@@ -98,11 +98,6 @@ def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
 
     with pytest.raises(TypeError, match=r"class MyLoader\(DrawsByHardness, Theirs\)"):
         HardnessDataLoader.taking_over(Theirs(), HardnessTable(["a"], beta=1.0))
-    plain = nnunet_loader(InMemory([(8, 8, 8)]), (4, 4, 4))
-    subvolumes = Subvolumes(("case_0",), (2, 1, 1))
-    for names in (["case_0"], subvolumes.names[::-1]):
-        with pytest.raises(ValueError, match=r"`table` must have the 2 sub-volumes"):
-            HardnessDataLoader.taking_over(plain, HardnessTable(names, beta=1.0), subvolumes)
 
 
 def test_siblings_do_not_draw_the_same(make_trainer):
