@@ -15,8 +15,8 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, HardnessTable, Rule, positions_in_common
+from nnunet_dro.losses import DiceCELoss, PooledHardness
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
@@ -52,8 +52,8 @@ class HardnessWeighted(_Trainer):
     options: ClassVar[TrainerOptions] = DROOptions()
     #: If your trainer has a data loader of its own, set a class that derives from `DrawsByHardness` and from that one.
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
-    #: Created together with the data loaders, when the training cases are known.
-    hardness_log: HardnessLog | None = None
+    #: Created together with the data loaders, when the training cases are known; None where nothing is trained.
+    hardness_log: HardnessLog = None  # type: ignore[assignment]
     logger: Any
     _restored: dict[str, Any] | None = None
 
@@ -79,20 +79,17 @@ class HardnessWeighted(_Trainer):
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
+        needs_shares = self.options.logit_adjustment or self.options.vector_scaling
         n_ranks = dist.get_world_size() if self.is_ddp else 1
         loss = HardnessWeightedLoss(
             plain,
-            self._per_case(plain),
+            per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None),
             importance=self.options.importance,
             normalised=self.options.normalised,
             max_cases=-(-self.configuration_manager.batch_size // n_ranks),
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
-
-    def _per_case(self, plain: nn.Module) -> DiceCELoss | CaseByCaseLoss:
-        needs_shares = self.options.logit_adjustment or self.options.vector_scaling
-        return per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None)
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders; the one for training draws from the hardness table."""
@@ -145,7 +142,7 @@ class HardnessWeighted(_Trainer):
 
     def _estimate_beta(self) -> None:
         """Estimate beta, if asked for; every rank does so, from the same losses."""
-        if self.hardness_log is not None and self.options.auto_beta:
+        if self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
@@ -159,8 +156,7 @@ class HardnessWeighted(_Trainer):
             return
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
-        if self.hardness_log is not None:
-            self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+        self.print_to_log_file(self.hardness_log.how_cases_are_drawn(uniformly=self._draws_uniformly))
 
     def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
         """Begin with the weights of another training, as this one's checkpoints will say; after `initialize`."""
@@ -172,7 +168,7 @@ class HardnessWeighted(_Trainer):
         if source is None or self._restored is None:
             return
         self.print_to_log_file(f"This training was started from {source}.")
-        if "table" not in self._restored and self.hardness_log is not None:
+        if "table" not in self._restored:
             self._fill_stale_losses(self.hardness_log)
             self._estimate_beta()
 
@@ -183,7 +179,7 @@ class HardnessWeighted(_Trainer):
         nnU-Net's online validation, so that nothing in it changes. All ranks must call this.
         """
         table, mean_weight = log.table, self.loss.mean_weight
-        if not table.rule.needs_losses or (table.rule == UNIFORM and not self.options.auto_beta):
+        if not table.rule.needs_losses or self._draws_uniformly:
             return
         self.print_to_log_file(f"One pass without gradient gives the {len(table)} {log.items} their stale losses.")
         start = time.monotonic()
@@ -196,8 +192,7 @@ class HardnessWeighted(_Trainer):
                 cases, _ = self.loss.step()
                 table.update(cases.indices, cases.losses)
         self.loss.mean_weight = mean_weight
-        if hasattr(self.dataloader_train, "restart"):
-            restart(self.dataloader_train)  # the batches that wait were drawn as first visits
+        restart(self.dataloader_train)  # the batches that wait were drawn as first visits
         losses, known = table.losses, np.flatnonzero(np.isfinite(table.losses))
         if len(known):
             hardest = known[losses[known].argmax()]
@@ -208,21 +203,11 @@ class HardnessWeighted(_Trainer):
 
     def _epoch_logs(self) -> list[EpochLog]:
         """The logs that are written after each epoch."""
-        return [] if self.hardness_log is None else [self.hardness_log]
+        return [self.hardness_log]
 
-    def _how_cases_are_drawn(self, table: HardnessTable) -> str:
-        """One line for the log."""
-        cases = f"{len(table)} cases ({table.n_unseen} never seen)"
-        if table.rule == UNIFORM and not self.options.auto_beta:
-            return f"Cases are drawn uniformly: {cases}"
-        importance = self.options.importance
-        clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
-        static = f"Cases are drawn by {'weight' if isinstance(table.rule, ByWeight) else 'group'}"
-        what = "Hardness weighted sampling" if table.rule.needs_losses else static
-        return (
-            f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
-            f"share of uniform draws {table.exploration:g}"
-        )
+    @property
+    def _draws_uniformly(self) -> bool:
+        return self.hardness_log.table.rule == UNIFORM and not self.options.auto_beta
 
     @property
     def _warms_up(self) -> bool:
@@ -231,7 +216,7 @@ class HardnessWeighted(_Trainer):
     def on_train_epoch_start(self) -> None:
         """nnU-Net's start of an epoch; the first epoch after a warm-up begins to draw by hardness."""
         super().on_train_epoch_start()
-        if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
+        if self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
                 f"The warm-up of {self.options.history.warmup} epochs is over. From now on cases are drawn by hardness."
@@ -243,22 +228,15 @@ class HardnessWeighted(_Trainer):
 
     def _step_on(self, batch: dict[str, Any]) -> tuple[CaseColumns, float]:
         """Make nnU-Net's step on the weighted loss; returns the cases, without storing them, and nnU-Net's loss."""
-        table = None if self.hardness_log is None else self.hardness_log.table
-        with self.loss.drawn(batch, None if table is None or table.warming_up else table.rule):
+        table = self.hardness_log.table
+        with self.loss.drawn(batch, None if table.warming_up else table.rule):
             super().train_step(batch)
         return self.loss.step()
 
-    def _on_device(self, values: Any) -> Any:
-        """A tensor, or a list of them, moved to the device without waiting for it."""
-        if isinstance(values, list):
-            return [value.to(self.device, non_blocking=True) for value in values]
-        return values.to(self.device, non_blocking=True)
-
     def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
         """Store and log the cases of a step; returns what nnU-Net's step returns."""
-        if self.hardness_log is not None:
-            self.hardness_log.table.update(cases.indices, cases.losses)
-            self.hardness_log.record(cases)
+        self.hardness_log.table.update(cases.indices, cases.losses)
+        self.hardness_log.record(cases)
         return {"loss": np.array(mean_loss, dtype=np.float32)}
 
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
@@ -270,22 +248,13 @@ class HardnessWeighted(_Trainer):
         for log in self._epoch_logs():
             for line in log.end_epoch(self.current_epoch, Path(self.output_folder)):
                 self.print_to_log_file(line)
-        if self.hardness_log is not None:
-            self._log_elsewhere(self.hardness_log.rows[-1])
+        self._log_elsewhere(self.hardness_log.rows[-1])
 
     def on_train_end(self) -> None:
         """nnU-Net's end of a training; the log names the cases for which an earned share has come to nothing."""
         super().on_train_end()
-        table = None if self.hardness_log is None else self.hardness_log.table
-        if self.local_rank != 0 or table is None or not isinstance(table.rule, EarnedBall) or table.rule.beta:
-            return
-        hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
-        self.print_to_log_file(
-            "In the end cases were drawn uniformly, because next to nothing is found of the hardest ones: "
-            f"{', '.join(f'{table.cases[i]} (loss {table.losses[i]:.2f})' for i in hardest)}. They may be too small or "
-            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`. If they are neither, "
-            "nnUNetTrainerDRO_share0.5 draws them more often all the same."
-        )
+        if self.local_rank == 0 and (line := self.hardness_log.what_earned_nothing()):
+            self.print_to_log_file(line)
 
     def _log_elsewhere(self, row: Row) -> None:
         """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""

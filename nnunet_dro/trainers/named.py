@@ -70,6 +70,12 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         optimizer = torch.optim.SGD(self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay)
         return optimizer, PolyLRScheduler(optimizer, self.initial_lr, self.num_epochs)
 
+    def _on_device(self, values: Any) -> Any:
+        """A tensor, or a list of them, moved to the device without waiting for it."""
+        if isinstance(values, list):
+            return [value.to(self.device, non_blocking=True) for value in values]
+        return values.to(self.device, non_blocking=True)
+
 
 class GroupedTrainer(NamedTrainer):
     """A trainer whose name contains a column of the case table."""

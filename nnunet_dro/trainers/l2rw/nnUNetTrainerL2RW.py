@@ -84,7 +84,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     options: ClassVar[TrainerOptions] = TrainerOptions()
     dataloader_trusted: Any = None
     #: Created together with the data loaders.
-    weights_log: WeightsLog | None = None
+    weights_log: WeightsLog
     _learned: LearnedWeights | None = None
     _fastest_way: FastestWay | None = None
 
@@ -122,7 +122,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     def on_train_start(self) -> None:
         """Also log which cases are trusted."""
         super().on_train_start()
-        if self.weights_log is None or self.local_rank != 0:
+        if self.local_rank != 0:
             return
         trusted = sorted(self.weights_log.trusted)
         n_cases = len(self.weights_log.cases)
@@ -150,7 +150,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return self._store(*self.loss.step())
 
     def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
-        if self.weights_log is not None and cases.weights.isfinite().all():
+        if cases.weights.isfinite().all():
             self.weights_log.record(cases)
         return super()._store(cases, mean_loss)
 
@@ -171,7 +171,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.grad_scaler.update()
 
     def _epoch_logs(self) -> list[EpochLog]:
-        return super()._epoch_logs() + ([] if self.weights_log is None else [self.weights_log])
+        return [*super()._epoch_logs(), self.weights_log]
 
     def on_train_end(self) -> None:
         """End as nnU-Net does, and stop the workers of the trusted cases."""
@@ -181,9 +181,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
     def _hardness_state(self) -> dict[str, Any] | None:
         state = super()._hardness_state()
-        if state is None or self.weights_log is None:
-            return state
-        return {**state, "weights": self.weights_log.state_dict()}
+        return state if self.hardness_log is None else {**(state or {}), "weights": self.weights_log.state_dict()}
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import epoch_table
@@ -54,6 +54,33 @@ class HardnessLog(CaseLog):
         self._n_clipped = 0
         self._sum_of_weights, self._n_steps = 0.0, 0
         self._refused_before = self.table.refused
+
+    def how_cases_are_drawn(self, *, uniformly: bool) -> str:
+        """One line for the log at the start of a training."""
+        table, importance = self.table, self.importance
+        cases = f"{len(table)} cases ({table.n_unseen} never seen)"
+        if uniformly:
+            return f"Cases are drawn uniformly: {cases}"
+        clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
+        static = f"Cases are drawn by {'weight' if isinstance(table.rule, ByWeight) else 'group'}"
+        what = "Hardness weighted sampling" if table.rule.needs_losses else static
+        return (
+            f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
+            f"share of uniform draws {table.exploration:g}"
+        )
+
+    def what_earned_nothing(self) -> str | None:
+        """One line for the log at the end of a training, if an earned share has come to nothing; else None."""
+        table = self.table
+        if not isinstance(table.rule, EarnedBall) or table.rule.beta:
+            return None
+        hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
+        return (
+            "In the end cases were drawn uniformly, because next to nothing is found of the hardest ones: "
+            f"{', '.join(f'{table.cases[i]} (loss {table.losses[i]:.2f})' for i in hardest)}. They may be too small or "
+            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`. If they are neither, "
+            "nnUNetTrainerDRO_share0.5 draws them more often all the same."
+        )
 
     def record(self, cases: CaseColumns) -> None:
         """Count the draws and clipped weights of one iteration."""
