@@ -192,12 +192,10 @@ def test_the_network_stays_what_it_was(at_once):
     frozen.requires_grad_(False)
 
     def state():
-        places = [
-            (module, name, parameter) for module in network.modules() for name, parameter in module._parameters.items()
-        ]
         return [
             (id(module), name, id(parameter), type(parameter), getattr(parameter, "requires_grad", None))
-            for module, name, parameter in places
+            for module in network.modules()
+            for name, parameter in module._parameters.items()
         ]
 
     before, values = state(), {name: value.clone() for name, value in network.state_dict().items()}
@@ -221,17 +219,20 @@ def test_the_network_stays_what_it_was(at_once):
     assert state() == before
 
 
+class OneWay(torch.autograd.Function):
+    """Twice its argument, without a forward-mode derivative."""
+
+    @staticmethod
+    def forward(ctx, values):
+        return values * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
 def test_at_once_works_with_any_loss():
     """Forward-mode differentiation ends at the outputs: a loss needs a backward pass alone."""
-
-    class OneWay(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, values):
-            return values * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient * 2
 
     class Loss(nn.Module):
         def forward(self, output, target):
@@ -248,18 +249,9 @@ def test_at_once_works_with_any_loss():
 
 
 def test_a_network_without_forward_derivatives_is_seen_case_by_case():
-    class NoForwardDerivative(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, values):
-            return values * 1
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient
-
     class Network(Line):
         def forward(self, data):
-            return NoForwardDerivative.apply(super().forward(data))
+            return OneWay.apply(super().forward(data))
 
     cases, trusted = (torch.randn(4, 2), torch.ones(4)), (torch.randn(2, 2), torch.ones(2))
     network = Network()

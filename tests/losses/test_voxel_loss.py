@@ -227,15 +227,6 @@ def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     assert torch.equal(VoxelLoss(regions=True)(logits, target), expected)
 
 
-@pytest.mark.parametrize("regions", [False, True])
-def test_the_best_prediction_is_the_smoothed_label(regions):
-    logits, target, _ = made_batch(regions, False, 2)
-    best = torch.where(target, 0.8, 0.2) if regions else torch.full_like(logits, 0.1).scatter(1, target.long(), 0.8)
-    logits = (best.logit() if regions else best.log()).detach().requires_grad_()
-    VoxelLoss(regions=regions, smoothing=0.2)(logits, target).sum().backward()
-    assert float(logits.grad.abs().max()) < 1e-6
-
-
 # The tail
 
 

@@ -1,6 +1,9 @@
 """The numbers of the cases of a batch, and what a trainer does besides its steps, for the tests."""
 
-from collections.abc import Sequence
+import resource
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +39,32 @@ def end_epoch(trainer: Any) -> None:
     """End an epoch in which the trainer has made its steps."""
     trainer.on_train_epoch_start()
     trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+
+
+def run_epoch(trainer: Any, epoch: int, n_steps: int = 2) -> list[str]:
+    """Train for an epoch of a few steps; returns the names of the cases that were drawn."""
+    trainer.current_epoch = epoch
+    trainer.on_train_epoch_start()
+    drawn, outputs = [], []
+    for _ in range(n_steps):
+        batch = next(trainer.dataloader_train)
+        drawn += list(batch["keys"])
+        outputs.append(trainer.train_step(batch))
+    trainer.on_train_epoch_end(outputs)
+    return drawn
+
+
+@contextmanager
+def largest_file(n_bytes: int) -> Iterator[None]:
+    """A disk that is full as soon as a file has this size."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def log_of(trainer: Any) -> str:

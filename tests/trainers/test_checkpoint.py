@@ -1,10 +1,9 @@
 import os
 import re
-import resource
-import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,21 +14,17 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name
+from tests.trainers.draws import largest_file
 
 NAME = "nnUNetTrainerHWS_beta10"
 
 
 @pytest.fixture
 def trained(start):
-    """A trainer that has made some steps, and the path of its checkpoint."""
-
-    def train(n_steps=6):
-        trainer, loader = start(NAME)
-        for _ in range(n_steps):
-            trainer.train_step(next(loader))
-        return trainer, os.path.join(trainer.output_folder, "checkpoint_latest.pth")
-
-    return train
+    """A trainer that has made a step, and the path of its checkpoint."""
+    trainer, loader = start(NAME)
+    trainer.train_step(next(loader))
+    return trainer, os.path.join(trainer.output_folder, "checkpoint_latest.pth")
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def plain(make_trainer):
 
 
 def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer):
-    trainer, path = trained(1)
+    trainer, path = trained
     trainer.save_checkpoint(path)
     mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain[1]))
     assert mine.keys() == theirs.keys()
@@ -63,37 +58,25 @@ def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer
 
 @pytest.mark.parametrize("limit", [0, 20_000])
 def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
-    trainer, path = trained(1)
+    trainer, path = trained
     trainer.save_checkpoint(path)
-    with open(path, "rb") as file:
-        before = file.read()
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
-    try:
-        with pytest.raises(OSError, match=f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"):
-            trainer.save_checkpoint(path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
-    with open(path, "rb") as file:
-        assert file.read() == before
-    assert sorted(os.listdir(trainer.output_folder)) == sorted(
-        ["checkpoint_latest.pth", os.path.basename(trainer.log_file)]
-    )
+    before, message = Path(path).read_bytes(), f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"
+    with largest_file(limit), pytest.raises(OSError, match=message):
+        trainer.save_checkpoint(path)
+    assert Path(path).read_bytes() == before
+    assert set(os.listdir(trainer.output_folder)) == {"checkpoint_latest.pth", os.path.basename(trainer.log_file)}
 
 
 def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
-    trainer, path = trained(1)
+    trainer, path = trained
     trainer.disable_checkpointing = True
     trainer.save_checkpoint(path)
     assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
-    partial = path.replace(".pth", ".partial.pth")
-    with open(partial, "w") as file:
-        file.write("half a checkpoint")
+    partial = Path(path.replace(".pth", ".partial.pth"))
+    partial.write_text("half a checkpoint")
     trainer.disable_checkpointing, trainer.local_rank = False, 1
     trainer.save_checkpoint(path)
-    assert os.path.exists(partial)
+    assert partial.exists()
     assert not os.path.exists(path)
 
 

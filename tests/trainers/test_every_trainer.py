@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from nnunet_dro.losses import PooledHardness
 from nnunet_dro.sampling import GroupRule
-from tests.trainers.draws import check_same_network, draws_of, log_of, redraw
+from tests.trainers.draws import check_same_network, draws_of, log_of, redraw, run_epoch
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 KINDS = ["labels", "regions", "ignore", "regions_ignore"]
@@ -153,19 +153,16 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(start):
     assert draws_of(next(loader)).betas.tolist() == [0, 0]
     trainer.on_train_start()
     table = trainer.hardness_log.table
-    betas, loader = [], trainer.dataloader_train
+    betas = []
     for epoch in range(3):
-        trainer.current_epoch = epoch
-        trainer.on_train_epoch_start()
         if epoch == 1:
             fill(table)
-        trainer.train_step(next(loader))
-        trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+        run_epoch(trainer, epoch, n_steps=1)
         betas.append(trainer.hardness_log.rows[-1]["beta"])
     assert betas[0] == 0, "cases are unseen"
     assert betas[1] > 0
     assert betas[2] == pytest.approx(table.estimate_beta())
-    assert draws_of(next(loader)).betas.tolist() == pytest.approx([betas[2]] * 2)
+    assert draws_of(next(trainer.dataloader_train)).betas.tolist() == pytest.approx([betas[2]] * 2)
     assert f"beta {betas[2]:.4g}, effective cases" in log_of(trainer)
 
 

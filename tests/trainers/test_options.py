@@ -29,12 +29,9 @@ BASE = "nnUNetTrainerHWS"
     ("suffix", "options"),
     [
         ("", {}),
-        ("_beta10", {"beta": 10.0}),
         ("_beta0", {"beta": 0.0}),
         ("_beta0.5_noIS", {"beta": 0.5, "importance_sampling": False}),
-        ("_clip0.5to2", {"clip": (0.5, 2.0)}),
         ("_beta10_chi2", {"beta": 10.0, "chi2": True}),
-        ("_cvar0.1", {"cvar": 0.1}),
         ("_beta10_momentum0.5_warmup3_plainSGD", {"beta": 10.0, "momentum": 0.5, "warmup": 3, "plain_sgd": True}),
         ("_cvar0.1_doro0.05_momentum0.5", {"cvar": 0.1, "doro": 0.05, "momentum": 0.5}),
         ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
@@ -48,12 +45,10 @@ BASE = "nnUNetTrainerHWS"
         ("_beta0_replace", {"beta": 0.0, "replace": True}),
         ("_cvar0.1_explore0.3", {"cvar": 0.1, "exploration": 0.3}),
         ("_explore0", {"exploration": 0.0}),
-        ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
         (
             "_beta10_noIS_lr0.0003_20epochs",
             {"beta": 10, "importance_sampling": False, "learning_rate": 3e-4, "epochs": 20},
         ),
-        ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
         (
             "_beta3_clip0to4_momentum0.25_plainSGD_2epochs_5iters",
             {"beta": 3.0, "clip": (0, 4), "momentum": 0.25, "plain_sgd": True, "epochs": 2, "iterations": 5},
@@ -75,21 +70,13 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
         ("_beta10.0", "_beta10"),
         ("_beta010", "_beta10"),
         ("_beta.5", "_beta0.5"),
-        ("_beta10_1000epochs", "_beta10"),
         ("_250iters", ""),
         ("_clip0.1to10", ""),
-        ("_momentum0", ""),
-        ("_cvar0.10", "_cvar0.1"),
-        ("_warmup0", ""),
         ("_cvar0.1_doro0", "_cvar0.1"),
         ("_sub1x1x1", ""),
         ("_sub01x2x1", "_sub1x2x1"),
-        ("_replace_warmup2", "_warmup2_replace"),
-        ("_explore0.05", ""),
         ("_replace_explore0.1", "_explore0.1_replace"),
         ("_poly1_la1", "_la1_poly1"),
-        ("_la0", ""),
-        ("_chi2_betaauto", "_betaauto_chi2"),
         ("_chi2_beta10", "_beta10_chi2"),
     ],
 )
@@ -105,7 +92,6 @@ REFUSED = [
     ("HWS_beta1e3", "`beta1e3` in .* is not an option"),
     ("HWS_beta", "`beta` in .* is not an option"),
     ("HWS_beta10_beta20", "the option beta<x> twice"),
-    ("HWS_noIS_noIS", "the option noIS twice"),
     ("HWS_hardCE_hardPresent", "gives both hardCE and hardPresent. Choose one"),
     ("HWS_hardCE_hardCE", "the option hardCE twice"),
     ("HWS_beta10_betaauto", "`beta` has no effect with `betaauto`"),
@@ -123,11 +109,7 @@ REFUSED = [
     ("HWS_clip1to1", "`clip` must be two numbers"),
     ("HWS_momentum1", r"`momentum` must be a number in \[0, 1\)"),
     ("HWS_0epochs", "`epochs` must be at least 1"),
-    ("HWS_0iters", "`iters` must be at least 1"),
     ("HWS_noIS_clip0.5to2", "`clip` has no effect with `noIS`"),
-    ("HWS_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
-    ("HWS_beta0_noIS", "no effect with `beta0`"),
-    ("HWS_beta0_exactIS", "no effect with `beta0`"),
     ("HWS_beta0_warmup3", "`warmup` has no effect with `beta0`"),
     ("HWS_explore1.5", r"`explore` must be a number in \[0, 1\], got 1.5"),
     ("HWS_beta0_explore0.1", "`explore` has no effect with `beta0`"),
@@ -167,16 +149,15 @@ REFUSED = [
     ("IW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
     ("IW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
     ("IW_a_power1.5", r"`power` must be a number in \[0, 1\], got 1.5"),
-    ("IW_a_power1", "must be written `nnUNetTrainerIW_a`"),
     ("IW_a_share1", r"`share` must be a number in \(0, 1\)"),
     ("IW_a_power0.5_share0.5", "must be written `nnUNetTrainerIW_a_share0.5_power0.5`"),
     ("IW_a_asWeights_power0.5", "`power` has no effect with `asWeights`, which leaves no groups. Leave it out"),
     ("IW_a_share0.5_asWeights", "`share` has no effect with `asWeights`"),
     ("IW_a_earned0.5", "`earned0.5` in .* is not an option of this trainer"),
     ("IW_a_asweights", "`asweights` in .* must be written asWeights. Options, the column first"),
+    ("GroupDRO_a_nu0", "`nu` must be a number > 0"),
     ("GroupDRO_a_asWeights", "`asWeights` in .* is not an option of this trainer"),
     ("LS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
-    ("LS_alpha0.1", "must be written `nnUNetTrainerLS`"),
     ("LS_T5", "`T5` in .* is not an option of this trainer"),
     ("LS_poly1", "`poly1` in .* is not an option of this trainer"),
     ("GILS_T0", r"`T` must be 1 to 15 \(nnUNetTrainerLS takes no step\), got 0"),
@@ -185,7 +166,6 @@ REFUSED = [
     ("GILS_rms0", "`rms` must be a number > 0"),
     ("GILS_warmup5_5epochs", "`warmup` must be fewer than the 5 epochs"),
     ("LS_warmup5", "`warmup5` in .* is not an option of this trainer"),
-    ("GILS_gamma0.001", "must be written `nnUNetTrainerGILS`"),
     ("GILS_eta1_T3", "must be written `nnUNetTrainerGILS_T3_eta1`"),
 ]
 
@@ -322,9 +302,3 @@ def test_options_say_the_importance_weights(options, importance):
 def test_a_polynomial_tail_is_refused_with_label_smoothing_in_code_too():
     with pytest.raises(ValueError, match="`poly` must be left out with label smoothing"):
         LSOptions(polynomial_tail=1.0)
-
-
-@pytest.mark.parametrize("options", [{"nu": 0.0}, {"nu": float("inf")}, {"adjustment": -1.0}, {"column": ""}])
-def test_group_options_are_checked(options):
-    with pytest.raises(ValueError, match=r"`(nu|adj|column)` must be"):
-        GroupDROOptions(**{"column": "centre", **options})

@@ -4,7 +4,7 @@ import pytest
 from nnunet_dro.files.case_table import find_case_table
 from nnunet_dro.trainers.data.case_groups import dataset_folders, groups_of, watched_groups, weights_of
 from nnunet_dro.trainers.data.dataloading import loader_of
-from tests.trainers.draws import log_of
+from tests.trainers.draws import log_of, run_epoch
 
 
 @pytest.fixture
@@ -113,16 +113,7 @@ def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
     trainer = make_trainer("nnUNetTrainerHWS_beta10")
     trainer.initialize()
     trainer.on_train_start()
-    loader = trainer.dataloader_train
-    for epoch in range(2):
-        trainer.current_epoch = epoch
-        trainer.on_train_epoch_start()
-        drawn = []
-        for _ in range(3):
-            batch = next(loader)
-            drawn += list(batch["keys"])
-            trainer.train_step(batch)
-        trainer.on_train_epoch_end([{"loss": 0.0}])
+    _, drawn = (run_epoch(trainer, epoch, n_steps=3) for epoch in range(2))
     rows = pd.read_csv(f"{trainer.output_folder}/training.csv")
     share = sum(int(case[-2:]) % 3 == 0 for case in drawn) / 6
     assert rows["draws[site=a]"].iloc[-1] == pytest.approx(share, abs=1e-5)

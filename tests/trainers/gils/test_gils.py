@@ -15,7 +15,7 @@ from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
 from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from tests.trainers.draws import check_same_network, draws_of, log_of
+from tests.trainers.draws import check_same_network, draws_of, log_of, run_epoch
 
 
 def losses_of(trainer, batch):
@@ -23,12 +23,12 @@ def losses_of(trainer, batch):
         return trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness
 
 
-def cross_entropies_of(trainer, batch):
+def cross_entropies_of(trainer, batch, smoothing=0.1):
     """By resolution, weighted as nnU-Net's deep supervision is."""
     with torch.no_grad():
         outputs = trainer.network(batch["data"])
         return sum(
-            weight * VoxelLoss(regions=False, smoothing=0.1)(level, target).flatten(1).mean(1)
+            weight * VoxelLoss(regions=False, smoothing=smoothing)(level, target).flatten(1).mean(1)
             for weight, level, target in zip(trainer.loss.plain.weight_factors, outputs, batch["target"], strict=True)
         )
 
@@ -37,16 +37,8 @@ def test_label_smoothing_is_in_the_training_loss_alone(start):
     trainer, loader = start("nnUNetTrainerLS_alpha0.3", "2d_small")
     assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
     batch = next(loader)
-    output = [level.detach() for level in trainer.network(batch["data"])]
-    plain = trainer.loss(output, batch["target"])
-    # Both cross-entropies by resolution, weighted as nnU-Net's deep supervision is.
-    smoothed, hard = (
-        sum(
-            weight * VoxelLoss(regions=False, smoothing=a)(level, target).mean()
-            for weight, level, target in zip(trainer.loss.plain.weight_factors, output, batch["target"], strict=True)
-        )
-        for a in (0.3, 0.0)
-    )
+    plain = trainer.loss([level.detach() for level in trainer.network(batch["data"])], batch["target"])
+    smoothed, hard = (cross_entropies_of(trainer, batch, smoothing).mean() for smoothing in (0.3, 0.0))
     loss = trainer.train_step(batch)["loss"]
     assert loss == pytest.approx(float(plain + smoothed - hard), rel=1e-4)
     assert float(smoothed - hard) > 1e-4
@@ -55,7 +47,6 @@ def test_label_smoothing_is_in_the_training_loss_alone(start):
 def test_no_smoothing_is_nnunet(start):
     trainer, loader = start("nnUNetTrainerLS_alpha0", "2d_small")
     plain = start(nnUNetTrainer, "2d_small")[0]
-    plain.network.load_state_dict(trainer.network.state_dict())
     for _ in range(3):
         batch = next(loader)
         assert trainer.train_step(batch)["loss"] == pytest.approx(float(plain.train_step(batch)["loss"]), rel=1e-5)
@@ -66,7 +57,6 @@ def test_no_smoothing_is_nnunet(start):
 def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configuration):
     gils, loader = start("nnUNetTrainerGILS_alpha0.2", configuration)
     smoothed = start("nnUNetTrainerLS_alpha0.2", configuration)[0]
-    smoothed.network.load_state_dict(gils.network.state_dict())
     monkeypatch.setattr(
         f"{nnUNetTrainerGILS.__module__}.ascend", lambda *given, steps, **more: ascend(*given, steps=0, **more)
     )
@@ -81,7 +71,6 @@ def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configur
 def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start):
     trainer, loader = start("nnUNetTrainerGILS_T3_eta0.3", "2d_small")
     other = start(nnUNetTrainerLS, "2d_small")[0]
-    other.network.load_state_dict(trainer.network.state_dict())
     batch = next(loader)
     generated = trainer._perturb(batch["data"], batch["target"])
     assert (generated.change > 0.01).all()
@@ -201,7 +190,6 @@ def test_the_change_of_the_images_is_bounded_on_request(start):
 def test_a_warm_up_is_label_smoothing(start):
     trainer, _ = start("nnUNetTrainerGILS_T1_warmup1_2epochs", "2d_small")
     other = start(nnUNetTrainerLS, "2d_small")[0]
-    other.network.load_state_dict(trainer.network.state_dict())
     trainer.on_train_start()
     trainer.on_train_epoch_start()
     batches = [next(trainer.dataloader_train) for _ in range(2)]
@@ -209,7 +197,7 @@ def test_a_warm_up_is_label_smoothing(start):
         assert trainer.train_step(batch)["loss"] == other.train_step(batch)["loss"]
     check_same_network(trainer, other)
     trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
-    run_epoch(trainer, trainer.dataloader_train, 1)
+    run_epoch(trainer, 1)
     with pytest.raises(AssertionError):
         check_same_network(trainer, other)
     first, second = rows_of(Path(trainer.output_folder))
@@ -218,13 +206,6 @@ def test_a_warm_up_is_label_smoothing(start):
     log = log_of(trainer)
     assert "Perturbation: no batch was generated in this epoch" in log
     assert "Perturbation: root mean square change of the images" in log
-
-
-def run_epoch(trainer, loader, epoch):
-    trainer.current_epoch = epoch
-    trainer.on_train_epoch_start()
-    outputs = [trainer.train_step(next(loader)) for _ in range(2)]
-    trainer.on_train_epoch_end(outputs)
 
 
 def rows_of(folder):
@@ -237,10 +218,9 @@ def rows_of(folder):
 def test_an_epoch_leaves_a_row_a_picture_and_a_line(start, make_trainer, configuration, kind):
     trainer, _ = start("nnUNetTrainerGILS_T2_eta0.1", configuration, kind)
     trainer.on_train_start()
-    folder, loader = Path(trainer.output_folder), trainer.dataloader_train
-    pictures = []
+    folder, pictures = Path(trainer.output_folder), []
     for epoch in range(2):
-        run_epoch(trainer, loader, epoch)
+        run_epoch(trainer, epoch)
         pictures.append((folder / "perturbation.png").read_bytes())
     assert pictures[0] != pictures[1]
     rows = rows_of(folder)
@@ -259,7 +239,7 @@ def test_an_epoch_leaves_a_row_a_picture_and_a_line(start, make_trainer, configu
     resumed.current_epoch = 1
     resumed.on_train_start()
     assert [row["epoch"] for row in rows_of(folder)] == ["0"]
-    run_epoch(resumed, resumed.dataloader_train, 1)
+    run_epoch(resumed, 1)
     again = rows_of(folder)
     assert again[0] == rows[0]
     assert [row["epoch"] for row in again] == ["0", "1"]

@@ -1,13 +1,13 @@
 """nnUNetTrainerL2RW: who is trusted, what a step does, and what is written."""
 
-import csv
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
 from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import trusted_batch_size, trusted_cases
-from tests.trainers.draws import check_same_network, log_of
+from tests.trainers.draws import check_same_network, log_of, run_epoch
 
 NAME = "nnUNetTrainerL2RW"
 
@@ -69,6 +69,10 @@ def test_the_trusted_batches_have_trusted_cases_alone(start, configuration, n_tr
         assert {str(case) for case in batch["keys"]} <= set(trusted.table.cases)
 
 
+def gradient(trainer, batch, trusted):
+    return trainer._learning().gradient(*((one["data"], one["target"]) for one in (batch, trusted)))
+
+
 def one_step(trainer, batch, trusted):
     trainer.dataloader_trusted = iter([trusted])
     return trainer.train_step(batch)
@@ -77,9 +81,8 @@ def one_step(trainer, batch, trusted):
 def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
     trainer, loader = start(NAME)
     batch, trusted = next(loader), next(trainer.dataloader_trusted)
-    found = trainer._learning().gradient((batch["data"], batch["target"]), (trusted["data"], trusted["target"]))
+    found = gradient(trainer, batch, trusted)
     other = start(NAME)[0]
-    other.network.load_state_dict(trainer.network.state_dict())
     losses = other.loss.per_case(other.network(batch["data"]), batch["target"]).losses
     (found.weights * losses).sum().backward()
     torch.nn.utils.clip_grad_norm_(other.network.parameters(), 12)
@@ -92,7 +95,6 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
 
 def test_both_ways_to_the_weights_make_the_same_step(start):
     trainers, loaders = zip(*(start(NAME, "2d_small") for _ in range(2)), strict=True)
-    trainers[1].network.load_state_dict(trainers[0].network.state_dict())
     batch, trusted = next(loaders[0]), next(trainers[0].dataloader_trusted)
     for trainer, at_once in zip(trainers, (False, True), strict=True):
         trainer._learned = trainer._learning()
@@ -112,8 +114,7 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
     trainer.train_step(next(loader))  # momentum
     trusted = next(trainer.dataloader_trusted)
     for _ in range(20):  # the network learns what the trusted cases say, so that their opposite is against it
-        found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
-        trainer._step_along(found)
+        trainer._step_along(gradient(trainer, trusted, trusted))
     wrong = against(trusted)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
     momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
@@ -137,16 +138,13 @@ def test_wrong_references_weigh_less_than_right_ones(start):
     trainer, loader = start(NAME)
     trusted = next(trainer.dataloader_trusted)
     for _ in range(10):
-        found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
-        trainer._step_along(found)
+        trainer._step_along(gradient(trainer, trusted, trusted))
     right = next(loader)
     mixed = {
         "data": torch.cat([right["data"], right["data"]]),
-        "target": [
-            torch.cat([true, false]) for true, false in zip(right["target"], against(right)["target"], strict=True)
-        ],
+        "target": [torch.cat(both) for both in zip(right["target"], against(right)["target"], strict=True)],
     }
-    found = trainer._learning().gradient((mixed["data"], mixed["target"]), (trusted["data"], trusted["target"]))
+    found = gradient(trainer, mixed, trusted)
     n = len(right["data"])
     assert found.weights[:n].mean() > 3 * found.weights[n:].mean()
 
@@ -167,10 +165,8 @@ def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(start
 def test_the_scale_of_half_precision_cancels(start):
     trainer, loader = start(NAME)
     batch, trusted = next(loader), next(trainer.dataloader_trusted)
-    state = {name: value.clone() for name, value in trainer.network.state_dict().items()}
     one_step(trainer, batch, trusted)
     scaled = start(NAME)[0]
-    scaled.network.load_state_dict(state)
     scaled.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
     one_step(scaled, batch, trusted)
     check_same_network(trainer, scaled, rtol=1e-4, atol=1e-6)
@@ -181,23 +177,15 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
     trainer.on_train_start()
     folder = Path(trainer.output_folder)
     for epoch in range(2):
-        trainer.current_epoch = epoch
-        trainer.on_train_epoch_start()
-        outputs = [trainer.train_step(next(trainer.dataloader_train)) for _ in range(2)]
-        trainer.on_train_epoch_end(outputs)
+        run_epoch(trainer, epoch)
     trainer.current_epoch = 1  # the second epoch is not in the checkpoint
     trainer.save_checkpoint(str(folder / "checkpoint_latest.pth"))
     assert "2 of 8 training cases are trusted: case_01, case_04" in log_of(trainer)
     assert "Weights: 2 of 2 iterations made a step" in log_of(trainer)
-    rows = list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))
+    rows = pd.read_csv(folder / "weights.csv")
     assert len(rows) == 16
-    assert (
-        sum(int(row["times_seen"]) for row in rows) == 2 * 2 * len(trainer.dataloader_train.data_loader.table) // 8 * 2
-    )
-    seen = [row for row in rows if int(row["times_seen"])]
-    mean = sum(float(row["weight"]) * int(row["times_seen"]) for row in seen) / sum(
-        int(row["times_seen"]) for row in seen
-    )
+    assert rows["times_seen"].sum() == 2 * 2 * 2, "epochs, iterations, and cases of a batch"
+    mean = (rows["weight"] * rows["times_seen"]).sum() / rows["times_seen"].sum()
     assert mean == pytest.approx(1, abs=1e-4), "relative weights have the mean 1"
     assert (folder / "weights.png").stat().st_size > 10_000
 
@@ -205,7 +193,7 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
     resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
     resumed.on_train_start()
     assert [row["epoch"] for row in resumed.weights_log.rows] == list(range(resumed.current_epoch))
-    assert len(list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))) == 8 * resumed.current_epoch
+    assert len(pd.read_csv(folder / "weights.csv")) == 8 * resumed.current_epoch
 
 
 def test_batch_norm_over_several_gpus_is_refused(make_trainer):

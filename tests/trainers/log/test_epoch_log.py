@@ -1,7 +1,5 @@
 """What the three logs have in common."""
 
-import resource
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from nnunet_dro.trainers.gils.perturbation import Perturbed
 from nnunet_dro.trainers.gils.perturbation_log import PerturbationLog
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
-from tests.trainers.draws import cases_of_step
+from tests.trainers.draws import cases_of_step, largest_file
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
 STEP = cases_of_step([0, 1], losses=[0.5, 0.25], weights=[1.0, 0.0])
@@ -108,14 +106,8 @@ def test_a_full_disk_leaves_no_half_epoch(tmp_path, what):
     log = log_with_epochs(what, tmp_path, 2)
     path = tmp_path / log.file
     before = path.read_bytes()
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 3, old[1]))
-    try:
+    with largest_file(len(before) + 3):
         warning, _ = log.end_epoch(2, tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
     assert log.file in warning
     assert path.read_bytes() == before
     assert log.rows[-1]["epoch"] == 2, "the epoch is recorded all the same"
