@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -50,14 +50,7 @@ class PerturbationLog(EpochLog):
 
     def record(self, step: Perturbed) -> None:
         """Add the numbers of one iteration. They stay on their device, so that the training does not wait for it."""
-        columns = (
-            step.change,
-            step.feature_distance,
-            step.surrogate_before,
-            step.surrogate_after,
-            step.n_rejected,
-            step.is_non_finite.float(),
-        )
+        columns = [getattr(step, field.name).float() for field in fields(step)[1:]]  # all but the images
         self._cases.append(torch.stack(columns, 1))
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
