@@ -171,18 +171,6 @@ def test_presence_is_asked_of_each_resolution():
     assert value == pytest.approx(-math.log(0.8) - 0.75 * 1.6 / 2.1 - 0.25)
 
 
-def test_each_case_has_its_own_classes():
-    cases = [
-        one_case([RIGHT_1, RIGHT_0, RIGHT_0], [1, 0, 0]),
-        one_case([RIGHT_0, RIGHT_2, RIGHT_0], [0, 2, 0]),
-        one_case([RIGHT_0, RIGHT_0, RIGHT_0], [0, 0, 0]),
-    ]
-    for batch_dice in (False, True):
-        loss = DiceCELoss(batch_dice=batch_dice, do_bg=False, smooth=0.0, hardness="present")
-        together = loss(*(torch.cat(parts) for parts in zip(*cases, strict=True))).hardness
-        assert together.tolist() == pytest.approx([hardness_of(*case) for case in cases])
-
-
 @configurations()
 def test_hardness_by_present_classes_is_as_by_one_case_and_class_at_a_time(made):
     """In the made batch the last case lacks the last class in its reference; here its logit is low everywhere too."""

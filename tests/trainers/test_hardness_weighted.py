@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -162,12 +160,6 @@ def test_a_nan_loss_is_refused_counted_and_logged(start):
     assert np.isfinite(table.losses[second])
     end_epoch(trainer)
     assert "refused losses 1" in log_of(trainer)
-    trainer, loader = start("nnUNetTrainerHWS_beta10")
-    os.mkdir(os.path.join(trainer.output_folder, "hardness.csv"))
-    trainer.train_step(next(loader))
-    end_epoch(trainer)
-    assert "WARNING: could not write the hardness of this epoch" in log_of(trainer)
-    assert "Hardness: mean loss" in log_of(trainer)
 
 
 def test_a_fold_with_one_training_case_warns_and_trains(start, project):
