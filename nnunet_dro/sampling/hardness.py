@@ -248,9 +248,9 @@ class HardnessTable:
         if self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and self._follow():
             touched = set(blocks.all())
         self._n_updates += 1
-        is_time = self._n_updates >= len(self) // _CASES_PER_LOOK or (any_unseen and shared.seen.all())
+        is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
         # Weights before counts: a worker that finds all cases seen must find their weights as well.
-        if blocks.weigh is None or (self.rule.needs_losses and is_time):
+        if blocks.weigh is None or (self.rule.needs_losses and (is_time or (any_unseen and shared.seen.all()))):
             self._n_updates = 0
             blocks.refresh(touched)
         blocks.count(touched)
