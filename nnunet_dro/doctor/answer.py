@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, Diagnosis, diagnose
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.naming import count
@@ -73,11 +72,6 @@ def expected_draws(hardness: FloatArray) -> Draws:
     return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
 
 
-def trainer_name(*, epochs: int, iterations: int) -> str:
-    """Name of the trainer that draws like this, as long as the plain training."""
-    return "nnUNetTrainerDRO" + DROOptions(epochs=epochs, iterations=iterations).suffix()
-
-
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
     """The losses of cases in the last third of the epochs, at least the last one; NaN for one without any."""
     log = read_log(path, LOSSES)
@@ -133,7 +127,7 @@ class Answer:
 
 
 def conclude(
-    inputs: Inputs,
+    fold: Fold,
     table: pd.DataFrame,
     strata: pd.DataFrame,
     strata_from: str,
@@ -158,7 +152,7 @@ def conclude(
     if draws:
         share[is_training] = draws.probabilities
     return Answer(
-        fold=inputs.fold,
+        fold=fold,
         cases=table.assign(share=share).reset_index(drop=True),
         strata=strata.reset_index(drop=True),
         strata_from=strata_from,
@@ -166,12 +160,12 @@ def conclude(
         spread=loss_spread(measured) if is_known else None,
         spread_from=source,
         draws=draws,
-        trainer=trainer_name(epochs=length[0], iterations=length[1]),
+        trainer="nnUNetTrainerDRO" + DROOptions(epochs=length[0], iterations=length[1]).suffix(),
         n_iterations=length[0] * length[1],
         n_patches=len(losses),
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
-        training_seconds=training_seconds(inputs.fold.folder),
-        has_hardness_log=any((inputs.fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)),
+        training_seconds=training_seconds(fold.folder),
+        has_hardness_log=any((fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)),
     )
 
 

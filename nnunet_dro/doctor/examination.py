@@ -17,6 +17,7 @@ from nnunet_dro.doctor.answer import CASES_FILE, HARDNESS, Answer, conclude, dur
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import CONTRAST, DICE, LOSS, TRAINING, VALIDATION, VOXELS
+from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_output, replacing, write_files
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from nnunet_dro.doctor.model import FinishedModel
 
 SETTINGS_FILE, PAGE_FILE = "doctor.json", "doctor.html"
-
-#: Augmented patches per case, unless another number is asked for.
-N_PATCHES = 4
 
 #: Columns before those of the losses and of the Dice.
 _FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
@@ -111,7 +109,7 @@ def examine(
     folder: Path,
     output: Path | None = None,
     *,
-    n_patches: int = N_PATCHES,
+    n_patches: int,
     prediction: bool = True,
     device: str | None = None,
     cases: Path | None = None,
@@ -130,19 +128,19 @@ def examine(
     log = inputs.fold.folder / LOSSES.file
     if n_patches < 0 or (n_patches == 0 and not log.is_file()):
         rule = "at least 1, or 0 where the training has written hardness.csv"
-        raise ValueError(f"`patches` must be {rule}, got {n_patches}. Measure with --patches {N_PATCHES}.")
+        raise ValueError(f"`patches` must be {rule}, got {n_patches}. Measure with --patches 4.")
     from nnunet_dro.doctor.model import FinishedModel
 
     model = FinishedModel(inputs, device=device)
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
     strata, strata_from = read_strata(inputs, training, validation, table=cases, by=by)
-    settings = {"checkpoint": inputs.fingerprint, "patches": n_patches, "prediction": prediction}
+    settings = {"checkpoint": sha256_of(inputs.checkpoint), "patches": n_patches, "prediction": prediction}
     measured = Measurements(where, settings, tuple(inputs.labels.values))
     _measure(model, measured, sets, settings, progress=progress, report=report)
     table = measured.table(sets)
     history = stale_losses(log, training) if n_patches == 0 else None
-    answer = conclude(inputs, table, strata.loc[table["case"]], strata_from, history=history, length=model.length)
+    answer = conclude(inputs.fold, table, strata.loc[table["case"]], strata_from, history=history, length=model.length)
     write_files(where, {PAGE_FILE: doctor_html(answer)})
     return answer, where / PAGE_FILE
 

@@ -1,6 +1,5 @@
 """The files that the examination of a fold needs, checked before anything is loaded."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +28,6 @@ class Inputs:
         """The labels of the dataset."""
         return Labels.from_dataset_json(self.dataset)
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the checkpoint."""
-        digest = hashlib.sha256()
-        with self.checkpoint.open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        return digest.hexdigest()
-
 
 def find_inputs(folder: Path) -> Inputs:
     """Find the files of a finished training."""
@@ -62,7 +52,7 @@ def find_inputs(folder: Path) -> Inputs:
         got = f"none for {fold.configuration}"
         raise ValueError(f"`plans.json` must have a data_identifier, got {got}. Plan the dataset again.")
     _check_folder(preprocessed / str(identifier))
-    if fold.folder.name != "fold_all" and not (splits := preprocessed / SPLITS_FILE).is_file():
+    if fold.number != "all" and not (splits := preprocessed / SPLITS_FILE).is_file():
         cure = "Copy it from where the model was trained."
         raise FileNotFoundError(f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}")
     return Inputs(fold, checkpoint, plans, dataset, preprocessed)

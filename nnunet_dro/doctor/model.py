@@ -16,8 +16,6 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.rules import CONTRAST, DICE, VOXELS
-from nnunet_dro.evaluation.scoring.grid import IntegerArray
-from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
@@ -117,7 +115,8 @@ class FinishedModel:
         prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
         truth = np.asarray(reference[:])[0]
         row: dict[str, float] = {}
-        for score in scores(truth, np.asarray(prediction), self._labels):
+        # nnU-Net puts -1 outside of the image.
+        for score in score_case(np.maximum(truth, 0), np.asarray(prediction), self._labels):
             label = score["label"]
             mask = np.isin(truth, self._labels.values[label])
             # A channel without contrast is NaN, which fmax leaves out.
@@ -217,13 +216,3 @@ def _previous_stage(trainer: Any, inputs: Inputs, results: Path) -> Path:
             "stage for all folds: nnUNetv2_train ... --val."
         )
     return folder
-
-
-def scores(reference: IntegerArray, prediction: IntegerArray, labels: Labels) -> list[dict[str, Any]]:
-    """The scores of a preprocessed case as from `score_case`; nnU-Net puts -1 outside of the image."""
-    if reference.shape != prediction.shape:
-        raise ValueError(
-            f"the prediction must have the shape of the reference, {reference.shape}, got {prediction.shape}. "
-            "Preprocess the dataset again."
-        )
-    return score_case(np.maximum(reference, 0), prediction, labels)

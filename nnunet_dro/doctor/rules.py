@@ -148,7 +148,7 @@ class Diagnosis:
         return tuple(stratum for stratum in self.strata if stratum.state == state)
 
 
-def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_iterations: int) -> Diagnosis:
+def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) -> Diagnosis:
     """Apply the rules to the cases, with the Dice of each label (NaN without one), and to strata of the same rows."""
     is_training = (cases["set"] == TRAINING).to_numpy()
     training, n = cases[is_training], int(is_training.sum())
@@ -157,7 +157,7 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
     labels = [str(name).removeprefix(DICE) for name in cases.columns if str(name).startswith(DICE)]
     medians = {label: float(training[DICE + label].median()) for label in labels}
     learnt = [label for label in labels if medians[label] >= LEARNT]
-    groups = list(_groups(cases[[]] if strata is None else strata))
+    groups = list(_groups(strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
 
     def compared(dice: pd.DataFrame) -> list[Stratum]:

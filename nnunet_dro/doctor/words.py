@@ -148,8 +148,7 @@ def command(answer: Answer) -> str:
         return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}" if answer.has_hardness_log else ""
     if is_hard:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
-        number = fold.folder.name.removeprefix("fold_")
-        return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
+        return f"nnUNetv2_train {fold.dataset} {fold.configuration} {fold.number} -tr {answer.trainer}{plans}"
     return ""
 
 

@@ -1,13 +1,11 @@
-"""Measurements: the losses, their spread, the draws that follow from them and those of hardness.csv, and the Dice."""
+"""Measurements: the losses, their spread, the draws that follow from them and those of hardness.csv."""
 
 import math
 
 import numpy as np
 import pytest
 
-from nnunet_dro.doctor.answer import expected_draws, loss_spread, stale_losses, trainer_name
-from nnunet_dro.doctor.model import scores
-from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.doctor.answer import expected_draws, loss_spread, stale_losses
 from nnunet_dro.sampling import EarnedBall, HardnessTable
 
 
@@ -46,17 +44,6 @@ def test_draws_of_equal_or_unknown_hardness_are_uniform():
     assert harder[0] < harder[2] < harder[1]
 
 
-@pytest.mark.parametrize(
-    ("length", "name"), [((1000, 250), "nnUNetTrainerDRO"), ((20, 60), "nnUNetTrainerDRO_20epochs_60iters")]
-)
-def test_name_is_that_of_the_default_trainer_of_the_same_length(length, name):
-    from nnunet_dro.trainers.registry import trainer_class
-
-    assert trainer_name(epochs=length[0], iterations=length[1]) == name
-    options = trainer_class(name).options
-    assert (options.epochs, options.iterations) == length
-
-
 def test_hardness_log_gives_the_fresh_losses_of_its_last_third(tmp_path):
     path = tmp_path / "hardness.csv"
     rows = [(epoch, "a", 10 + epoch, 1) for epoch in range(6)] + [
@@ -71,23 +58,3 @@ def test_hardness_log_gives_the_fresh_losses_of_its_last_third(tmp_path):
     path.write_text("epoch,case\n0,a\n")
     with pytest.raises(ValueError, match=r"`hardness.csv` must be a table .* got .*hardness.csv"):
         stale_losses(path, ["a"])
-
-
-REFERENCE = np.array([[0, 1, 1, 2], [-1, -1, 2, 3]])
-PREDICTION = np.array([[0, 1, 2, 2], [1, 0, 2, 2]])
-
-
-def test_dice_of_labels_regions_and_what_to_ignore_by_hand():
-    """What preprocessing puts outside of the image is background."""
-
-    def dice(values, **options):
-        return {row["label"]: row["dice"] for row in scores(REFERENCE, PREDICTION, Labels(values, **options))}
-
-    # Label 1: 1 common of 2 and 2; label 2: 2 common of 2 and 4, or of 2 and 3 where 3 is ignored.
-    assert dice({"one": (1,), "two": (2,)}) == {"one": pytest.approx(0.5), "two": pytest.approx(4 / 6)}
-    ignored = dice({"whole": (1, 2), "core": (2,), "none": (7,)}, ignore=3)
-    assert ignored["whole"] == pytest.approx(8 / 9)
-    assert ignored["core"] == pytest.approx(4 / 5)
-    assert math.isnan(ignored["none"])
-    with pytest.raises(ValueError, match=r"the prediction must have the shape of the reference, \(2, 4\)"):
-        scores(REFERENCE, PREDICTION[:1], Labels({"one": (1,)}))
