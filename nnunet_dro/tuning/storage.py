@@ -2,7 +2,6 @@
 
 import errno
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,6 @@ import sqlalchemy
 from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
-
-from nnunet_dro.tuning.trials import queue_again
 
 #: User attribute in which a study records what it is about.
 _ABOUT = "nnunet-dro tune"
@@ -49,9 +46,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             # Without a pool, so that no connection is left open where the file turns out to be none of a study.
             options = {"connect_args": {"timeout": _LOCK_SECONDS}, "poolclass": sqlalchemy.pool.NullPool}
             return RDBStorage(here, engine_kwargs=options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return _open_shared(url)
+        return _open_shared(url)
     except _OPENING_ERRORS as error:
         cure = (
             "Remove the file, or name another study with --study." if url is None else "Check the URL and its driver."
@@ -137,7 +132,7 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
         # The attributes of a trial that has ended cannot be set.
         study._storage.set_trial_user_attr(trial._trial_id, "reason", "killed")
         study.tell(trial.number, state=TrialState.FAIL)
-        queue_again(study, trial)
+        RetryHeartbeatStaleTrialCallback()(study, trial)
     return [trial.number for trial in left]
 
 

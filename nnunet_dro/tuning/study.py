@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, PartialFixedSampler, RandomSampler, TPESampler
+from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.markup import escape
@@ -26,7 +27,6 @@ from nnunet_dro.tuning.trials import (
     best_trial,
     draw_options,
     has_twin,
-    queue_again,
     queue_next,
     search_trials,
 )
@@ -219,8 +219,9 @@ class Tuner:
         try:
             return self._value(trial)
         except KeyboardInterrupt:
+            # Before it has a reason, which the next attempt must not inherit.
+            RetryHeartbeatStaleTrialCallback()(self.study, self.study.get_trials(deepcopy=False)[trial.number])
             trial.set_user_attr("reason", "interrupted")
-            queue_again(self.study, self.study.get_trials(deepcopy=False)[trial.number])
             raise
         except TrainingFailedError as error:
             trial.set_user_attr("lines", error.lines)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.space import Space
@@ -28,9 +29,6 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 #: repeats. Queued trials have them from the beginning, so that what two machines queue at the same moment is noticed.
 TRAINER, PLAIN, REPEAT, REPEAT_OF = "trainer", "plain", "repeat", "repeat_of"
 
-#: System attribute of Optuna with the options of a trial that was queued with them.
-_FIXED = "fixed_params"
-
 
 def is_search(trial: FrozenTrial) -> bool:
     """Whether a trial is one of the search, and no repetition."""
@@ -44,9 +42,8 @@ def search_trials(study: optuna.Study, states: Sequence[TrialState] | None = Non
 
 def in_order_of_value(study: optuna.Study) -> list[FrozenTrial]:
     """The complete trials of the search, the best first; of equal ones, the earlier first."""
-    sign = -1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1
     complete = search_trials(study, (TrialState.COMPLETE,))
-    return sorted(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+    return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=study.direction == StudyDirection.MAXIMIZE)
 
 
 def best_trial(study: optuna.Study) -> FrozenTrial | None:
@@ -59,15 +56,6 @@ def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     trials = study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
     earlier = [other.user_attrs for other in trials if other.number < trial.number]
     return any(all(other.get(key) == trial.user_attrs.get(key) for key in (TRAINER, REPEAT)) for other in earlier)
-
-
-def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Queue a trial that was stopped; one that had not chosen its options is forgotten."""
-    params = {**trial.system_attrs.get(_FIXED, {}), **trial.params}
-    known = (TRAINER, PLAIN, REPEAT, REPEAT_OF)
-    attributes = {name: trial.user_attrs[name] for name in known if name in trial.user_attrs}
-    if params or attributes:
-        study.enqueue_trial(params, user_attrs=attributes)
 
 
 def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: Any) -> optuna.Study:
@@ -127,8 +115,7 @@ def repeated(study: optuna.Study) -> list[Repeated]:
         if complete := _repetitions(study, trial, TrialState.COMPLETE):
             values = tuple(float(complete[n].value or 0.0) for n in sorted(complete))
             found.append(Repeated(trial, values))
-    sign = -1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1
-    return sorted(found, key=lambda one: sign * one.mean)
+    return sorted(found, key=lambda one: one.mean, reverse=study.direction == StudyDirection.MAXIMIZE)
 
 
 def chosen_trial(study: optuna.Study) -> FrozenTrial | None:

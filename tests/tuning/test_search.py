@@ -169,6 +169,7 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     assert len(set(fake.calls)) == len(fake.calls) == 2
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_database_whose_tables_another_machine_makes_is_opened_again(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "_OPENING_SECONDS", 0.0)
     opened = []
