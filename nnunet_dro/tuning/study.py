@@ -1,7 +1,7 @@
 """A study: trials, each of which is a training, run one after the other and shown until enough have finished."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,39 +83,6 @@ class Display:
         self._console.print(escape(text), highlight=False, soft_wrap=True)
 
 
-@dataclass
-class _Watch:
-    """Reports a training to the display and to Optuna, and stops it if it is hopeless."""
-
-    trial: optuna.Trial
-    progress: Progress
-    title: str  # what the trial trains, for the display
-    n_epochs: int
-    n_validation: int
-    maximise: bool  # whether the objective is maximised
-    prune: bool  # whether the pruner of the study may stop it
-    _reported: int = field(default=-1, init=False)
-
-    def __call__(self, epochs: Epochs) -> None:
-        """Report what is new."""
-        last = max(epochs.pseudo_dice, default=-1)
-        shown = f" (pseudo Dice {epochs.pseudo_dice[last]:.3f})" if last >= 0 else ""
-        n_done, n_all, what = epochs.progress(self.n_epochs, self.n_validation)
-        self.progress(n_done, n_all, f"{self.title}{shown}, {what}")
-        new = [epoch for epoch in epochs.pseudo_dice if epoch > self._reported]
-        for epoch in new:
-            # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
-            self.trial.report((1.0 if self.maximise else -1.0) * epochs.pseudo_dice[epoch], epoch)
-            self._reported = epoch
-        # After the last epoch, only the validation is left, which is worth its time.
-        may_end = self.prune and self._reported < self.n_epochs - 1
-        if new and may_end and self.trial.should_prune():
-            dice = epochs.pseudo_dice[self._reported]
-            reason = f"pseudo Dice {dice:.4f} after epoch {self._reported}: below the median"
-            self.trial.set_user_attr("reason", reason)
-            raise optuna.TrialPruned(reason)
-
-
 class _TrialFailedError(Exception):
     """A trial has no value, perhaps because the trainer refused its options (``is_refusal``)."""
 
@@ -131,7 +98,6 @@ class Tuner:
         self.study, self.settings, self.display, self.safe_stop = study, settings, display, safe_stop
         self._n_succeeded = self._n_failed = self._n_refused = 0
         self._error: _TrialFailedError | None = None
-        self._after_each: Callable[[], object] = lambda: None
         epochs = settings.space.fixed.epochs
         # Slow learners have a quarter of the training to catch up.
         median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
@@ -256,15 +222,7 @@ class Tuner:
             trainer,
             device=settings.device,
             log=self._log(trial.number),
-            watch=_Watch(
-                trial,
-                self.display.progress,
-                f"trial {trial.number} {trainer}{f', again ({repeat})' if repeat else ''}",
-                n_epochs=settings.space.fixed.epochs,
-                n_validation=len(target.validation_cases()),
-                maximise=settings.objective.maximise,
-                prune=not repeat,
-            ),
+            watch=self._watch(trial, f"{trainer}, again ({repeat})" if repeat else trainer, prune=not repeat),
             environment=environment,
             safe_stop=self.safe_stop,
         )
@@ -275,6 +233,31 @@ class Tuner:
             dataset_json=target.dataset_json,
             cases=settings.cases,
         )
+
+    def _watch(self, trial: optuna.Trial, title: str, *, prune: bool) -> Callable[[Epochs], None]:
+        """What reports a training to the display and to Optuna, and stops it if it is hopeless."""
+        n_epochs, n_validation = self.settings.space.fixed.epochs, len(self.settings.target.validation_cases())
+        # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
+        sign = 1.0 if self.settings.objective.maximise else -1.0
+        reported = -1
+
+        def watch(epochs: Epochs) -> None:
+            nonlocal reported
+            last = max(epochs.pseudo_dice, default=-1)
+            shown = f" (pseudo Dice {epochs.pseudo_dice[last]:.3f})" if last >= 0 else ""
+            n_done, n_all, what = epochs.progress(n_epochs, n_validation)
+            self.display.progress(n_done, n_all, f"trial {trial.number} {title}{shown}, {what}")
+            new = [epoch for epoch in epochs.pseudo_dice if epoch > reported]
+            for epoch in new:
+                trial.report(sign * epochs.pseudo_dice[epoch], epoch)
+            reported = max(reported, last)
+            # After the last epoch, only the validation is left, which is worth its time.
+            if new and prune and last < n_epochs - 1 and trial.should_prune():
+                reason = f"pseudo Dice {epochs.pseudo_dice[last]:.4f} after epoch {last}: below the median"
+                trial.set_user_attr("reason", reason)
+                raise optuna.TrialPruned(reason)
+
+        return watch
 
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
