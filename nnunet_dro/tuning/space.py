@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
-
-if TYPE_CHECKING:
-    import optuna
-    from optuna.distributions import BaseDistribution
+from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
 #: Choice that leaves an option out of the name.
 OFF = "off"
@@ -52,9 +52,8 @@ class Range:
 
     def as_written(self, value: float) -> float:
         """The value as in the trainer's name: an integer, or three significant digits within the range."""
-        if self.is_integer:
-            return int(value)
-        return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
+        written = int(value) if self.is_integer else float(f"{value:.{_DIGITS}g}")
+        return min(max(written, self.low), self.high)
 
     def place_of(self, value: float) -> float:
         """Where a value lies on the scale of the range: 0 at the lower end, 1 at the upper end."""
@@ -76,14 +75,13 @@ class Range:
 class Choice:
     """Words of which at most one is in the trainer's name, and the values that they give to a field of its options."""
 
-    words: tuple[str, ...]
     field: str
-    values: tuple[Any, ...]
+    values: Mapping[str, Any]  # word to value
 
     @property
     def name(self) -> str:
         """The words, joined by ``|``."""
-        return "|".join(self.words)
+        return "|".join(self.values)
 
 
 @dataclass(frozen=True)
@@ -116,30 +114,25 @@ class Space:
         """Whether the defaults lie in the ranges, so that a sampler can learn from them."""
         defaults = self.defaults
         return all(
-            one.name in defaults
-            and one.low <= defaults[one.name] <= one.high
-            and one.as_written(defaults[one.name]) == defaults[one.name]
-            for one in self.ranges
+            one.name in defaults and one.as_written(defaults[one.name]) == defaults[one.name] for one in self.ranges
         )
 
-    def distributions(self) -> "dict[str, BaseDistribution]":
+    def distributions(self) -> dict[str, BaseDistribution]:
         """What Optuna draws from, by name."""
-        from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-        found: dict[str, Any] = {choice.name: CategoricalDistribution((OFF, *choice.words)) for choice in self.choices}
+        found: dict[str, Any] = {}
         for one in self.ranges:
             kind: Any = IntDistribution if one.is_integer else FloatDistribution
             found[one.name] = kind(one.low, one.high, log=one.log)
-        return {name: found[name] for name in self.names}
+        return found | {choice.name: CategoricalDistribution((OFF, *choice.values)) for choice in self.choices}
 
-    def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
+    def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Let Optuna suggest a value of everything that is tuned, in the form of the trainer's name."""
         values: dict[str, Any] = {}
         for one in self.ranges:
             suggest: Any = trial.suggest_int if one.is_integer else trial.suggest_float
             values[one.name] = suggest(one.name, one.low, one.high, log=one.log)
         for choice in self.choices:
-            values[choice.name] = trial.suggest_categorical(choice.name, (OFF, *choice.words))
+            values[choice.name] = trial.suggest_categorical(choice.name, (OFF, *choice.values))
         return self.as_written(values)
 
     def as_written(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +157,7 @@ class Space:
         changes = {one.field: values[one.name] for one in self.ranges if one.name in values}
         for choice in self.choices:
             if (word := values.get(choice.name, OFF)) != OFF:
-                changes[choice.field] = choice.values[choice.words.index(word)]
+                changes[choice.field] = choice.values[word]
         return self.base + replace(self.fixed, **changes).suffix()
 
 
@@ -179,8 +172,6 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
         >>> space.trainer_name({"beta": 12.5, "hardCE": "hardCE"})
         'nnUNetTrainerHWS_beta12.5_noIS_hardCE_20epochs'
     """
-    from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
-
     name = trainer if trainer.startswith(_PREFIX) else _PREFIX + trainer
     try:
         base, fixed = parse_trainer_name(name)
@@ -198,8 +189,7 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
         if ":" not in text:
             field, value = _word(text, type(fixed))
             by_field.setdefault(field, {})[text] = value
-    choices = tuple(Choice(tuple(found), field, tuple(found.values())) for field, found in by_field.items())
-    space = Space(base, fixed, ranges, choices)
+    space = Space(base, fixed, ranges, tuple(Choice(*item) for item in by_field.items()))
     _check(space, options)
     return space
 
@@ -260,7 +250,7 @@ def _check(space: Space, options: Sequence[str]) -> None:
         for end in (one.as_written(one.low), one.as_written(one.high)):
             _check_possible(space, one.name, end, f"{one.text!r} at {end:g}")
     for choice in space.choices:
-        for word in choice.words:
+        for word in choice.values:
             _check_possible(space, choice.name, word, repr(word))
 
 
@@ -278,7 +268,7 @@ def _check_possible(space: Space, name: str, value: Any, shown: str) -> None:
 
 def _contexts(space: Space) -> Iterator[dict[str, Any]]:
     """The values to try an end with: middles, low and high ends of the other ranges, with and without each word."""
-    words = [[(choice.name, word) for word in (OFF, *choice.words)] for choice in space.choices]
+    words = [[(choice.name, word) for word in (OFF, *choice.values)] for choice in space.choices]
     for others in (
         {one.name: one.middle for one in space.ranges},
         {one.name: one.as_written(one.low) for one in space.ranges},
