@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Annotated
@@ -175,7 +175,7 @@ class Options:
 
     size: Annotated[int, typer.Option(help="The size.")] = 3
     names: Annotated[list[str], typer.Argument(help="The names.")]
-    parts: Annotated[list[str], typer.Option("--part")] = field(default_factory=list)
+    parts: Annotated[list[str] | None, typer.Option("--part")] = None
 
     def __post_init__(self):
         if self.size < 1:

@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from nnunet_dro.commands.shared import (
     Output,
     Overwrite,
@@ -41,10 +39,8 @@ class _Options(EvaluateOptions):
     protocol: ProtocolFile = None
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume",
-            help="Go on with an interrupted run; files that changed are scored again.",
-            rich_help_panel=RUNNING,
+        option(
+            "Go on with an interrupted run; files that changed are scored again.", "--resume", rich_help_panel=RUNNING
         ),
     ] = False
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import RequireFile, takes
+from nnunet_dro.commands.shared import RequireFile, argument, option, takes
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.options import REQUIREMENTS, SECTIONS, Flag, LockedComparison, LockedEvaluation, declared
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 
-_ProtocolPath = Annotated[Path, typer.Argument(help="File of the protocol, such as protocol.toml.", readable=False)]
+_ProtocolPath = Annotated[Path, argument("File of the protocol, such as protocol.toml.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
         ),
     ] = ()
     require_file: RequireFile = None
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False
+    force: Annotated[bool, option("Replace an existing file.", "--force")] = False
 
 
 @commands.command(cls=Command)

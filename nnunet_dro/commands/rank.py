@@ -1,6 +1,6 @@
 """The command `nnunet-dro rank`."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +14,14 @@ from nnunet_dro.progress_bar import progress_bar
 #: An option for predictions that are scored first.
 _own = partial(option, rich_help_panel="With --evaluate")
 
-#: The options of evaluate, and what they are without words.
-_OF_EVALUATE, _DEFAULTS = declared(EvaluateOptions), {one.name: one.default for one in fields(EvaluateOptions)}
-#: Those that predictions are scored by.
+_OF_EVALUATE = declared(EvaluateOptions)
+#: The options of evaluate that predictions are scored by.
 _SCORING = ("dataset_json", "cases", "patient", "metrics", "nsd_tolerance_mm", "empty", "missing", "jobs", "workers")
 
 
 def _scoring(name: str, text: str = "") -> Any:
     """An option of evaluate for predictions that are scored first; without a value where it is not given."""
-    flag, default = _OF_EVALUATE[name].flag, _DEFAULTS[name]
+    flag, default = _OF_EVALUATE[name].flag, getattr(EvaluateOptions, name)
     shown = "" if text or default is None else f" Default: {getattr(default, 'value', default)}."
     completion = complete_column if flag.is_column else None
     return _own(f"{text or flag.help}{shown}", min=flag.least, autocompletion=completion)

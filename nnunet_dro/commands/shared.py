@@ -56,8 +56,7 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]
         name = names.get(field.name, field.name)
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        hint, default = hints[field.name], inspect.Parameter.empty if default is MISSING else default
+        hint, default = hints[field.name], inspect.Parameter.empty if field.default is MISSING else field.default
         if name in flags:
             hint, default = _of_flag(name, flags[name], default)
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -133,10 +132,9 @@ def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
 
 ProtocolFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Locked protocol, from `protocol write`; other options than it has are refused.",
         "--protocol",
-        help="Locked protocol, from `protocol write`; other options than it has are refused.",
-        readable=False,
         is_eager=True,
         rich_help_panel=REQUIREMENTS,
         callback=_take_defaults,
