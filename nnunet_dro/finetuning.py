@@ -30,9 +30,6 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 #: rate was chosen stands in docs/finetuning.md.
 LEARNING_RATE, EPOCHS = 0.01, 100
 
-#: Prefixes of the names of weights that distributed training and torch.compile leave.
-_PREFIXES = ("module.", "_orig_mod.")
-
 #: What a configuration must have in common with the source's: the network expects images as they were.
 _OF_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
 
@@ -103,7 +100,7 @@ def read_source(path: Path) -> SourceModel:
     weights, arguments = checkpoint["network_weights"], checkpoint["init_args"]
     axes, model_folder = checkpoint.get("inference_allowed_mirroring_axes"), path.absolute().parents[1]
     try:
-        for prefix in _PREFIXES:
+        for prefix in ("module.", "_orig_mod."):  # of distributed training and torch.compile
             weights = {name.removeprefix(prefix): values for name, values in weights.items()}
         trainer, epochs = checkpoint["trainer_name"], int(checkpoint.get("current_epoch", 0))
         return SourceModel(

@@ -11,12 +11,11 @@ import pytest
 import torch
 from batchgenerators.utilities.file_and_folder_operations import load_json
 from nnunetv2.run.run_training import get_trainer_from_args, maybe_load_checkpoint
-from typer.testing import CliRunner
 
-from nnunet_dro.cli import app
 from nnunet_dro.finetuning import find_source, finetuning_trainer, is_started, read_source, write_first_checkpoint
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
+from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
 
 #: A finished training of the project in 2d_small, whose network is nnU-Net's.
@@ -60,16 +59,8 @@ def log_of(trainer):
     return Path(trainer.log_file).read_text()
 
 
-def finetune(target, source, *, trainer=TRAINER):
-    words = ("finetune", target.dataset, target.configuration, target.fold, "--from", source, "--trainer", trainer)
-    return CliRunner().invoke(app, [*map(str, words), "--device", "cpu"])
-
-
-def refused(result):
-    """The one line of an error."""
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.strip().splitlines()
-    return line
+def finetune(target, source):
+    return run("finetune", target.dataset, "2d_small", target.fold, "--from", source, "--trainer", TRAINER)
 
 
 def edit(checkpoint, change):
@@ -177,11 +168,11 @@ def test_a_name_that_does_not_do_is_refused(trainer, numbers, message):
 
 
 def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, source):
-    line = refused(finetune(target, "nnUNetTrainer"))
-    assert f"got 'nnUNetTrainer'; {str(target.fold_folder('nnUNetTrainer'))!r} does not exist" in line
+    there = f"got 'nnUNetTrainer'; {str(target.fold_folder('nnUNetTrainer'))!r} does not exist"
+    line = refused(finetune(target, "nnUNetTrainer"), there)
     assert line.endswith(f"Trainers that have finished fold 0: {KEPT.name}.")
     source.rename(source.with_name("checkpoint_latest.pth"))
-    assert "without checkpoint_final.pth. Finish that training" in refused(finetune(target, source.parent))
+    refused(finetune(target, source.parent), "without checkpoint_final.pth. Finish that training")
 
 
 @pytest.mark.parametrize(
@@ -199,18 +190,16 @@ def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, 
 )
 def test_another_task_or_network_is_refused_and_nothing_is_left(target, source, change, message):
     edit(source, change)
-    assert message in refused(finetune(target, source))
+    refused(finetune(target, source), message)
     assert not target.fold_folder(TRAINER).parent.exists()
 
 
 def test_the_command_says_where_the_model_came_from_and_what_was_measured(target, source, monkeypatch):
     devices = []
     monkeypatch.setattr("nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device))
-    words = ("finetune", target.dataset, target.configuration, target.fold, "--from", source, "--trainer", TRAINER)
 
-    first, second = (CliRunner().invoke(app, [*map(str, words)]) for _ in range(2))
+    first, second = (done(finetune(target, source)) for _ in range(2))
 
-    assert (first.exit_code, second.exit_code) == (0, 0), first.output
     begun = f"{TRAINER} from {KEPT.name} after 2 epochs ({source})"
     assert first.stdout.splitlines()[0] == f"Starting {begun}"
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
@@ -225,7 +214,7 @@ def test_damaged_splits_are_told_before_anything_is_written(target, source):
     before = splits.read_text() if splits.exists() else None
     splits.write_text("[")
     try:
-        assert "must be in a usable splits_final.json" in refused(finetune(target, source))
+        refused(finetune(target, source), "must be in a usable splits_final.json")
     finally:
         splits.unlink() if before is None else splits.write_text(before)
     assert not target.fold_folder(TRAINER).parent.exists()
@@ -235,15 +224,15 @@ def test_a_training_of_its_own_is_not_touched(target, source):
     folder = target.fold_folder(TRAINER)
     shutil.copytree(KEPT, folder)
     before = (folder / "checkpoint_final.pth").read_bytes()
-    line = refused(finetune(target, source))
-    assert "began with random weights. Give other --epochs or --learning-rate, or remove that folder." in line
+    line = "began with random weights. Give other --epochs or --learning-rate, or remove that folder."
+    refused(finetune(target, source), line)
     assert (folder / "checkpoint_final.pth").read_bytes() == before
 
 
 def test_a_finetuning_from_another_model_is_not_continued(target, source):
     write_first_checkpoint(target, TRAINER, read_source(source), device="cpu")
     edit(source, lambda content: content["network_weights"]["decoder.seg_layers.0.bias"].add_(1))
-    assert f"was started from {KEPT.name} after 2 epochs" in refused(finetune(target, source))
+    refused(finetune(target, source), f"was started from {KEPT.name} after 2 epochs")
 
 
 def test_the_source_says_which_cases_it_may_have_seen(target, source):
@@ -267,10 +256,9 @@ def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     here = project(kind)
     plain, finetuned = "nnUNetTrainerDRO_beta0_1epochs_3iters", "nnUNetTrainerDRO_cvar0.3_1epochs_3iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
-    words = ("finetune", here.dataset_id, "3d_small", 0, "--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters")
-    result = CliRunner().invoke(app, [*map(str, words), "--device", "cpu"])
+    words = ("--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters", "--device", "cpu")
+    result = done(run("finetune", here.dataset_id, "3d_small", 0, *words))
 
-    assert result.exit_code == 0, result.output
     folder = here.fold_folder(finetuned, "3d_small")
     assert result.stdout.splitlines()[-1] == str(folder)
     assert json.loads((folder / "validation" / "summary.json").read_text())["foreground_mean"]["Dice"] >= 0
