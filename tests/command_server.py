@@ -64,32 +64,19 @@ class CommandServer:
         The command is the name of an entry point, or ``python`` with ``-m`` and a module.
         """
         assert os.path.basename(command) == command, "commands are found among the entry points, by name"
-        return ForkedCommand(
-            self,
-            self._ask(
-                words=[command, *arguments],
-                environment=dict(environment),
-                folder=str(folder),
-                files=[str(file) for file in files],
-            ),
-        )
+        where = {"environment": dict(environment), "folder": str(folder), "files": list(map(str, files))}
+        return ForkedCommand(self, self._ask(words=[command, *arguments], **where))
 
     def _ask(self, **request: object) -> int:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
         """End the process that forks."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        # Its interpreter would take seconds to take apart what it imported.
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        with self._process:
+            # Its interpreter would take seconds to take apart what it imported.
+            self._process.kill()
 
 
 @dataclass

@@ -55,7 +55,15 @@ class Project:
         self, command: str, *arguments: object, check: bool = True, anew: bool = False
     ) -> subprocess.CompletedProcess:
         """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports everything itself."""
-        return run(self.root, command, *arguments, check=check, anew=anew)
+        words, root = [command, *map(str, arguments)], self.root
+        if anew or not hasattr(os, "fork"):
+            words[0] = str(Path(sys.executable).parent / command)
+            result = subprocess.run(words, env=environment(root), capture_output=True, text=True, cwd=root)
+        else:
+            result = server(root).run(*words, environment=environment(root), folder=root)
+        if check and result.returncode != 0:
+            raise AssertionError(f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
+        return result
 
     def start(self, command: str, *arguments: object, log: Path) -> ForkedCommand:
         """Start one of nnU-Net's commands in a session of its own, with a file for everything that it prints."""
@@ -80,20 +88,6 @@ def server(root: Path) -> CommandServer:
     started = CommandServer(environment(root))
     atexit.register(started.close)
     return started
-
-
-def run(
-    root: Path, command: str, *arguments: object, check: bool = True, anew: bool = False
-) -> subprocess.CompletedProcess:
-    words = [command, *map(str, arguments)]
-    if anew or not hasattr(os, "fork"):
-        words[0] = str(Path(sys.executable).parent / command)
-        result = subprocess.run(words, env=environment(root), capture_output=True, text=True, cwd=root)
-    else:
-        result = server(root).run(*words, environment=environment(root), folder=root)
-    if check and result.returncode != 0:
-        raise AssertionError(f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
-    return result
 
 
 def write_case(raw: Path, name: str, rng: np.random.Generator, *, kind: str, split: str = "Tr") -> None:

@@ -52,7 +52,7 @@ def study(tmp_path_factory):
 
 
 def locked_evaluate(root, out, *options):
-    arguments = (root / "reference", root / "prediction", "-o", out if out.__class__ is not str else root / out)
+    arguments = (root / "reference", root / "prediction", "-o", root / out)
     return run("evaluate", *arguments, "--cases", root / "cases.csv", "--protocol", root / "protocol.toml", *options)
 
 

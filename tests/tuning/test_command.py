@@ -11,12 +11,9 @@ from tests.tuning.conftest import BETA
     ("options", "message"),
     [
         ((), "`--option` must be given at least once"),
-        (("--option", "gama:1:2"), "got 'gama'"),
         ((*BETA, "--trials", "0"), "`--trials` must be at least 1, got 0"),
         ((*BETA, "--repeat", "-1"), "`--repeat` must be 0 or more, got -1. Give --repeat 0"),
         ((*BETA, "--epochs", "0"), "`--epochs` must be at least 1"),
-        ((*BETA, "--device", "tpu"), "'tpu' is not one of 'cpu', 'cuda', 'mps'"),
-        ((*BETA, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
         ((*BETA, "--objective", "best"), "`--objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
         ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "got 'nowhere.csv', which does not"),
