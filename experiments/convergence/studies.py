@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +50,8 @@ LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 ALL_LABELS = "all labels"
 
 #: What slices change, and the seconds of an iteration on volumes and on slices.
-_SLICES, _SECONDS = {"parent": "2d", "batch_size": 16}, (0.06, 0.035)
+_SLICES: dict[str, Any] = {"parent": "2d", "batch_size": 16}
+_SECONDS = (0.06, 0.035)
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
 #: The patch is as nnU-Net plans it: almost every crop as a whole.
@@ -100,9 +102,6 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
 
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        (write_spoilt_phantoms if wrong else write_dataset)(folder, counts, rng=rng)
-
     train = dict(counts.train)
     name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
     if slices:
@@ -112,7 +111,7 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
     if wrong:
         name, words = f"{name}-wrong", f"{words}, wrong labels"
     share = SHARE if wrong else 0.0
-    study = _study(
+    study = Study(
         name=name,
         title=f"Speed or solution: {words}",
         dataset=dataset,
@@ -120,7 +119,7 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         rare=("rare",),
         common=("control", "common"),
         labels=("grey_matter", "white_matter", "cerebellum") if wrong else ("cerebellum",),
-        write=write,
+        write=lambda folder, rng: (write_spoilt_phantoms if wrong else write_dataset)(folder, counts, rng=rng),
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
         about=render(
             "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=times > 1
@@ -140,7 +139,7 @@ def tail(*, quick: bool) -> Question:
         train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
     folds, iterations = 3, EPOCH if quick else 4000
     about = {"train": train, "test": test, "folds": folds, "iterations": iterations, "faint_every": FAINT_EVERY}
-    study = _study(
+    study = Study(
         name="convergence-tail",
         title="A tail: phantoms of which few are faint",
         dataset="Dataset921_PhantomTail",
@@ -176,11 +175,8 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
     share = SHARE if wrong else 0.0
 
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        write_lesions(folder, counts, wrong=share, rng=rng)
-
     kind = f"{'slices of lesions' if slices else 'lesions as volumes'}{', wrong labels' if wrong else ''}"
-    study = _study(
+    study = Study(
         name=f"convergence-lesions{'-slices' if slices else ''}{'-wrong' if wrong else ''}",
         title=f"Hard and not to be learnt: {kind}",
         dataset=f"Dataset{916 + slices + 2 * wrong}_Lesions",
@@ -188,7 +184,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         rare=CENTRES[2:],
         common=CENTRES[:2],
         labels=("lesion",),
-        write=write,
+        write=lambda folder, rng: write_lesions(folder, counts, wrong=share, rng=rng),
         settings={"train": dict(counts.train), "test": counts.test, "wrong": share, "size": SIZE},
         about=render(
             "convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share, slices=slices
@@ -206,14 +202,13 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
     rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
     common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
     at_most = 3 if quick else None
-    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
 
     def write(folder: Path, rng: np.random.Generator) -> None:
-        found = read_hippocampus(data, n_needed=n_needed)
-        write_hippocampus(folder, found, rare=rare, common=common, at_most=at_most, rng=rng)
+        found = read_hippocampus(data, rare=rare, common=common)
+        write_hippocampus(folder, *found, rare=rare, common=common, at_most=at_most, rng=rng)
 
     train = {"raw": common["train"], **rare}
-    study = _study(
+    study = Study(
         name="convergence-hippocampus",
         title="Speed or solution: hippocampus",
         dataset="Dataset914_Hippocampus",
@@ -240,10 +235,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
     """
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
 
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        write_nuclei(folder, data, read_table(data), n_test=n_test, rng=rng)
-
-    study = _study(
+    study = Study(
         name="convergence-nuclei",
         title="Speed or solution: nuclei",
         dataset="Dataset915_Nuclei",
@@ -251,7 +243,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         rare=tuple(N_TRAIN)[1:],
         common=tuple(N_TRAIN)[:1],
         labels=("nucleus",),
-        write=write,
+        write=lambda folder, rng: write_nuclei(folder, data, read_table(data), n_test=n_test, rng=rng),
         settings={"train": dict(N_TRAIN), "test": n_test},
         about=render("convergence/nuclei", train=N_TRAIN, n_test=n_test),
         parent="2d",
@@ -278,8 +270,3 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
 }
 #: Those with real data.
 REAL = {"-hippocampus": "The hippocampus data", "-nuclei": "The dataset of nuclei"}
-
-
-def _study(**fields: object) -> Study:
-    # The lengths are those of the runs.
-    return Study(epochs=1, iterations=1, trainers=METHODS, **{"subsets": _folds(HELD_OUT_FOLDS), **fields})  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ Its images come in three intensity conventions: 8bit, raw and rescaled.
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,28 +18,27 @@ from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 INTENSITY_RANGE = "intensity_range"
 
 
-@dataclass(frozen=True)
-class Hippocampus:
-    """The hippocampus data."""
+def read_hippocampus(
+    folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]
+) -> tuple[RawDataset, "pd.Series[str]"]:
+    """The data and the intensity range of every case, the column ``intensity_range`` of their ``cases.csv``.
 
-    dataset: RawDataset  # The raw dataset.
-    ranges: "pd.Series[str]"  # The intensity range of every case.
-
-
-def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampus:
-    """Read the data, whose ``cases.csv`` has the column ``intensity_range``."""
+    Raises ValueError if there are too few cases for `write_hippocampus`.
+    """
     dataset = read_raw_dataset(folder)
     ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
+    n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {"raw": sum(common.values())}
     for name, n_least in n_needed.items():
         if (n_cases := int((ranges == name).sum())) < n_least:
             cure = "Give the whole dataset."
             raise ValueError(f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}")
-    return Hippocampus(dataset, ranges)
+    return dataset, ranges
 
 
 def write_hippocampus(
     folder: Path,
-    data: Hippocampus,
+    dataset: RawDataset,
+    ranges: "pd.Series[str]",
     *,
     rare: Mapping[str, int],
     common: Mapping[str, int],
@@ -50,18 +48,18 @@ def write_hippocampus(
     """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all."""
     rows: list[tuple[str, str, str]] = []
     for stratum, n_training in rare.items():
-        cases = rng.permutation(sorted(data.ranges.index[data.ranges == stratum]))
+        cases = rng.permutation(sorted(ranges.index[ranges == stratum]))
         test = cases[n_training:][:at_most]
         rows += [(str(case), stratum, "train") for case in cases[:n_training]]
         rows += [(str(case), stratum, "test") for case in test]
-    drawn = iter(rng.permutation(sorted(data.ranges.index[data.ranges == "raw"])))
+    drawn = iter(rng.permutation(sorted(ranges.index[ranges == "raw"])))
     rows += [(str(next(drawn)), "raw", split) for split, n_cases in common.items() for _ in range(n_cases)]
     partial = begin_dataset(folder)
     for case, _, split in rows:
         suffix = "Ts" if split == "test" else "Tr"
-        for image in data.dataset.images(case):
+        for image in dataset.images(case):
             shutil.copyfile(image, partial / f"images{suffix}" / image.name)
-        label_map = data.dataset.label_map(case)
+        label_map = dataset.label_map(case)
         shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
     table = pd.DataFrame(rows, columns=["case", "range", "split"])
-    finish_dataset(partial, folder, table, data.dataset.description)
+    finish_dataset(partial, folder, table, dataset.description)

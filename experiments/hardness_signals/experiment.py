@@ -37,12 +37,14 @@ RANGES: dict[bool, tuple[dict[str, int], dict[str, int]]] = {
 #: Axes of a patch to the sizes of patches, the iterations of training before each measurement, and about how often each
 #: case is drawn there; and those of a smoke run.
 SIZES = {
-    3: (((12,) * 3, (16,) * 3, (24,) * 3), (100, 300, 600), 30),
-    2: (((16, 16), (28, 20), (56, 40)), (200, 600, 2000), 40),
+    False: {
+        3: (((12,) * 3, (16,) * 3, (24,) * 3), (100, 300, 600), 30),
+        2: (((16, 16), (28, 20), (56, 40)), (200, 600, 2000), 40),
+    },
+    True: {3: (((12,) * 3, (24,) * 3), (2, 4), 14), 2: (((16, 16), (40, 32)), (2, 4), 14)},
 }
-QUICK_SIZES = {3: (((12,) * 3, (24,) * 3), (2, 4), 14), 2: (((16, 16), (40, 32)), (2, 4), 14)}
-#: What all studies have in common: the plain training that is measured.
-_FIXED: dict[str, Any] = {"epochs": 1, "iterations": 1, "trainers": {BASELINE: "nnUNetTrainerHWS_beta0"}}
+#: The plain training that is measured.
+TRAINERS = {BASELINE: "nnUNetTrainerHWS_beta0"}
 
 
 @dataclass(frozen=True)
@@ -64,27 +66,26 @@ def _volumes(options: Options) -> Study:
         rare=("rare",),
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
         settings={"train": dict(counts.train)},
-        **_FIXED,
+        trainers=TRAINERS,
     )
 
 
 def _slices(options: Options) -> Study:
     rare, common = RANGES[options.quick]
-    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
-    hippocampus = read_hippocampus(options.data, n_needed=n_needed)
+    found = read_hippocampus(options.data, rare=rare, common=common)
     return Study(
         name="hardness-signals-slices",
         dataset="Dataset911_Hippocampus",
         by="range",
         rare=tuple(rare),
-        write=lambda folder, rng: write_hippocampus(folder, hippocampus, rare=rare, common=common, at_most=1, rng=rng),
+        write=lambda folder, rng: write_hippocampus(folder, *found, rare=rare, common=common, at_most=1, rng=rng),
         settings={"rare": rare, "common": common},
-        **_FIXED,
+        trainers=TRAINERS,
     )
 
 
 def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
-    patches, moments, n_draws = QUICK_SIZES[n_axes] if options.quick else SIZES[n_axes]
+    patches, moments, n_draws = SIZES[options.quick][n_axes]
     data = dict((_slices if n_axes == 2 else _volumes)(options).settings)
     return [{size_name(patch): SignalsRun(patch, moments, n_draws, data) for patch in patches}]
 
@@ -92,7 +93,7 @@ def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
 def _make(options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
     start, study = monotonic(), (_slices if len(run.patch) == 2 else _volumes)(options)
     runs = SeedRuns(options.work / study.name, study, seed=0)
-    _prepare(runs, (QUICK_SIZES if options.quick else SIZES)[len(run.patch)][0])
+    _prepare(runs, SIZES[options.quick][len(run.patch)][0])
     table = signals_of_patches(runs, run.patch, run.moments, run.n_draws)
     return {"signals": table.to_dict("list"), "seconds": monotonic() - start}
 
@@ -120,7 +121,7 @@ def _page(n_axes: int, template: str, tables: Mapping[str, pd.DataFrame], quick:
         train=COUNTS[quick].train,
         rare=RANGES[quick][0],
         common=RANGES[quick][1],
-        n_draws=(QUICK_SIZES if quick else SIZES)[n_axes][2],
+        n_draws=SIZES[quick][n_axes][2],
     )
     left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
     shown = last[last["signal"].isin(["loss", POOLED])].drop(columns=left_out).dropna(axis="columns", how="all")

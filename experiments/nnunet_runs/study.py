@@ -26,13 +26,13 @@ class Study:
     dataset: str  # Name of the nnU-Net dataset.
     by: str  # Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
     rare: tuple[str, ...]  # The strata that are rare in training, or in no training.
-    epochs: int  # Length of every training.
-    iterations: int  # Training iterations per epoch.
     # Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
     write: Callable[[Path, np.random.Generator], object]
     settings: Mapping[str, object]  # Settings of the runs in a work folder; other settings need another folder.
+    epochs: int = 1  # Length of every training.
+    iterations: int = 1  # Training iterations per epoch.
     # Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
-    trainers: Mapping[str, str]
+    trainers: Mapping[str, str] = field(default_factory=dict)
     common: tuple[str, ...] = ()  # The strata that are not rare.
     labels: tuple[str, ...] = ()  # The labels the page's table is about.
     title: str = ""  # Heading of the page.

@@ -12,15 +12,15 @@ RARE, COMMON = {"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test":
 
 
 def write_divided(data, folder, *, seed):
-    found = read_hippocampus(data, n_needed=RARE)
-    write_hippocampus(folder, found, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed))
+    found = read_hippocampus(data, rare=RARE, common=COMMON)
+    write_hippocampus(folder, *found, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed))
 
 
 @pytest.fixture
 def hippocampus(tmp_path):
     """A raw dataset like the hippocampus data, of tiny images; range -> number of cases."""
 
-    def build(counts=RANGES, column="intensity_range"):
+    def build(counts=RANGES):
         folder = tmp_path / "Dataset004_Hippocampus"
         rows = []
         for stratum, n_cases in counts.items():
@@ -29,7 +29,7 @@ def hippocampus(tmp_path):
                 write_label_map(folder / "labelsTr" / f"{case}.nii.gz", row_of(10))
                 write_label_map(folder / "imagesTr" / f"{case}_0000.nii.gz", row_of(number))
                 rows.append((case, stratum))
-        pd.DataFrame(rows, columns=["case", column]).to_csv(folder / "cases.csv", index=False)
+        pd.DataFrame(rows, columns=["case", "intensity_range"]).to_csv(folder / "cases.csv", index=False)
         content = {"labels": LABELS, "file_ending": ".nii.gz", "channel_names": {"0": "MRI"}, "numTraining": len(rows)}
         (folder / "dataset.json").write_text(json.dumps(content))
         return folder
@@ -62,10 +62,8 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_hippocampus_data_that_do_not_do_are_refused(hippocampus, tmp_path):
-    with pytest.raises(ValueError, match="`data` must have 3 cases of range 'rescaled', got 2"):
-        read_hippocampus(hippocampus({"8bit": 7, "raw": 13, "rescaled": 2}), n_needed={"rescaled": 3})
-    with pytest.raises(ValueError, match=r"`by` must be a column of .*, got 'intensity_range'"):
-        read_hippocampus(hippocampus(column="range"), n_needed={})
+def test_data_that_do_not_do_are_refused(hippocampus, tmp_path):
     with pytest.raises(FileNotFoundError, match="`data` must be a folder"):
-        read_hippocampus(tmp_path / "nowhere", n_needed={})
+        read_hippocampus(tmp_path / "nowhere", rare=RARE, common=COMMON)
+    with pytest.raises(ValueError, match="`data` must have 3 cases of range 'rescaled', got 2"):
+        read_hippocampus(hippocampus({"8bit": 7, "raw": 13, "rescaled": 2}), rare=RARE, common=COMMON)
