@@ -25,12 +25,12 @@ class _Block(nn.Module):
         return self.rest(activated) + (x if self.shortcut is None else self.shortcut(activated))
 
 
-def wide_resnet(*, n_blocks: int = 2, width: int = 1) -> nn.Sequential:
-    """WRN-(6 n_blocks + 4)-width, by default WRN-16-1: images (b, 1, h, w) -> logits (b, 10).
+def wide_resnet() -> nn.Sequential:
+    """WRN-16-1: images (b, 1, h, w) -> logits (b, 10).
 
     Source: Zagoruyko and Komodakis 2016, table 1, for images of one channel.
     """
-    network = _layers(n_blocks, width, n_networks=1)
+    network = _layers(1)
     for module in network.modules():
         if isinstance(module, nn.Conv2d) and module.bias is None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -43,7 +43,7 @@ def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
     Each copy has a channel of the input, ten logits, and weights and statistics of its own. So the gradient of the sum
     of their losses is each one's own, and they are trained as if alone, with fewer calls.
     """
-    together = _layers(2, 1, n_networks)
+    together = _layers(n_networks)
     # Weights and statistics have their output channels first; the number of batches has none.
     copies = {
         name: torch.cat([value] * n_networks) if value.dim() else value for name, value in network.state_dict().items()
@@ -52,14 +52,13 @@ def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
     return together
 
 
-def _layers(n_blocks: int, width: int, n_networks: int) -> nn.Sequential:
+def _layers(n_networks: int) -> nn.Sequential:
     n_in, groups = 16 * n_networks, n_networks
     layers: list[nn.Module] = [nn.Conv2d(n_networks, n_in, 3, padding=1, bias=False, groups=groups)]
     for features, stride in ((16, 1), (32, 2), (64, 2)):
-        for i in range(n_blocks):
-            n_out = features * width * n_networks
-            layers.append(_Block(n_in, n_out, stride if i == 0 else 1, groups))
-            n_in = n_out
+        n_out = features * n_networks
+        layers += [_Block(n_in, n_out, stride, groups), _Block(n_out, n_out, 1, groups)]
+        n_in = n_out
     layers += [nn.BatchNorm2d(n_in), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
     # A convolution is a linear layer here, and it has groups.
     layers += [nn.Conv2d(n_in, 10 * n_networks, 1, groups=groups), nn.Flatten()]

@@ -1,7 +1,8 @@
 """The trainings of the experiment, everything that determines each, and their images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -76,18 +77,13 @@ def planned_runs(seeds: Sequence[int], betas: Sequence[float] = BETAS, *, quick:
     return [Run(share, of[share], seed, epochs) for seed in seeds for share, epochs in EPOCHS.items() if of[share]]
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Images of shape (n, 8, 8), standardised with the training images, and labels of shape (n,)."""
 
     train_images: Tensor
     train_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
-
-    def to(self, device: str) -> "Split":
-        """The same images and labels on a device."""
-        return Split(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Run) -> Split:

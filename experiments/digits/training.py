@@ -50,7 +50,7 @@ def train(run: Run, split: Split) -> Result:
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
     labels = split.train_labels.numpy(), split.test_labels.numpy()
-    networks, split = networks.to(device_name()), split.to(device_name())
+    networks, split = networks.to(device_name()), Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
     names = [str(i) for i in range(n)]

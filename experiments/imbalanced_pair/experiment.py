@@ -7,7 +7,7 @@ shorter trainings with two learning rates.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,6 @@ from experiments.curves import mean_interval
 from experiments.datasets.mnist import load_digits
 from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Run, split_pair, train
 from experiments.record import Experiment, Options, Page, render
-
-if TYPE_CHECKING:
-    from pandas.api.typing import DataFrameGroupBy
 
 #: Minutes of a processor core that a step takes, about.
 MINUTES = 1.4e-4
@@ -153,20 +150,20 @@ def results_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per condition (``images``, as on the page), seed and method, from `compared`."""
-    rows = rows.assign(images=_condition(rows))
+    rows = rows.assign(images=rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s")
     return rows[_COLUMNS].sort_values(["images", "seed", "method"], ignore_index=True)
 
 
 def published_table(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per condition and method: means over the splits, and the difference to resampling with its interval."""
-    groups = rows.assign(**{"training images": _condition(rows)}).groupby(["training images", "method"], observed=True)
+    groups = rows.rename(columns={"images": "training images"}).groupby(["training images", "method"], observed=True)
     table = _means(groups).reset_index().astype({"method": str})
     table[["minus resample", "low", "high"]] = [mean_interval(here["minus resample"]) for _, here in groups]
     names = ["training images", "method", "error", "by split", "4s wrong", "9s wrong", "minus resample", "low", "high"]
     return table[[*names, "weight", "effective"]]
 
 
-def _means(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
+def _means(groups: Any) -> pd.DataFrame:
     """The means of each group, and the errors of its splits."""
     means = groups.mean(numeric_only=True).rename(columns={"rare": "4s wrong", "common": "9s wrong"})
     by_split = groups["error"].agg(lambda errors: ", ".join(map("{:.1f}".format, errors)))
@@ -175,11 +172,10 @@ def _means(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
 
 def draw_published(rows: pd.DataFrame) -> Figure:
     """Test error: a panel per condition, a point per split, and a bar at the mean."""
-    conditions = _condition(rows)
-    names = sorted(conditions.unique())
+    names = sorted(rows["images"].unique())
     figure = Figure(figsize=(1.5 + 3.6 * len(names), 3.8), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True):
-        here = rows[conditions == name]
+        here = rows[rows["images"] == name]
         for place, method in enumerate(PUBLISHED_METHODS):
             errors = here.loc[here["method"] == method, "error"]
             beside = place + np.linspace(-0.15, 0.15, len(errors))
@@ -193,10 +189,10 @@ def draw_published(rows: pd.DataFrame) -> Figure:
 
 
 def published_text(rows: pd.DataFrame, run: Run) -> str:
-    """The text of the page above its table, from `compared` and any of the trainings."""
+    """The text of the page above its table, from `published_rows` and any of the trainings."""
     findings = [
         {"name": name, "minus": {other: mean_interval(here[f"minus {other}"]) for other in ("plain", "resample")}}
-        for name, here in rows[rows["method"] == "L2RW"].groupby(_condition(rows))
+        for name, here in rows[rows["method"] == "L2RW"].groupby("images")
     ]
     means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()
     return render(
@@ -210,8 +206,3 @@ def published_text(rows: pd.DataFrame, run: Run) -> str:
         rises=(means[rows["ratio"].max()] - means[rows["ratio"].min()]).to_dict(),
         findings=findings,
     )
-
-
-def _condition(rows: pd.DataFrame) -> pd.Series:
-    """The name of the training images: the ratio, and how many 4s there are."""
-    return rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"

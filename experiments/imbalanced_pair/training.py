@@ -1,7 +1,8 @@
 """4 against 9, imbalanced: the digits, the network, and the ways to weight the images of a batch."""
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,8 +46,7 @@ class Run:
         return round(self.n_train / (self.ratio + 1))
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9."""
 
     train_images: Tensor
@@ -55,10 +55,6 @@ class Split:
     trusted_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
-
-    def to(self, device: str) -> "Split":
-        """The same images and labels on a device."""
-        return Split(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,7 @@ def train(run: Run, split: Split) -> Outcome:
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         network = lenet().to(memory_format=torch.channels_last).to(device_name())
-    digits, split = split.train_labels.numpy(), split.to(device_name())
+    digits, split = split.train_labels.numpy(), Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate, momentum=run.momentum)
     learned = LearnedWeights(network, losses_of, at_once=True)
     # Weights have random numbers of their own, so that all but resample draw the same batches.
