@@ -73,13 +73,13 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
-    curves = partial(draw_curves, logarithmic=True, batch_size=asked.study.batch_size)
+    curves = partial(draw_curves, scores, asked.roles, asked.n_train, batch_size=asked.study.batch_size)
     return Page(
         page_text(scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS),
         table,
         shown=methods_by_stratum(table, PLAIN),
         more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
-        pictures={"": partial(curves, scores, asked.roles, asked.n_train)},
+        pictures={"": curves},
     )
 
 

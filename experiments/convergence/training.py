@@ -143,7 +143,6 @@ def main(
     plans, about = (
         json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
     )
-    plans["continue_training"] = False
     made_by: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
     table = pd.read_csv(raw / "cases.csv", dtype=str)
     strata = table.set_index("case")[by]

@@ -19,13 +19,12 @@ def draw_curves(
     n_train: Mapping[str, int],
     *,
     cases: str = "cases",
-    logarithmic: bool = False,
     batch_size: int | None = None,
 ) -> Figure:
     """Mean Dice against iterations: a panel per stratum, a line per method, and thin ones for the seeds of few.
 
     Titles have the number of training cases of a stratum, which are called ``cases``. If the patches of an iteration
-    are given, there are panels of the rare strata against their patches, too.
+    are given, there are panels of the rare strata against their patches, too, and the axes are logarithmic.
     """
     if roles.label is not None:
         scores = scores[scores["label"] == roles.label]
@@ -49,7 +48,7 @@ def draw_curves(
             axes.plot(mean[along], 100 * mean["mean"], **line, linewidth=1.5, marker="o", markersize=4, label=method)
         axes.set_title(f"{stratum}: {n_train[stratum]} training {cases}", fontsize=9)
         axes.set_xlabel(words)
-        if logarithmic:
+        if batch_size is not None:
             axes.set_xscale("log", base=2)
     for axes in panels[len(drawn) :]:
         axes.set_visible(False)

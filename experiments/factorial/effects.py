@@ -1,6 +1,5 @@
 """What the factors change: differences to ERM, and over all pairs of settings that differ in one factor alone."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -27,10 +26,9 @@ class Strata:
     article: str = ""  # What stands before that in a sentence.
 
 
-def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: Iterable[str]) -> pd.DataFrame:
+def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Statistics of the Dice of a training in points, a row per group of test cases, as ``stratum`` and ``label``."""
     rows = []
-    by = list(by)
     for group, of in dice.groupby(by, sort=False)["dice"]:
         found = describe(of.to_numpy(dtype=np.float64))
         place = {"setting": setting.name, **asdict(setting), "seed": seed, **dict(zip(by, group, strict=True))}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -161,6 +162,7 @@ def train(
     sampler = sampler or Sampler(run.trainer, train_images)
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
+    modalities = np.array([image.modality for image in train_images])
     if fill:
         fill_stale_losses(sampler, network, loss, train_images, np.random.default_rng([run.seed, 3]))
     for iteration in range(run.iterations):
@@ -170,19 +172,11 @@ def train(
         sampler.step(optimiser, loss, network, draw_patches(train_images, draws, to_augment), draws)
         if iteration + 1 in run.moments:
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
-            result.share += [(iteration + 1, *row) for row in shares_of_draws(sampler, train_images)]
+            shares = pd.Series(sampler.draws).groupby(modalities, sort=False).sum() / sampler.draws.sum()
+            result.share += [(iteration + 1, str(modality), share) for modality, share in shares.items()]
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
-
-
-def shares_of_draws(sampler: Sampler, images: Sequence[Image]) -> list[tuple[str, float]]:
-    """Each modality of the training images and its share of the draws so far, in [0, 1]."""
-    modalities = np.array([image.modality for image in images])
-    return [
-        (modality, float(sampler.draws[modalities == modality].sum() / sampler.draws.sum()))
-        for modality in dict.fromkeys(modalities.tolist())
-    ]
 
 
 def fill_stale_losses(

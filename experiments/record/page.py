@@ -83,8 +83,7 @@ def how_it_was_made(
     failures: Mapping[str, str],
 ) -> str:
     """How a record was made, for its page; the seconds are those of the runs, or of the seeds that were added."""
-    versions = {package: version(package) for package in ("torch", "nnunetv2")}
-    versions["nnunet-dro"] = nnunet_dro.__version__
+    versions = [f"{package} {version(package)}" for package in ("torch", "nnunetv2")]
     return render(
         "record/how",
         command=command,
@@ -92,7 +91,7 @@ def how_it_was_made(
         added=added,
         duration=shown_duration(seconds),
         failures=failures,
-        versions=[f"{name} {number}" for name, number in versions.items()],
+        versions=[*versions, f"nnunet-dro {nnunet_dro.__version__}"],
         processor=_processor(),
         n_threads=torch.get_num_threads(),
         n_cores=os.cpu_count(),
@@ -102,8 +101,7 @@ def how_it_was_made(
 
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return " ".join(line.partition(":")[2].split())
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    if found := re.search(r"^model name.*?:(.*)", text, re.MULTILINE):
+        return " ".join(found[1].split())
     return platform.processor() or platform.machine() or "unknown processor"

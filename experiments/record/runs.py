@@ -34,7 +34,6 @@ def make_runs(
     *,
     minutes: Callable[[Any], float],
     jobs: int = 1,
-    console: Console | None = None,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Make the runs that are not in the folder.
 
@@ -50,7 +49,7 @@ def make_runs(
     paths = {name: folder / f"{name}-{digest[:12]}.json" for name, digest in digests.items()}
     missing = {name: minutes(runs[name]) for name, path in paths.items() if not path.exists()}
     failures: dict[str, str] = {}
-    console = console or Console(stderr=True)
+    console = Console(stderr=True)
     if missing:
         jobs = min(jobs, len(missing))
         console.print(announcement(list(missing.values()), jobs=jobs), highlight=False, soft_wrap=True)

@@ -79,28 +79,23 @@ EXPERIMENT = Experiment(
 
 def results_table(finished: Finished, limits: tuple[float, float]) -> pd.DataFrame:
     """A row per setting and power of ten from 10 on, and per network at its end."""
-    return pd.DataFrame([row for name, (run, found) in finished.items() for row in _rows(name, run, found, limits)])
-
-
-def _rows(
-    name: str, run: Setting | Network, found: Mapping[str, Any], limits: tuple[float, float]
-) -> list[dict[str, object]]:
     nothing = (np.nan, np.nan)
-    ends = limits if isinstance(run, Setting) and run.polynomial else nothing
-    return [
+    rows = [
         {
             "setting": name,
             "step": found["steps"][k],
             "norm, ERM": found["norm"][k],
             **_pair("weights", found["weights"][k]),
             **_pair("directions", found["directions"][k]),
-            **_pair("limit", ends),
+            **_pair("limit", limits if isinstance(run, Setting) and run.polynomial else nothing),
             **_pair("functions", found.get("functions", nothing)),
             "weight of the 1": found["weight of the 1"][k],
             **{f"loss, {method}": loss for method, loss in zip(METHODS, found["losses"][k], strict=True)},
         }
+        for name, (run, found) in finished.items()
         for k in np.flatnonzero(np.isin(found["steps"], 10 ** np.arange(1, 10)))
     ]
+    return pd.DataFrame(rows)
 
 
 def of_networks(table: pd.DataFrame) -> pd.DataFrame:
