@@ -54,12 +54,8 @@ class Constant(torch.nn.Module):
         return 5 * torch.eye(10)[torch.full((len(x),), digit)] + self.bias
 
 
-@pytest.fixture
-def constant(monkeypatch):
+def test_accuracy_and_losses_are_those_in_evaluation_and_as_last_drawn(made_digits, monkeypatch):
     monkeypatch.setattr(training, "side_by_side", lambda network, n_networks: Constant())
-
-
-def test_accuracy_and_losses_are_those_in_evaluation_and_as_last_drawn(made_digits, constant):
     result = train(TINY, split_digits(*made_digits, TINY))
     assert curve(result, "rare") == [100.0] * 3
     # 21 of the 66 test images are 3s.

@@ -29,16 +29,17 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
     assert added_seeds([0, 1], table([0, 1])) == []
 
 
-def test_nothing_can_be_added_to_a_table_that_is_not_there(tmp_path, path):
-    with pytest.raises(ValueError, match=r"no table in .*all\.csv .* Leave --add out\."):
-        with_seeds_before(table([4]), tmp_path / "all.csv")
-    with pytest.raises(ValueError, match="other methods"):
-        with_seeds_before(table([0, 1], method="IW"), path)
-    with pytest.raises(ValueError, match="other columns"):
-        with_seeds_before(table([4], p10=0.1), path)
-
-
-@pytest.mark.parametrize("changed", [{"method": "IW"}, {"iteration": 5}])
-def test_seeds_of_other_trainings_are_not_added(path, changed):
-    with pytest.raises(ValueError, match="other methods, moments or test cases"):
-        with_seeds_before(table([4], **changed), path)
+@pytest.mark.parametrize(
+    ("name", "added", "message"),
+    [
+        ("all.csv", table([4]), r"no table in .*all\.csv .* Leave --add out\."),
+        ("made-up-all.csv", table([4], p10=0.1), "other columns"),
+        *(
+            ("made-up-all.csv", added, "other methods, moments or test cases")
+            for added in (table([0, 1], method="IW"), table([4], method="IW"), table([4], iteration=5))
+        ),
+    ],
+)
+def test_what_does_not_fit_the_table_is_not_added(path, name, added, message):
+    with pytest.raises(ValueError, match=message):
+        with_seeds_before(added, path.with_name(name))

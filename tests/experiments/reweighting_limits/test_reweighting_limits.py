@@ -1,6 +1,4 @@
 import re
-from contextlib import redirect_stdout
-from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -13,24 +11,15 @@ from experiments.reweighting_limits.networks import Network
 from tests.experiments.made_studies import needs_digits
 
 
-@pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
-    """The folder of a quick run, and what it printed."""
-    folder = tmp_path_factory.mktemp("quick")
-    with redirect_stdout(StringIO()) as printed:
-        main(["reweighting-limits", "--quick", "--out", str(folder), "--work", str(folder / "work")])
-    return folder, printed.getvalue()
-
-
 @needs_digits
-def test_quick_run_writes_the_record_and_shows_the_claims(quick_run):
-    folder, printed = quick_run
-    page = folder / "reweighting-limits.md"
-    assert printed == f"{page}\n"
+def test_quick_run_writes_the_record_and_shows_the_claims(tmp_path, capsys):
+    main(["reweighting-limits", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")])
+    page = tmp_path / "reweighting-limits.md"
+    assert capsys.readouterr().out == f"{page}\n"
     text = page.read_text()
     assert "Smoke run" in text
     assert not re.search(r"[{}]", text)
-    table = pd.read_csv(folder / "reweighting-limits.csv").set_index(["setting", "step"])
+    table = pd.read_csv(tmp_path / "reweighting-limits.csv").set_index(["setting", "step"])
     last = table.groupby("setting").last()
     tails = [name for name in last.index if name.startswith("polynomial tail")]
     assert len(tails) == 3
@@ -50,24 +39,18 @@ def test_quick_run_writes_the_record_and_shows_the_claims(quick_run):
     for published in ("about 0.63", "about 0.06", "more than 0.22"):
         assert published in text
     assert "not differentiable" in text
-    assert str(folder) not in text.split("## How it was made")[0]
+    assert str(tmp_path) not in text.split("## How it was made")[0]
 
 
-@pytest.fixture
-def trajectory():
-    """Weights (3, 4) of ERM, with the others 1 and 2 away from them, after 5 and 10 steps."""
+def test_rows_are_the_powers_of_ten_with_distances_to_erm():
+    # Weights (3, 4) of ERM, with the others 1 and 2 away from them, after 5 and 10 steps.
     weights = np.array([[3.0, 4], [3, 5], [5, 4]])
-    group_weights = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6]])
-    return Trajectory(
-        np.array([5, 10]), np.stack([weights / 2, weights]), np.ones((2, 3, 6)), np.tile(group_weights, (2, 1, 1))
-    )
-
-
-def test_rows_are_the_powers_of_ten_with_distances_to_erm(trajectory):
+    of_groups = np.tile([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6]], (2, 1, 1))
+    found = summary(Trajectory(np.array([5, 10]), np.stack([weights / 2, weights]), np.ones((2, 3, 6)), of_groups))
     runs = {
-        "one": (Setting("one", "squared loss", 10), summary(trajectory)),
-        "tail": (Setting("tail", "squared loss", 10, polynomial=True), summary(trajectory)),
-        "network, 64 units, seed 7": (Network(64, 7, 10), summary(trajectory) | {"functions": [0.5, 2.0]}),
+        "one": (Setting("one", "squared loss", 10), found),
+        "tail": (Setting("tail", "squared loss", 10, polynomial=True), found),
+        "network, 64 units, seed 7": (Network(64, 7, 10), found | {"functions": [0.5, 2.0]}),
     }
     table = results_table(runs, (0.2, 0.3))
     row, tail, _ = table.to_dict("records")
