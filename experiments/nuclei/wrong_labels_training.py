@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
+from torch.optim import Optimizer
 
 from experiments.curves import Roles
 from experiments.datasets.nuclei import Image
@@ -14,7 +15,7 @@ from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
 from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, OptimisedRun, Run, Sampler, draw_patches, new_network, train
+from experiments.nuclei.training import BATCH, Batch, OptimisedRun, Run, Sampler, draw_patches, new_network, train
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, NoisyImages
 from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import DiceCELoss, LearnedWeights
@@ -75,9 +76,9 @@ class WatchedSampler(Sampler):
         self.n_iterations += 1
         return super().draw(rng)
 
-    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
-        """Give the parameters the gradient; stale losses and weights are added up after the first third."""
-        self.give_gradient(loss, network, images, labels, draws)
+    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
+        """Make a step; stale losses and weights are added up after the first third."""
+        super().step(optimiser, loss, network, batch, draws)
         # Before, a network knows too little.
         if self.n_iterations > self.run.iterations // 3:
             losses = self.table.losses
@@ -85,10 +86,6 @@ class WatchedSampler(Sampler):
             self.n_losses += ~np.isnan(losses)
             np.add.at(self.weight_sums, draws.indices, self.batch_weights.numpy())
             np.add.at(self.times_seen, draws.indices, 1)
-
-    def give_gradient(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
-        """Give the parameters the gradient; the hardness of the images goes into the table, the weights are kept."""
-        super().backward(loss, network, images, labels, draws)
 
     def mean_losses(self) -> list[float | None]:
         """Mean stale loss of each image; None for an image without one."""
@@ -129,7 +126,7 @@ class LearningSampler(WatchedSampler):
         self._trusted_table.update(range(len(trusted)), np.zeros(len(trusted)))
         self._rng = np.random.default_rng([run.seed, _TRUSTED])
 
-    def give_gradient(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
         """Give the parameters the weighted gradient, or none if no image of the batch helps the trusted ones."""
         trusted = draw_patches(self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng)
         found = self.learned.gradient((images, labels), trusted)

@@ -1,9 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from experiments.datasets.nuclei import Image
 from experiments.nuclei.training import BATCH, draw_patches, new_network
 from experiments.nuclei.wrong_labels import case_table
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
@@ -62,10 +63,11 @@ def test_losses_and_weights_count_after_the_first_third():
     images, run = made_images({COMMON: 2 * BATCH}), made_run(PLAIN, iterations=3)
     sampler, loss, network = WatchedSampler(run, images), DiceCELoss(batch_dice=False, do_bg=False), new_network(0)
     to_draw, to_augment = np.random.default_rng(0), np.random.default_rng(1)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
     seen = []
     for _ in range(3):
         draws = sampler.draw(to_draw)
-        sampler.backward(loss, network, *draw_patches(images, draws, to_augment), draws)
+        sampler.step(optimiser, loss, network, draw_patches(images, draws, to_augment), draws)
         seen.append(sampler.table.losses)
     np.testing.assert_allclose(np.array(sampler.mean_losses()), np.nanmean(seen[1:], axis=0))
     assert sampler.times_seen.sum() == 2 * BATCH
@@ -83,43 +85,37 @@ def test_random_weights_have_a_mean_of_one_and_do_not_change_the_draws():
     torch.testing.assert_close(plain.weights(torch.zeros(BATCH), drawn), torch.ones(BATCH), rtol=0, atol=0)
 
 
-def test_learnt_weights_give_the_gradient_of_their_weighted_mean():
-    images, run, network = made_images({COMMON: BATCH}), made_run(L2RW, iterations=1), new_network(0)
-    loss = DiceCELoss(batch_dice=False, do_bg=False)
-    sampler = LearningSampler(run, images, trusted=images[:3], network=network, loss=loss)
-    draws = sampler.draw(np.random.default_rng(0))
+@pytest.fixture
+def learning():
+    """A sampler that learns weights from three of the images of a batch, with its network, loss, images and draws."""
+    images, network, loss = made_images({COMMON: BATCH}), new_network(0), DiceCELoss(batch_dice=False, do_bg=False)
+    sampler = LearningSampler(made_run(L2RW, 1), images, trusted=images[:3], network=network, loss=loss)
+    return sampler, network, loss, images, sampler.draw(np.random.default_rng(0))
+
+
+def test_learnt_weights_give_the_gradient_of_their_weighted_mean(learning):
+    sampler, network, loss, images, draws = learning
     batch = draw_patches(images, draws, np.random.default_rng(1))
     sampler.backward(loss, network, *batch, draws)
     assert sampler.learned.not_at_once is None
     found = [parameter.grad.clone() for parameter in network.parameters()]
-    weights = torch.tensor(sampler.mean_weights())[torch.from_numpy(draws.indices)].float()
-    assert weights.mean() == pytest.approx(1)
+    assert sampler.batch_weights.mean() == pytest.approx(1)
     network.zero_grad()
-    loss(network(batch[0]), batch[1]).weighted(weights).backward()
+    loss(network(batch[0]), batch[1]).weighted(sampler.batch_weights).backward()
     for parameter, gradient in zip(network.parameters(), found, strict=True):
         torch.testing.assert_close(gradient, parameter.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_a_batch_that_helps_no_trusted_image_makes_no_step():
-    images, run, network = made_images({COMMON: BATCH}), made_run(L2RW, iterations=1), new_network(0)
-    loss = DiceCELoss(batch_dice=False, do_bg=False)
-    sampler = LearningSampler(run, images, trusted=images[:3], network=network, loss=loss)
+def test_a_batch_that_helps_no_trusted_image_makes_no_step(learning):
+    sampler, network, loss, images, draws = learning
     network.requires_grad_(False)
     network.head.bias.requires_grad_(True)  # this alone is pushed up by nuclei and down by the background
-    swapped = [Image(image.case, COMMON, image.intensities, np.ones_like(image.labels)) for image in images]
-    nothing = [Image(image.case, COMMON, image.intensities, np.zeros_like(image.labels)) for image in images]
-    sampler._trusted = swapped
-    draws = sampler.draw(np.random.default_rng(0))
+    nothing, sampler._trusted = (
+        [replace(image, labels=np.full_like(image.labels, value)) for image in images] for value in (0, 1)
+    )
     sampler.backward(loss, network, *draw_patches(nothing, draws, np.random.default_rng(1)), draws)
     assert network.head.bias.grad is None
-    assert set(sampler.mean_weights()) == {0.0}
-
-
-def made_content(dice, cases=(), finetuned=None, moments=(2, 5, 10)):
-    rows = [(moment, modality, f"case{i}", dice[modality]) for moment in moments for modality in dice for i in (0, 1)]
-    end = [(10, modality, f"case{i}", finetuned) for modality in dice for i in (0, 1)] if finetuned else []
-    share = [(moment, modality, 0.5) for moment in moments for modality in dice]
-    return {"dice": rows, "share": share, "clipped_share": 0.0, "seconds": 1.0, "cases": cases, "finetuned": end}
+    assert sampler.batch_weights.tolist() == [0.0] * BATCH
 
 
 def made_cases():
@@ -129,7 +125,7 @@ def made_cases():
 
 
 def test_suspects_have_high_losses_or_low_weights():
-    content = made_content({}, cases=made_cases())
+    content = {"cases": made_cases()}
     by_loss, by_weight = (case_table(f"{method}-seed0", made_run(method), content) for method in (PLAIN, L2RW))
     assert by_loss.sort_values("place")["case"].tolist() == ["rare", "a0", "a1", "a2", "a3", "a4", "a5"]
     assert by_weight.sort_values("place")["case"].tolist() == ["a0", "a1", "a2", "a3", "a4", "a5", "rare"]
