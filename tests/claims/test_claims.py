@@ -1,21 +1,9 @@
 """Every number that the documentation gives as evidence is in a committed table."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "evidence.py"
+from docs import evidence
 
-
-def loaded():
-    spec = importlib.util.spec_from_file_location("evidence", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-evidence = loaded()
 LISTED = evidence.listed()
 
 
