@@ -6,12 +6,8 @@ import pandas as pd
 import pytest
 
 
-def rows_of(folder: Path) -> pd.DataFrame:
-    return pd.read_csv(folder / "hardness.csv", dtype={"case": str})
-
-
 def check_fold(folder: Path, n_epochs: int, n_cases: int) -> None:
-    rows = rows_of(folder)
+    rows = pd.read_csv(folder / "hardness.csv")
     assert len(rows) == n_epochs * n_cases
     assert (rows.groupby("epoch")["case"].nunique() == n_cases).all()
     assert rows["probability"].groupby(rows["epoch"]).sum().tolist() == pytest.approx([1.0] * n_epochs, abs=1e-4)

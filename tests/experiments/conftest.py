@@ -1,10 +1,14 @@
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from experiments.nnunet_runs import runs
 from experiments.nnunet_runs.results import rows_by_seed, runs_of
 from experiments.record import Options
-from tests.experiments.forked_commands import ForkedCommands
+from nnunet_dro.nnunet.command import CommandError, last_lines
+from tests.command_server import CommandServer
 from tests.experiments.made_studies import NNUNet, tiny_study
 
 
@@ -25,11 +29,23 @@ def nnunet(monkeypatch):
 
 @pytest.fixture
 def forked(monkeypatch):
-    """Real commands that do not import nnU-Net one by one."""
-    commands = ForkedCommands()
-    monkeypatch.setattr(runs, "run_command", commands)
-    yield commands
-    commands.close()
+    """Real commands for one seed, in processes forked from one that has imported nnU-Net already."""
+    servers = []
+
+    def run_forked(arguments, *, log, environment):
+        whole = {**os.environ, **environment}
+        # Made when the folders are known: older versions of nnU-Net read them when they are imported.
+        servers[:] = servers or [CommandServer(whole)]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        folders = {"environment": whole, "folder": Path(__file__).parents[2]}
+        if code := servers[0].start(*arguments, **folders, files=(log, log)).wait():
+            raise CommandError(arguments[0], code, last_lines(log), log)
+
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(runs, "run_command", run_forked)
+    yield
+    for server in servers:
+        server.close()
 
 
 @pytest.fixture

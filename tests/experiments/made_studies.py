@@ -19,7 +19,6 @@ LABELS = {"background": 0, "stem": 1, "bud": 2}
 TRAINERS = {
     "ERM": "nnUNetTrainerHWS_beta0",
     "beta10": "nnUNetTrainerHWS_beta10",
-    "beta100": "nnUNetTrainerHWS",
     "IW": "nnUNetTrainerIW_{by}",
 }
 N_TEST = {"rare": 2, "usual": 3}

@@ -22,9 +22,12 @@ def test_quick_run_of_the_shorter_trainings(tmp_path):
     assert table["method"].tolist() == list(METHODS) * 2
     worst = table[table["ratio"] == "16:1"].set_index("method")
     # 5 of 85 images are 4s.
-    assert worst.loc["plain", "weight"] == pytest.approx(100 * 5 / 85, abs=1)
+    assert worst["weight"][["plain", "random"]].to_numpy() == pytest.approx(100 * 5 / 85, abs=1)
+    assert worst["weight"][["proportion", "hard mining"]].to_numpy() == pytest.approx(50, abs=3)
     assert worst.loc["resample", "weight"] == pytest.approx(50, abs=1e-4)
-    assert worst.loc["L2RW", "weight"] > 3 * worst.loc["random", "weight"]
+    assert 3 * 100 * 5 / 85 < worst.loc["L2RW", "weight"] < 100
+    assert worst["effective"][["plain", "resample"]].to_numpy() == pytest.approx(100)
+    assert worst["effective"].drop(["plain", "resample"]).between(1, 80).all()
     assert worst.loc["plain", "minus plain"] == worst.loc["resample", "minus resample"] == 0
 
 

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +7,10 @@ import pytest
 import SimpleITK
 
 from experiments.__main__ import main
+from experiments.datasets.phantoms import LABELS
 from experiments.label_noise.experiment import page_text
 from experiments.label_noise.studies import FINETUNED, RIGHT, phantom_study, trainers
-from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE
+from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE, trusted_cases
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from tests.experiments.label_noise.test_results import made_cases, made_scores
 
@@ -53,15 +53,17 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
     assert "failed" not in capsys.readouterr().err
 
     (seed,) = work.glob("quick/phantoms-*/seed0")
+    raw = seed / "nnUNet_raw" / "Dataset913_NoisyPhantoms"
+    test = pd.read_csv(raw / "test_cases.csv")
     scores = pd.read_csv(out / "label-noise-seeds.csv").set_index(["method", "stratum", "label"])
-    dataset = read_dataset_labels(seed)
     for method in QUICK_METHODS:
-        for label, value in dataset.items():
-            dice = [dice_of(path, seed, value) for path in rare_predictions(seed, method)]
+        folders = (seed / "predictions" / method, raw / "labelsTs")
+        for label in list(LABELS)[1:]:
+            dice = [dice_of(case, folders, LABELS[label]) for case in test["case"][test["pathology"] == "rare"]]
             assert scores.loc[(method, "rare", label), "mean"] == pytest.approx(np.mean(dice), abs=1e-4)
     cases = pd.read_csv(out / "label-noise-cases.csv")
     assert cases["method"].value_counts().to_dict() == {"ERM": 20, "random": 20, "L2RW": 20}
-    noise = pd.read_csv(seed / "nnUNet_raw" / "Dataset913_NoisyPhantoms" / NOISE_FILE).set_index("case")["kind"]
+    noise = pd.read_csv(raw / NOISE_FILE).set_index("case")["kind"]
     assert cases.set_index("case")["kind"].to_dict() == noise.to_dict()
     (log,) = (seed / "nnUNet_results").rglob("weights.csv")
     seen = pd.read_csv(log).query("epoch > 0 and times_seen > 0")
@@ -69,7 +71,7 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
     of_l2rw = cases[cases["method"] == "L2RW"].set_index("case")["value"].dropna()
     assert of_l2rw.to_dict() == pytest.approx(mean.to_dict(), abs=1e-5)
     # The folds have the cases that the methods are about.
-    for fold, is_of_fold in ((1, noise == "clean"), (2, noise.index.isin(trusted(seed)))):
+    for fold, is_of_fold in ((1, noise == "clean"), (2, noise.index.isin(trusted_cases(raw)))):
         (losses,) = (seed / "nnUNet_results").rglob(f"fold_{fold}/hardness.csv")
         assert set(pd.read_csv(losses)["case"]) == set(noise.index[is_of_fold])
     assert "Smoke run" in (out / "label-noise.md").read_text()
@@ -77,11 +79,6 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
     (training_log,) = [path for path in (seed / "nnUNet_results").rglob("training.csv") if "L2RW" in str(path)]
     assert not any(word in training_log.read_text() for word in (*KINDS, "kind"))
     check_that_a_training_is_repeated(seed, words)
-
-
-def trusted(seed):
-    table = pd.read_csv(seed / "nnUNet_raw" / "Dataset913_NoisyPhantoms" / "cases.csv")
-    return table["case"][table["trusted"] == "yes"]
 
 
 def check_that_a_training_is_repeated(seed, words):
@@ -97,17 +94,7 @@ def check_that_a_training_is_repeated(seed, words):
     assert all((values == again[name]).all() for name, values in first.items())
 
 
-def read_dataset_labels(seed):
-    (path,) = seed.glob("nnUNet_raw/*/dataset.json")
-    return {label: value for label, value in json.loads(path.read_text())["labels"].items() if value}
-
-
-def rare_predictions(seed, method):
-    table = pd.read_csv(next(seed.glob("nnUNet_raw/*/test_cases.csv")))
-    return [seed / "predictions" / method / f"{case}.nii.gz" for case in table["case"][table["pathology"] == "rare"]]
-
-
-def dice_of(path, seed, value):
-    reference = next(seed.glob(f"nnUNet_raw/*/labelsTs/{path.name}"))
-    found, right = (SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(p))) == value for p in (path, reference))
+def dice_of(case, folders, value):
+    images = (SimpleITK.ReadImage(str(folder / f"{case}.nii.gz")) for folder in folders)
+    found, right = (SimpleITK.GetArrayFromImage(image) == value for image in images)
     return 2 * (found & right).sum() / (found.sum() + right.sum())

@@ -127,15 +127,8 @@ def finished(tmp_path):
     of_seed.raw.mkdir(parents=True)
     write_log(of_seed.raw / NOISE_FILE, ["case", "kind"], [("a", "clean"), ("b", "swapped"), ("c", "clean")])
     write_log(of_seed.raw / "cases.csv", ["case", "trusted"], [("a", "yes"), ("b", "no"), ("c", "no")])
-    weights = [(0, "a", 0, 9), (0, "b", 9, 9), (0, "c", 0, 9)]
-    weights += [
-        (1, "a", 1.5, 2),
-        (1, "b", 0.5, 1),
-        (1, "c", None, 0),
-        (2, "a", 1.0, 2),
-        (2, "b", 0.0, 3),
-        (2, "c", 1, 2),
-    ]
+    weights = [(0, "a", 0, 9), (0, "b", 9, 9), (0, "c", 0, 9), (1, "a", 1.5, 2), (1, "b", 0.5, 1), (1, "c", None, 0)]
+    weights += [(2, "a", 1.0, 2), (2, "b", 0.0, 3), (2, "c", 1, 2)]
     losses = [(e, case, loss, 0.3, 1) for e in range(3) for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))]
     write_log(of_seed.fold("L2RW") / "weights.csv", WEIGHTS, weights)
     for method in ("L2RW", "ERM"):
