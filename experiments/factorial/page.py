@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from experiments.curves import draw_intervals, mean_interval, shown_difference
 from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
 from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
-from experiments.record import Page, collapsed_trainings, render
+from experiments.record import Page, collapsed_trainings, render, without_collapsed
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Words:
 
 def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
     """What all pages say of their numbers."""
-    both = of_both(table, strata)
-    missed = _not_learnt(table)
-    is_missed = pd.MultiIndex.from_frame(table[["setting", "seed"]]).isin(missed)
+    both, named = of_both(table, strata), table.assign(method=table["setting"], label="")
+    missed = collapsed_trainings(named.assign(mean=named["mean"] / 100))
+    learnt = without_collapsed(named, missed)
     compared = differences_to_erm(both)
     compared = compared[(compared["stratum"] == RARE) & (compared["label"] == "mean")].set_index("method")
     compared = compared.loc[both.loc[both["beta"] > 0, "setting"].unique()]
@@ -74,7 +74,7 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "effects": _shown(main_effects(both)),
         "n_missed": len(missed),
         "n_trainings": both.groupby(["setting", "seed"]).ngroups,
-        "effects_without": _shown(main_effects(of_both(table[~is_missed], strata))) if missed else [],
+        "effects_without": _shown(main_effects(of_both(learnt, strata))) if len(missed) else [],
         "erm": {"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
         "by_rate": {rate: Setting(SGD, rate=rate) for rate in RATES},
         "rate": RATE,
@@ -91,12 +91,6 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "common": strata.as_common,
         "of_common": f"{strata.article} {strata.as_common}".strip(),
     }
-
-
-def _not_learnt(table: pd.DataFrame) -> list[tuple[str, int]]:
-    """Setting and seed of the trainings that find next to nothing in any stratum."""
-    means = table.assign(method=table["setting"], label="", mean=table["mean"] / 100)
-    return list(collapsed_trainings(means)[["method", "seed"]].itertuples(index=False, name=None))
 
 
 def _shown(effects: pd.DataFrame) -> list[dict[str, object]]:

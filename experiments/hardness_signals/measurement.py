@@ -141,16 +141,15 @@ def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.d
     values, is_rare = values[has_value], is_rare[has_value]
     of_signal, is_empty = values[signal], ~values["has_foreground"].to_numpy()
     between, within = variance_parts(of_signal.to_numpy(), values["case"].to_numpy())
-    # The patches that are pooled are not independent of each other, so the formula for a history does not hold.
-    momenta = {m: m == 0 or signal != POOLED for m in MOMENTA}
+    shares = {m: share_between(between, within, momentum=m) for m in MOMENTA}
+    if signal == POOLED:
+        # The patches that are pooled are not independent of each other, so the formula for a history does not hold.
+        shares |= {m: float("nan") for m in MOMENTA if m > 0}
     return {
         "signal": signal,
         "sd between cases": between**0.5,
         "sd within a case": within**0.5,
-        **{
-            f"share, momentum {m:g}": share_between(between, within, momentum=m) if is_known else float("nan")
-            for m, is_known in momenta.items()
-        },
+        **{f"share, momentum {m:g}": share for m, share in shares.items()},
         "rank correlation with the whole case": spearmanr(of_signal, values["whole"]).statistic,
         "rare patch is harder": harder(of_signal[is_rare], of_signal[~is_rare]),
         "empty patch is harder": harder(of_signal[is_empty], of_signal[~is_empty]),

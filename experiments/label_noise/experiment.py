@@ -131,7 +131,6 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     shares = counted / counted.sum()
     noise = pd.read_csv(of_seed.raw / NOISE_FILE, dtype={"case": str}).set_index("case")
     table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str).set_index("case")
-    is_rare = table.get("pathology", pd.Series(index=table.index, dtype=str)) == "rare"
     case = ranked["case"].astype(str)
     return pd.DataFrame(
         {
@@ -140,7 +139,7 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
             "case": case,
             "kind": noise["kind"].reindex(case).to_numpy(),
             "trusted": (table["trusted"] == "yes").reindex(case).to_numpy(),
-            "rare": is_rare.reindex(case).to_numpy(),
+            "rare": (table["pathology"] == "rare").reindex(case).to_numpy(),
             "place": np.arange(1, len(ranked) + 1),
             "signal": log.kind.value,
             "value": ranked["score"] if log.kind == WEIGHTS else ranked["loss"],

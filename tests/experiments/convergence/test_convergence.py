@@ -52,17 +52,14 @@ def made_page(dice, *, times=1):
 
 def test_collapsed_trainings_are_counted_and_left_out_once_more():
     page = made_page({"plain": (0.5, 0.0, 0.5), "DRO": (0.6, 0.6, 0.6), "IW": (0.7, 0.7, 0.7)})
-    assert "plain 1 of 3, DRO 0 of 3, IW 0 of 3. Without them" in page
-    first, second = page.split("Without them")
+    first, second = page.split("plain 1 of 3, DRO 0 of 3, IW 0 of 3. Without them")
     assert "(+26.7)" in first
     assert "(+10.0 [" in second
 
 
 def test_the_page_says_first_what_is_left_and_what_has_collapsed():
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
-    assert page.startswith(
-        "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20.0"
-    )
+    assert page.startswith("**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20")
     assert "Without them" not in page
 
 
@@ -160,9 +157,8 @@ def test_percentiles_are_compared_in_pairs_of_draws():
     roles = Roles("plain", "IW", common=("control",), rare=("rare",), label="cerebellum")
     table = percentiles_table(cases, roles)
     shown = methods_by_statistic(table, roles)
-    assert shown[["stratum", "method"]].to_numpy().tolist() == list(
-        map(list, product(("control", "rare"), ("plain", "DRO")))
-    )
+    places = shown.set_index(["stratum", "method"]).index.tolist()
+    assert places == list(product(("control", "rare"), ("plain", "DRO")))
     plain, dro = shown[shown["stratum"] == "rare"].set_index("method").loc[["plain", "DRO"]].to_dict("records")
     # Draws of 0, 30, 40, 50, 60 and half of that; then of 30, 40, 50, 60, 70 and half of that.
     assert (plain["median"], plain["p25"], plain["iqr"], plain["missed"]) == ("30.0", "22.5", "15.0", "1.0")

@@ -126,7 +126,8 @@ def finished(tmp_path):
     of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=trainers(2)), 0)
     of_seed.raw.mkdir(parents=True)
     write_log(of_seed.raw / NOISE_FILE, ["case", "kind"], [("a", "clean"), ("b", "swapped"), ("c", "clean")])
-    write_log(of_seed.raw / "cases.csv", ["case", "trusted"], [("a", "yes"), ("b", "no"), ("c", "no")])
+    cases = [("a", "yes", "control"), ("b", "no", "control"), ("c", "no", "rare")]
+    write_log(of_seed.raw / "cases.csv", ["case", "trusted", "pathology"], cases)
     weights = [(0, "a", 0, 9), (0, "b", 9, 9), (0, "c", 0, 9), (1, "a", 1.5, 2), (1, "b", 0.5, 1), (1, "c", None, 0)]
     weights += [(2, "a", 1.0, 2), (2, "b", 0.0, 3), (2, "c", 1, 2)]
     losses = [(e, case, loss, 0.3, 1) for e in range(3) for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))]
@@ -143,6 +144,7 @@ def test_training_cases_have_means_of_the_epochs_that_count(finished):
     assert cases["place"].to_dict() == {"b": 1, "c": 2, "a": 3}
     assert cases["times_seen"].to_dict() == {"a": 4, "b": 4, "c": 2}
     assert cases["trusted"].to_dict() == {"a": True, "b": False, "c": False}
+    assert cases["rare"].to_dict() == {"a": False, "b": False, "c": True}
     assert cases.loc["b", "kind"] == "swapped"
     # Weight given: a 5, b 0.5, c 2.
     assert cases["share"].to_dict() == pytest.approx({"a": 5 / 7.5, "b": 0.5 / 7.5, "c": 2 / 7.5})

@@ -1,9 +1,11 @@
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from experiments.__main__ import main
-from experiments.curves import ScoredRun, scores_of
 from experiments.nuclei.training import BATCH, PATCH, new_network
 from experiments.nuclei.unseen import MEAN, METHODS, PLAIN, RANDOM, TWICE, WORST, compared, page_table, rises_of_plain
 from experiments.nuclei.unseen_data import (
@@ -151,28 +153,14 @@ def test_a_training_repeats_itself_and_generates_nothing_in_the_warm_up(tmp_path
     assert sum(share for at, _, share in plain["share"] if at == 4) == 1
 
 
-def made_scores(mean):
-    """Runs of three seeds in which each method has a Dice in every domain, rising by a tenth of it per quarter."""
-    made = []
-    for seed in (0, 1, 2):
-        for name, method in METHODS.items():
-            run = UnseenRun("nnUNetTrainerDRO_beta0", seed, 8 * method.length, method)
-            at = [(moment, domain) for moment in run.moments for domain in (SEEN, *UNSEEN)]
-            dice = [
-                (moment, domain, "case", mean(name, domain, seed) * (0.6 + 0.4 * moment / run.iterations))
-                for moment, domain in at
-            ]
-            share = [(*place, 0.0) for place in at]
-            content = {"dice": dice, "share": share, "change": 0.05, "milliseconds": 10.0, "seconds": 1.0}
-            made.append(ScoredRun.of(f"{name}-seed{seed}", run, content, label="nucleus"))
-    return scores_of(made)
-
-
 def test_trainings_of_other_lengths_are_compared_at_their_ends():
-    def mean(method, domain, seed):
-        return 0.5 + 0.01 * seed + 0.1 * (method == TWICE) - 0.2 * (domain != SEEN)
-
-    scores = made_scores(mean)
+    rows = []
+    for (name, method), seed, quarter, domain in product(METHODS.items(), range(3), (1, 2, 3, 4), (SEEN, *UNSEEN)):
+        # Rising by a tenth of it per quarter.
+        mean = (0.5 + 0.01 * seed + 0.1 * (name == TWICE) - 0.2 * (domain != SEEN)) * (0.6 + 0.1 * quarter)
+        rows.append((name, name, seed, 2 * quarter * method.length, domain, mean))
+    scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "mean"])
+    scores = scores.assign(label="nucleus", n=1, p10=0.1, share=0.0, change=0.05, milliseconds=10.0)
     found = compared(scores, TWICE).set_index(["method", "stratum"])
     assert found.loc[(WORST, MEAN), "difference"] == pytest.approx(-10)
     assert set(found.index.get_level_values("stratum")) == {SEEN, *UNSEEN, MEAN}

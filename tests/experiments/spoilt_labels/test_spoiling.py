@@ -82,26 +82,17 @@ def test_mean_dice_by_hand(ball):
         assert mean_dice(ball, spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
 
 
-@pytest.mark.parametrize(("n_cases", "n_spoilt"), [(100, 30), (20, 6), (31, 9)])
-def test_three_of_ten_are_spoilt_and_trusted_ones_are_right(n_cases, n_spoilt):
+@pytest.mark.parametrize(("n_cases", "n_spared", "n_spoilt"), [(100, 0, 30), (20, 0, 6), (31, 0, 9), (100, 15, 30)])
+def test_three_of_ten_are_spoilt_and_trusted_and_spared_ones_are_right(n_cases, n_spared, n_spoilt):
     cases = [f"case{i:03d}" for i in range(n_cases)]
-    noise = draw_noise(cases, rng=np.random.default_rng(0))
-    assert noise["case"].tolist() == cases
-    assert set(noise["kind"].value_counts()[list(KINDS)]) == {n_spoilt // 3}
-    assert (noise["trusted"] == "yes").sum() == 5
-    assert set(noise["kind"][noise["trusted"] == "yes"]) == {"clean"}
-    pd.testing.assert_frame_equal(draw_noise(cases[::-1], rng=np.random.default_rng(0)), noise)
-
-
-def test_spared_cases_are_right_and_the_others_have_the_whole_share():
-    cases, spared = [f"case{i:03d}" for i in range(100)], [f"case{i:03d}" for i in range(0, 30, 2)]
+    spared = cases[: 2 * n_spared : 2]
     noise = draw_noise(cases, spared, rng=np.random.default_rng(0))
     assert noise["case"].tolist() == cases
-    assert set(noise["kind"].value_counts()[list(KINDS)]) == {10}
-    is_spared = noise["case"].isin(spared)
-    assert set(noise["kind"][is_spared]) == {"clean"}
-    assert noise["trusted"][is_spared].eq("yes").sum() == 1
-    assert noise["trusted"][~is_spared].eq("yes").sum() == 5
+    assert set(noise["kind"].value_counts()[list(KINDS)]) == {n_spoilt // 3}
+    is_spared, is_trusted = noise["case"].isin(spared), noise["trusted"] == "yes"
+    assert set(noise["kind"][is_spared | is_trusted]) == {"clean"}
+    assert ((is_trusted & is_spared).sum(), (is_trusted & ~is_spared).sum()) == (min(1, n_spared), 5)
+    pd.testing.assert_frame_equal(draw_noise(cases[::-1], spared, rng=np.random.default_rng(0)), noise)
     assert not noise.equals(draw_noise(cases, spared, rng=np.random.default_rng(1)))
 
 
