@@ -55,10 +55,9 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
     scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
     if len(asked.study.labels) > 1:
         scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
-    at_the_end = [run.dice[run.dice["iteration"] == run.dice["iteration"].max()] for run in scored]
-    cases = [of.assign(method=run.method, seed=run.seed) for run, of in zip(scored, at_the_end, strict=True)]
+    every = pd.concat([run.dice.assign(method=run.method, seed=run.seed) for run in scored], ignore_index=True)
     columns = ["method", "seed", "stratum", "label", "case", "dice"]
-    tables = {"-all": scores_of(scored), "-cases": pd.concat(cases, ignore_index=True)[columns]}
+    tables = {"-all": scores_of(scored), "-cases": every.loc[every["iteration"] == asked.iterations, columns]}
     if asked.regrouped[1]:
         strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[asked.regrouped[1]]
         tables["-regrouped-all"] = scores_of(run.regrouped(strata) for run in scored)

@@ -87,9 +87,7 @@ class Question:
     @property
     def n_train(self) -> dict[str, int]:
         """Training cases of each stratum."""
-        train = self.study.settings["train"]
-        assert isinstance(train, Mapping)
-        return dict(train)
+        return dict(self.study.settings["train"])
 
 
 def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool = False) -> Question:

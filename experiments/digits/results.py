@@ -136,20 +136,9 @@ def distances(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
     """`differences` of columns in points, which it takes as fractions; ``columns`` are label to column."""
-    scores = [
-        pd.DataFrame(
-            {
-                **{name: rows[name] for name in ("method", "seed", "iteration")},
-                "stratum": [f"{share:g} %" for share in rows["kept"]],
-                "label": label,
-                "mean": rows[column] / 100,
-                # An accuracy is one number, and the share of the draws is in another table.
-                "p10": np.nan,
-                "share": np.nan,
-            }
-        )
-        for label, column in columns.items()
-    ]
+    # An accuracy is one number, and the share of the draws is in another table.
+    rows = rows.assign(stratum=rows["kept"].map("{:g} %".format), p10=np.nan, share=np.nan)
+    scores = [rows.assign(label=label, mean=rows[column] / 100) for label, column in columns.items()]
     return differences(pd.concat(scores, ignore_index=True), ROLES)
 
 

@@ -126,8 +126,7 @@ def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) ->
 
 def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:
     """Both digits weigh the same over the training set, and a weight is 1 / b on average: n / (2 n_class b)."""
-    of_class = torch.tensor([n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)])
-    of_class = of_class.to(labels.device)
+    of_class = torch.tensor([n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)], device=labels.device)
     return of_class[labels] / len(labels)
 
 

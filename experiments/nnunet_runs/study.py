@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Study:
     rare: tuple[str, ...]  # The strata that are rare in training, or in no training.
     # Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
     write: Callable[[Path, np.random.Generator], object]
-    settings: Mapping[str, object]  # Settings of the runs in a work folder; other settings need another folder.
+    settings: Mapping[str, Any]  # Settings of the runs in a work folder; other settings need another folder.
     epochs: int = 1  # Length of every training.
     iterations: int = 1  # Training iterations per epoch.
     # Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
@@ -58,11 +59,6 @@ class Study:
     def configuration(self) -> str:
         """The configuration that is trained."""
         return f"{self.parent}_small"
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """All strata, the rare ones first."""
-        return self.rare + self.common
 
     def small_plans(self, plans: dict[str, object]) -> dict[str, object]:
         """nnU-Net's plans with the configuration that is trained, a small network that inherits from the parent."""

@@ -53,8 +53,11 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         page_text(scores, separation, bound_table(cases)),
         table,
         shown=methods_by_stratum(table, PLAIN),
-        more={"-separation": separation, "-rule": curves.decision(scores, roles, wrong_labels=True)}
-        | {"-bound": bound_table(cases)},
+        more={
+            "-separation": separation,
+            "-rule": curves.decision(scores, roles, wrong_labels=True),
+            "-bound": bound_table(cases),
+        },
         pictures={
             "": partial(curves.draw_differences, curves.differences(last, roles), last, roles),
             "-cases": partial(draw_cases, cases),

@@ -48,8 +48,13 @@ def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
     rows = table[table["iteration"] == table["iteration"].max()] if "iteration" in table else table
     means = rows["mean"].map("{:.1f}".format)
     cells = rows.assign(shown=rows[f"- {plain}"].fillna("").where(rows["method"] != plain, means))
-    wide = cells.pivot(index="method", columns="stratum", values="shown")
-    return wide.loc[cells["method"].unique(), cells["stratum"].unique()].rename_axis(None, axis=1).reset_index()
+    return wide_table(cells, "method", "stratum", "shown")
+
+
+def wide_table(rows: pd.DataFrame, index: str, columns: str, values: str) -> pd.DataFrame:
+    """A row per value of one column and a column per value of another, both in the order of the rows."""
+    wide = rows.pivot(index=index, columns=columns, values=values)
+    return wide.loc[rows[index].unique(), rows[columns].unique()].rename_axis(None, axis=1).reset_index()
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.curves import mean_interval
 from experiments.datasets.mnist import load_digits
-from experiments.record import Experiment, Finished, Options, Page, render
+from experiments.record import Experiment, Finished, Options, Page, render, wide_table
 from experiments.reweighting_limits.descent import METHODS, six_digits
 from experiments.reweighting_limits.limits import widest_margin
 from experiments.reweighting_limits.losses import FloatArray, logistic_loss
@@ -224,10 +224,8 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
     """A row per setting and a column per quantity, each a mean and its interval."""
     of = table[table["theorem"] == theorem]
     texts = [f"{mean:.3g} [{low:.3g}, {high:.3g}]" for mean, low, high in of[["mean", "low", "high"]].to_numpy()]
-    wide = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna())).pivot(
-        index="setting", columns="what", values="text"
-    )
-    return wide.loc[of["setting"].unique(), of["what"].unique()].rename_axis(None, axis=1).reset_index()
+    shown = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna()))
+    return wide_table(shown, "setting", "what", "text")
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:

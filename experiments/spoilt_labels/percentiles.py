@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from experiments.record import wide_table
 from nnunet_dro.sampling import kl_percentile_bound
 
 #: Shares of the cases that may have a loss above the bound.
@@ -32,22 +33,17 @@ def _row(losses: NDArray[np.float64], name: str, share: float) -> Mapping[str, o
     bound = kl_percentile_bound(losses, beta=BETAS[name] or 1 / spread, share=share)
     least = np.sort(losses)[-1 - int(share * len(losses))]
     above = float((losses >= bound).mean())
-    found = {
+    return {
+        "beta": name,
+        "share": f"{100 * share:g} %",
         "broken": above > share,
         "void": bound > losses.max(),
         "above": 100 * above,
         "gap": (bound - least) / spread,
     }
-    return {"beta": name, "share": f"{100 * share:g} %", **found}
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """The gaps of `bound_table`, a row per beta and a column per share; a star where some bound is above all losses."""
     text = table["gap"].map("{:.2f}".format) + np.where(table["void"] > 0, "*", "")
-    return (
-        table.assign(text=text)
-        .pivot(index="beta", columns="share", values="text")[table["share"].unique()]
-        .loc[table["beta"].unique()]
-        .rename_axis(None, axis=1)
-        .reset_index()
-    )
+    return wide_table(table.assign(text=text), "beta", "share", "text")

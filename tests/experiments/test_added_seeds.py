@@ -1,6 +1,7 @@
 """Seeds that are added to a record make the record of all seeds."""
 
 from dataclasses import fields
+from itertools import product
 
 import numpy as np
 
@@ -41,8 +42,8 @@ def made_dice(run, keys):
 
 def test_convergence(tmp_path, monkeypatch):
     def made(work, study, name, run, *, at):
-        keys = [(moment, stratum, label) for moment in at for stratum in study.strata for label in study.labels]
-        share = [(moment, stratum, 0.3) for moment in at for stratum in study.strata]
+        places = list(product(at, (*study.rare, *study.common)))
+        keys, share = [(*of, label) for of in places for label in study.labels], [(*of, 0.3) for of in places]
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)

@@ -44,7 +44,7 @@ def made_page(dice, *, times=1):
         for method, of in dice.items()
         for seed in range(3)
         for at in moments(asked.iterations, asked.settling)
-        for stratum in asked.study.strata
+        for stratum in asked.roles.strata
     ]
     columns = ["method", "trainer", "seed", "iteration", "stratum", "label", "mean"]
     return page_text(pd.DataFrame(rows, columns=columns).assign(n=40, p10=0.2, share=0.3), asked)
@@ -135,10 +135,10 @@ def test_the_rare_strata_are_one_in_the_verdict():
 @pytest.mark.parametrize("kind", REAL)
 def test_real_data_have_a_page(kind):
     asked = QUESTIONS[kind](None, quick=False)
-    assert set(asked.n_train) == set(asked.study.strata) == set(asked.roles.strata)
+    assert set(asked.n_train) == set(asked.roles.strata)
     labels = [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
     keys = product(("plain", "DRO"), (0, 1), moments(asked.iterations, asked.settling))
-    rows = [(m, m, s, i, g, label) for m, s, i in keys for g in asked.study.strata for label in labels]
+    rows = [(m, m, s, i, g, label) for m, s, i in keys for g in asked.roles.strata for label in labels]
     scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "label"])
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)

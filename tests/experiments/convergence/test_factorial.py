@@ -14,7 +14,7 @@ def made_run(work, study, name, run, *, at):
     gained = 0.0 if "_beta0" in run.trainer else 0.2 if "noIS" in run.trainer else 0.1
     dice = [
         (at[-1], stratum, label, f"{stratum}{case}", (0.3 + gained if stratum == "rare" else 0.9) + 0.01 * case)
-        for stratum, label, case in product(study.strata, ("cerebellum", "grey_matter"), range(3))
+        for stratum, label, case in product((*study.rare, *study.common), ("cerebellum", "grey_matter"), range(3))
     ]
     share = [(at[-1], "rare", 0.1), (at[-1], "common", 0.2), (at[-1], "control", 0.7)]
     return {"dice": dice, "share": share, "seconds": 1.0}
@@ -37,5 +37,6 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
 
 
 def test_the_page_is_about_the_rare_pathology():
-    assert (*factorial.WORDS.strata.rare, *factorial.WORDS.strata.common) == phantoms(quick=False).study.strata
+    study, strata = phantoms(quick=False).study, factorial.WORDS.strata
+    assert (strata.rare, strata.common) == (study.rare, study.common)
     assert factorial.WORDS.values["uniform"] == pytest.approx(24 / 600)

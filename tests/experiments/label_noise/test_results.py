@@ -87,7 +87,7 @@ def made_scores(means, **columns):
         {"seed": seed, "method": method, "stratum": stratum, "label": label, "mean": mean, **columns}
         for method, of_seeds in means.items()
         for seed, mean in enumerate(of_seeds)
-        for stratum in study.strata
+        for stratum in roles(study).strata
         for label in (ALL_LABELS, *study.labels)
     ]
     return pd.DataFrame(rows).assign(p10=0.5, cpu_seconds=60.0)
