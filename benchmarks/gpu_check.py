@@ -41,17 +41,11 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass
 class Findings:
-    """Collects what the checks of one section found.
+    """Collects what the checks of one section found."""
 
-    Attributes:
-        device: The device to check.
-        end: Moment after which no new part is begun, as `time.monotonic`.
-        rows: What was found, one entry per check.
-    """
-
-    device: torch.device
-    end: float
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    device: torch.device  # The device to check.
+    end: float  # Moment after which no new part is begun, as `time.monotonic`.
+    rows: list[dict[str, Any]] = field(default_factory=list)  # What was found, one entry per check.
 
     @property
     def is_gpu(self) -> bool:

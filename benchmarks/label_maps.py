@@ -10,21 +10,13 @@ from scipy import ndimage
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of label map.
-
-    Attributes:
-        name: Name of the kind.
-        shape: Voxels (x, y, z).
-        spacing: Millimetres (x, y, z).
-        n_labels: Labels 1 to n.
-        n_cases: Number of cases to make.
-    """
+    """A kind of label map."""
 
     name: str
-    shape: tuple[int, int, int]
-    spacing: tuple[float, float, float]
-    n_labels: int
-    n_cases: int
+    shape: tuple[int, int, int]  # Voxels (x, y, z).
+    spacing: tuple[float, float, float]  # Millimetres (x, y, z).
+    n_labels: int  # Labels 1 to n.
+    n_cases: int  # Number of cases to make.
 
 
 KINDS = (
@@ -33,17 +25,8 @@ KINDS = (
 )
 
 
-def make_label_maps(kind: Kind, folder: Path, *, rng: np.random.Generator) -> tuple[Path, Path]:
-    """Write references and predictions.
-
-    Args:
-        kind: The kind to make.
-        folder: The folder to write to.
-        rng: The generator that draws the shapes.
-
-    Returns:
-        The folders of the references and of the predictions.
-    """
+def make_label_maps(kind: Kind, folder: Path, *, rng: np.random.Generator) -> None:
+    """Write the folders ``reference`` and ``prediction``."""
     folders = (folder / "reference", folder / "prediction")
     for path in folders:
         path.mkdir(parents=True)
@@ -51,7 +34,6 @@ def make_label_maps(kind: Kind, folder: Path, *, rng: np.random.Generator) -> tu
     for number in range(kind.n_cases):
         for path, label_map in zip(folders, _pair(kind, rng), strict=True):
             nibabel.save(nibabel.Nifti1Image(label_map, affine), path / f"case_{number:03d}.nii.gz")
-    return folders
 
 
 def _pair(kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -116,12 +116,7 @@ def make_trainer(
 ) -> nnUNetTrainer:
     """A trainer that is ready for its first step, with the same weights each time.
 
-    Args:
-        name: What follows nnU-Net's ``-tr``.
-        setting: The network and its batches.
-        device: The device to train on.
-        dataset: The description of the dataset; None for three classes.
-        compiled: Whether nnU-Net may compile the network and the loss, which it does on CUDA only.
+    The dataset has three classes if none is described; nnU-Net compiles network and loss on CUDA only.
     """
     # `initialize` only reads the file ending of the preprocessed dataset.
     folder = Path(_SCRATCH.name) / "Dataset001_Random" / "random"
@@ -156,12 +151,7 @@ def make_batch(
 ) -> Batch:
     """A random batch as nnU-Net's workers would send it, in pinned memory if the trainer is on a GPU.
 
-    Args:
-        trainer: The trainer that it is for.
-        setting: The size of the patches and of the batch.
-        seed: Random seed.
-        n_cases: Number of cases; None for the batch size of the setting.
-        beta: Robustness of the draws.
+    It has as many cases as the setting says if ``n_cases`` is not given.
     """
     generator = torch.Generator().manual_seed(seed)
     batch_size = n_cases or setting.batch_size

@@ -15,6 +15,7 @@ import platform
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,22 +77,12 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
     fresh = rng.normal(0.5, 0.1, size=(1000, BATCH))
     legacy = np.random.RandomState(0)
 
-    def ours(i: int) -> None:
+    def ours(table: HardnessTable, cells: Subvolumes | None, i: int) -> None:
         draws = table.draw(BATCH, rng=rng)
-        if subvolumes is not None:
+        if cells is not None:
             for item in draws.indices:
-                _ = subvolumes.cases[subvolumes.case_of[item]], subvolumes.bounds(item, VOLUME)
+                _ = cells.cases[cells.case_of[item]], cells.bounds(item, VOLUME)
         table.update(draws.indices, fresh[i % 1000])
-
-    def ours_small(i: int) -> None:
-        small.update(small.draw(BATCH, rng=rng).indices, fresh[i % 1000])
-
-    def ours_independent(i: int) -> None:
-        draws = independent.draw(BATCH, rng=rng)
-        if subvolumes is not None:
-            for item in draws.indices:
-                _ = subvolumes.cases[subvolumes.case_of[item]], subvolumes.bounds(item, VOLUME)
-        independent.update(draws.indices, fresh[i % 1000])
 
     def theirs(i: int) -> None:
         weights = np.exp(BETA * (losses - losses.max()))
@@ -99,13 +90,16 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
         losses[indices] = fresh[i % 1000]
 
     n_theirs = max(3, min(2000, 2_000_000 // n))
-    methods = ((ours, 2000), (theirs, n_theirs), (ours_small, 2000), (ours_independent, 2000))
+    mine, its_small, its_independent = (
+        partial(ours, *of) for of in ((table, subvolumes), (small, None), (independent, subvolumes))
+    )
+    methods = ((mine, 2000), (theirs, n_theirs), (its_small, 2000), (its_independent, 2000))
     times = np.array([[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)])
-    mine, other, *_ = np.median(times, axis=0)
+    table_us, choice_us, *_ = np.median(times, axis=0)
     return {
         "n": n,
-        "table_us": mine,
-        "choice_us": other,
+        "table_us": table_us,
+        "choice_us": choice_us,
         "ratio": float(np.median(times[:, 0] / times[:, 1])),
         "growth": float(np.median(times[:, 0] / times[:, 2])),
         "distinct": float(np.median(times[:, 0] / times[:, 3])),
