@@ -1,15 +1,13 @@
 """The data of the experiment, and what its page calls their strata."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from experiments.convergence.training import EPOCH, HELD_OUT, HELD_OUT_FOLDS, SHUFFLED
+from experiments.convergence.training import EPOCH, FOLDS, HELD_OUT, SHUFFLED
 from experiments.curves import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
@@ -135,7 +133,7 @@ def tail(*, quick: bool) -> Question:
     train, test = {"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}
     if quick:
         train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
-    folds, iterations = 3, EPOCH if quick else 4000
+    folds, iterations = FOLDS, EPOCH if quick else 4000
     about = {"train": train, "test": test, "folds": folds, "iterations": iterations, "faint_every": FAINT_EVERY}
     study = Study(
         name="convergence-tail",
@@ -148,19 +146,8 @@ def tail(*, quick: bool) -> Question:
         write=lambda folder, rng: write_tail(folder, train, test, rng=rng),
         settings={"train": train, "test": test},
         about=render("convergence/tail", **about),
-        subsets=_folds(folds),
     )
     return Question(study, iterations, "rare cerebellum", seconds=0.05, folds=folds)
-
-
-def _folds(n: int) -> dict[str, Callable[[Path], Sequence[str]]]:
-    return {f"fold {fold}": partial(_training_cases, fold=fold, folds=n) for fold in range(n)}
-
-
-def _training_cases(raw: Path, *, fold: int, folds: int) -> list[str]:
-    table = pd.read_csv(raw / "cases.csv", dtype=str)
-    cases = sorted(table["case"][table["split"] == "train"])
-    return [case for place, case in enumerate(cases) if place % folds != fold]
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,10 @@ from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
 EPOCH = 100
 #: Column of the case table that has the strata of other training cases, and that with weights by the held-out Dice.
 SHUFFLED, HELD_OUT = "shuffled", "heldout"
-#: Folds of plain training for the held-out Dice, and its length as a share of the others'; what is drawn is the fixed
-#: share and exploration of the default trainer.
-HELD_OUT_FOLDS, HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 3, 0.25, 0.5, 0.1
+#: Folds of an ensemble, and of plain training for the held-out Dice.
+FOLDS = 3
+#: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration of the default.
+HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 0.25, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,19 @@ def make_run(
         ``dice`` with rows of iteration, stratum, label, case and Dice in [0, 1]; ``share`` with rows of iteration,
         stratum and its share of the draws so far; and ``seconds`` of the processor.
     """
-    of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
+    subsets = {f"fold {fold}": partial(_cases_of_fold, fold) for fold in range(FOLDS)}
+    of_seed = SeedRuns(work / f"seed{run.seed}", replace(study, subsets=subsets), run.seed)
     of_seed.prepare()
     _add_to_cases(of_seed, SHUFFLED, _shuffled)
     if HELD_OUT in run.trainer:
         _add_to_cases(of_seed, HELD_OUT, partial(_held_out_weights, work, run=run))
     return _in_a_process(work, of_seed, name, run, at=list(at), folds=list(folds))
+
+
+def _cases_of_fold(fold: int, raw: Path) -> list[str]:
+    table = pd.read_csv(raw / "cases.csv", dtype=str)
+    cases = sorted(table["case"][table["split"] == "train"])
+    return [case for place, case in enumerate(cases) if place % FOLDS != fold]
 
 
 def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object) -> dict[str, object]:
@@ -108,7 +116,7 @@ def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
 def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run: Run) -> pd.Series:
     """The probabilities that the default's fixed share has if a case's hardness is 1 minus its Dice when held out."""
     iterations = max(EPOCH, round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
-    plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, HELD_OUT_FOLDS + 1))
+    plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, FOLDS + 1))
     name = f"{HELD_OUT}-seed{run.seed}"
     content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
     dice = pd.DataFrame(content["dice"]).groupby(3)[4].mean().loc[train["case"]]
