@@ -13,10 +13,9 @@ from nnunet_dro.evaluation.report.documents import (
     evaluation_table,
 )
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
-from nnunet_dro.evaluation.report.gallery import GalleryEntry, gallery_entries, pictures_of, worst_cases
+from nnunet_dro.evaluation.report.gallery import pictures_of
 
 __all__ = [
-    "GalleryEntry",
     "comparison_html",
     "comparison_latex",
     "comparison_markdown",
@@ -27,8 +26,6 @@ __all__ = [
     "evaluation_markdown",
     "evaluation_reports",
     "evaluation_table",
-    "gallery_entries",
     "pictures_of",
     "splits_table",
-    "worst_cases",
 ]

@@ -12,13 +12,13 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import labels_by_value
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map, read_labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map, read_labels
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, find_image, read_image
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
 
-#: A reader of label maps.
-Reader = Callable[[Path], LabelMap]
+#: The most pictures of a page.
+_MOST = 60
 
 #: Share of the label's extent shown around it, and the least, in voxels.
 _MARGIN, _LEAST_MARGIN = 0.5, 12
@@ -57,15 +57,12 @@ class GalleryEntry:
     planes: tuple[Plane, ...]  # three; in two dimensions one, which has no name
 
 
-def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 60) -> list[Choice]:
+def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]:
     """The worst cases of every stratum and label by the first metric, in their order; all have a value.
 
-    Where they are more than ``at_most``, the worst case of every stratum goes before any second-worst case, and worse
+    Where they are more than fit a page, the worst case of every stratum goes before any second-worst case, and worse
     values go first.
     """
-    for name, number in (("per_stratum", per_stratum), ("at_most", at_most)):
-        if number < 0:
-            raise ValueError(f"`{name}` must be 0 or more, got {number!r}. Use 0 for no pictures.")
     if not evaluation.metrics:
         return []
     metric = metric_named(evaluation.metrics[0])
@@ -78,7 +75,7 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
         inside = inside.assign(goodness=metric.goodness(inside[metric.name])).sort_values(["goodness", "case"])
         worst = zip(inside["case"], inside[metric.name].tolist(), range(per_stratum), strict=False)
         ranked += [Choice(attribute, stratum, label, str(case), value, rank) for case, value, rank in worst]
-    chosen = {id(choice) for choice in by_urgency(ranked, evaluation)[:at_most]}
+    chosen = {id(choice) for choice in by_urgency(ranked, evaluation)[:_MOST]}
     return [choice for choice in ranked if id(choice) in chosen]
 
 
@@ -89,19 +86,9 @@ def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice
 
 
 def score_text(choice: Choice, evaluation: Evaluation) -> str:
-    """The metric of a choice and its value; empty text without a metric."""
-    if not evaluation.metrics:
-        return ""
+    """The metric of a choice and its value."""
     metric = metric_named(evaluation.metrics[0], evaluation.scores)
     return f"{metric.title} {quantity(choice.value, metric)}"
-
-
-def pictures_of(
-    evaluation: Evaluation, images: Path, *, per_stratum: int = 2, progress: Callable[[int, int], None] | None = None
-) -> list[GalleryEntry]:
-    """Pictures of the worst cases of an evaluation whose ``about`` says where label maps and dataset.json are."""
-    labels, files, choices = worst_with_files(evaluation, per_stratum)
-    return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
 
 
 def worst_with_files(
@@ -119,37 +106,30 @@ def worst_with_files(
     return labels, files, [choice for choice in choices if choice.case in files]
 
 
-def gallery_entries(
+def pictures_of(
     evaluation: Evaluation,
     images: Path,
-    files: Mapping[str, tuple[Path, Path]],
     *,
-    labels: Labels,
-    read: Reader = read_label_map,
-    choices: Sequence[Choice] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    per_stratum: int = 2,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> list[GalleryEntry]:
-    """The pictures of the worst cases, or of others; a case and label among the worst of several strata appears once.
+    """Pictures of the worst cases of an evaluation whose ``about`` says where label maps and dataset.json are.
 
-    Of the images, the first channel is shown; ``files`` are the reference and the prediction of each case. Callers who
-    have the label maps in memory give a reader of their own.
+    Of the images, the first channel is shown. A case and label among the worst of several strata appears once.
     """
+    labels, files, choices = worst_with_files(evaluation, per_stratum)
     wanted: dict[tuple[str, str], list[Choice]] = {}
-    for choice in worst_cases(evaluation) if choices is None else choices:
+    for choice in choices:
+        if choice.label not in labels.values:
+            raise ValueError(f"`labels` must have the values of every label, got none of {choice.label!r}. Add them.")
         wanted.setdefault((choice.case, choice.label), []).append(choice)
-    for case, label in wanted:
-        if label not in labels.values:
-            raise ValueError(f"`labels` must have the values of every label, got none of {label!r}. Add them.")
-        if case not in files:
-            raise FileNotFoundError(f"`files` must have the label maps of every case, got none of {case!r}. Add them.")
     # All pictures of a case are made at once, so that its files are read once.
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
     for case in dict.fromkeys(case for case, _ in wanted):
         names = [label for other, label in wanted if other == case]
-        pictured = _case_planes(find_image(images, case), files[case], read, {n: labels.values[n] for n in names})
+        pictured = _case_planes(find_image(images, case), files[case], {n: labels.values[n] for n in names})
         planes |= {(case, name): planes_ for name, planes_ in pictured.items()}
-        if progress:
-            progress(len(planes), len(wanted))
+        progress(len(planes), len(wanted))
     entries = []
     for (case, label), reasons in wanted.items():
         strata = tuple(choice.reason for choice in reasons)
@@ -157,11 +137,9 @@ def gallery_entries(
     return entries
 
 
-def read_case(
-    files: tuple[Path, Path], read: Reader = read_label_map
-) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
+def read_case(files: tuple[Path, Path]) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
     """The grid and the values of a reference, and the values of the prediction on it."""
-    reference, prediction = (read(path) for path in files)
+    reference, prediction = map(read_label_map, files)
     aligned = align(prediction.values, prediction.grid, reference.grid, files[1], files[0])
     return reference.grid, reference.values, aligned
 
@@ -180,9 +158,9 @@ def worst_place(reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.boo
 
 
 def _case_planes(
-    image: Path, files: tuple[Path, Path], read: Reader, labels: Mapping[str, tuple[int, ...]]
+    image: Path, files: tuple[Path, Path], labels: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[Plane, ...]]:
-    grid, *maps = read_case(files, read)
+    grid, *maps = read_case(files)
     orientation = Orientation.of(grid)
     grey = orientation.apply(grey_levels(read_channel(image, grid, files[0])))
     reference, prediction = map(orientation.apply, maps)

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 import SimpleITK
 
-from nnunet_dro.evaluation.report import evaluation_html, gallery_entries, worst_cases
-from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.report import evaluation_html, gallery, pictures_of
+from nnunet_dro.evaluation.report.gallery import worst_cases
 from tests.commands import done, run
-from tests.evaluation.made_folders import bars, run_evaluate, write_map, write_study
+from tests.evaluation.made_folders import bars, run_evaluate, write_dataset_json, write_map, write_study
 
 from .made import evaluation_of, scores_of
-
-LABELS = Labels({"one": (1,), "two": (2, 3)})
 
 
 def write(path, values, *, spacing=(1.0, 1.0, 1.0)):
@@ -23,14 +21,22 @@ def drawn(plane, which):
     return dict(plane.outlines)[which]
 
 
-def evaluation(n_cases=4):
-    return evaluation_of(*scores_of(n_cases, labels=("one", "two")))
+def evaluation(n_cases=4, **options):
+    return evaluation_of(*scores_of(n_cases, labels=("one", "two")), **options)
+
+
+def pictured(folder, ending=".nii.gz", two=(2, 3), **options):
+    """Pictures from a folder with the images, the references and the predictions of case_0000 to case_0003."""
+    write_dataset_json(folder, {"background": 0, "one": 1, "two": list(two)} if two else {"background": 0, "one": 1})
+    cases = [f"case_{n:04d}" for n in range(4)]
+    files = {case: [str(folder / f"{case}_{kind}{ending}") for kind in ("reference", "prediction")] for case in cases}
+    about = {"inputs": {"files": files}, "options": {"dataset_json": str(folder / "dataset.json")}}
+    return pictures_of(evaluation(about=about), folder, **options)
 
 
 @pytest.fixture
 def dataset(tmp_path):
     """Cases whose prediction of label 1 lacks one plane: z = 3, of a box of 2 x 3 x 4 voxels at (2..3, 5..7, 8..11)."""
-    files = {}
     for n in range(4):
         case = f"case_{n:04d}"
         reference = np.zeros((10, 20, 24), dtype=np.uint8)
@@ -42,11 +48,10 @@ def dataset(tmp_path):
         for name, values in (("reference", reference), ("prediction", prediction)):
             write(tmp_path / f"{case}_{name}.nii.gz", values, spacing=(1, 2, 5))
         write(tmp_path / f"{case}_0000.nii.gz", image, spacing=(1, 2, 5))
-        files[case] = (tmp_path / f"{case}_reference.nii.gz", tmp_path / f"{case}_prediction.nii.gz")
-    return tmp_path, files
+    return tmp_path
 
 
-def test_worst_cases_are_the_lowest_of_every_stratum():
+def test_worst_cases_are_the_lowest_of_every_stratum(monkeypatch):
     given = evaluation(30)
     chosen = worst_cases(given, per_stratum=2)
 
@@ -55,25 +60,21 @@ def test_worst_cases_are_the_lowest_of_every_stratum():
     inside = scores[(scores["label"] == "two") & (scores["centre"] == "C")].sort_values("dice")
     names = [choice.case for choice in chosen if (choice.stratum, choice.label) == ("C", "two")]
     assert names == inside["case"].tolist()[:2]
-    all_of_them, few = worst_cases(given, per_stratum=3), worst_cases(given, per_stratum=3, at_most=12)
+    all_of_them = worst_cases(given, per_stratum=3)
+    monkeypatch.setattr(gallery, "_MOST", 12)
+    few = worst_cases(given, per_stratum=3)
     assert len(few) == 12
     assert {(c.attribute, c.stratum, c.label) for c in few} == {(c.attribute, c.stratum, c.label) for c in all_of_them}
-    assert worst_cases(given, at_most=0) == []
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = [np.nan, 0.5, np.nan]
     assert {choice.case for choice in worst_cases(evaluation_of(scores, strata))} == {"case_0001"}
     scores, strata = scores_of(10, labels=("one",), metrics=("dice", "hd95"))
     chosen = worst_cases(evaluation_of(scores, strata, ("hd95",)), per_stratum=1)
     assert scores.loc[scores["hd95"].idxmax(), "case"] in {choice.case for choice in chosen}
-    with pytest.raises(ValueError, match="`per_stratum` must be 0 or more, got -1"):
-        worst_cases(evaluation(), per_stratum=-1)
 
 
 def test_planes_go_through_the_largest_disagreement(dataset):
-    images, files = dataset
-    entries = gallery_entries(evaluation(), images, files, labels=LABELS)
-
-    entry = next(e for e in entries if e.label == "one")
+    entry = next(e for e in pictured(dataset) if e.label == "one")
     axial, coronal, sagittal = entry.planes
     assert [plane.name for plane in entry.planes] == ["axial", "coronal", "sagittal"]
     # z = 3 is missing from the prediction: the axial plane shows the reference alone, 4 wide and 3 high.
@@ -89,9 +90,8 @@ def test_planes_go_through_the_largest_disagreement(dataset):
 
 
 def test_pictures_of_a_case_in_several_strata_are_made_once(dataset):
-    images, files = dataset
     seen = []
-    entries = gallery_entries(evaluation(), images, files, labels=LABELS, progress=lambda *n: seen.append(n))
+    entries = pictured(dataset, progress=lambda *n: seen.append(n))
 
     assert len(entries) == len({(e.case, e.label) for e in entries})
     assert any(len(e.strata) > 1 for e in entries)
@@ -102,56 +102,44 @@ def test_pictures_of_a_case_in_several_strata_are_made_once(dataset):
 
 
 def test_how_files_are_stored_does_not_change_the_pictures(dataset):
-    images, files = dataset
-    plain = gallery_entries(evaluation(), images, files, labels=LABELS)
-    for _, path in files.values():
+    plain = pictured(dataset)
+    for path in dataset.glob("*_prediction.nii.gz"):
         SimpleITK.WriteImage(SimpleITK.Flip(SimpleITK.ReadImage(str(path)), (True, False, True)), str(path))
-    assert gallery_entries(evaluation(), images, files, labels=LABELS) == plain
+    assert pictured(dataset) == plain
 
-    for path in images.glob("*.nii.gz"):
+    for path in dataset.glob("*.nii.gz"):
         SimpleITK.WriteImage(SimpleITK.DICOMOrient(SimpleITK.ReadImage(str(path)), "ASR"), str(path))
-    turned = gallery_entries(evaluation(), images, files, labels=LABELS)
-    assert [[plane.outlines for plane in entry.planes[:2]] for entry in turned] == [
+    assert [[plane.outlines for plane in entry.planes[:2]] for entry in pictured(dataset)] == [
         [plane.outlines for plane in entry.planes[:2]] for entry in plain
     ]
 
 
 def test_a_label_or_a_case_without_files_or_of_another_shape_is_named(dataset):
-    images, files = dataset
-
-    def pictured(labels=LABELS):
-        return gallery_entries(evaluation(), images, files, labels=labels)
-
     with pytest.raises(ValueError, match="`labels` must have the values of every label, got none of 'two'"):
-        pictured(Labels({"one": (1,)}))
-    renamed = (images / "case_0002_0000.nii.gz").rename(images / "other.nii.gz")
+        pictured(dataset, two=())
+    renamed = (dataset / "case_0002_0000.nii.gz").rename(dataset / "other.nii.gz")
     with pytest.raises(FileNotFoundError, match=r"`images` must have an image for .* case, got none for 'case_0002'"):
-        pictured()
-    renamed.rename(images / "case_0002_0000.nii.gz")
+        pictured(dataset)
+    renamed.rename(dataset / "case_0002_0000.nii.gz")
     # Nearly the same header is shown.
-    write(images / "case_0000_0000.nii.gz", np.zeros((10, 20, 24), dtype=np.float32), spacing=(1, 2, 5.5))
-    assert pictured()
-    write(images / "case_0000_0000.nii.gz", np.zeros((10, 20, 23), dtype=np.float32))
+    write(dataset / "case_0000_0000.nii.gz", np.zeros((10, 20, 24), dtype=np.float32), spacing=(1, 2, 5.5))
+    assert pictured(dataset)
+    write(dataset / "case_0000_0000.nii.gz", np.zeros((10, 20, 23), dtype=np.float32))
     with pytest.raises(ValueError, match=r"\(10, 20, 23\) in .*case_0000_0000.* and \(10, 20, 24\) in .*_reference"):
-        pictured()
-    del files["case_0001"]
-    with pytest.raises(FileNotFoundError, match="got none of 'case_0001'"):
-        pictured()
+        pictured(dataset)
 
 
 def test_colour_pictures_have_one_plane(tmp_path):
-    files = {}
     for n in range(4):
         label_map = np.zeros((30, 40), dtype=np.uint8)
         label_map[10:12, 20:23] = 1
-        write(tmp_path / f"case_{n:04d}.png", label_map)
+        for kind in ("reference", "prediction"):
+            write(tmp_path / f"case_{n:04d}_{kind}.png", label_map)
         colours = np.random.default_rng(n).integers(0, 255, (30, 40, 3), dtype=np.uint8)
         picture = SimpleITK.GetImageFromArray(colours, isVector=True)
         SimpleITK.WriteImage(picture, str(tmp_path / f"case_{n:04d}_0000.png"))
-        files[f"case_{n:04d}"] = (tmp_path / f"case_{n:04d}.png",) * 2
-    entries = gallery_entries(evaluation(), tmp_path, files, labels=LABELS)
 
-    plane = next(e for e in entries if e.label == "one").planes
+    plane = next(e for e in pictured(tmp_path, ".png") if e.label == "one").planes
     assert [(p.name, drawn(p, "reference") == drawn(p, "prediction")) for p in plane] == [("", True)]
     assert drawn(plane[0], "reference").endswith("h3v2h-3z")
 
