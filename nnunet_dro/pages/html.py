@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ CONTENT_SECURITY_POLICY = Markup(
     "form-action 'none'"
 )
 
+_ASSETS = Path(__file__).parent / "assets"
+
 #: With more dots the browser draws only the figures in view: the page opens faster and scrolls more slowly.
 _MANY_DOTS = 6_000
 
@@ -31,7 +34,7 @@ _MANY_DOTS = 6_000
 def page_environment(*folders: Path) -> Environment:
     """The templates in some folders, and those that all pages share; a folder given earlier takes precedence."""
     environment = Environment(
-        loader=FileSystemLoader([*folders, Path(__file__).parent / "assets"]),
+        loader=FileSystemLoader([*folders, _ASSETS]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -49,9 +52,8 @@ def breakable(name: str) -> Markup:
 
 def page_assets() -> dict[str, Markup]:
     """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
-    environment = page_environment()
-    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
-    return {"style": Markup(environment.get_template("style.css").render()), "script": Markup(source)}
+    script = (_ASSETS / "page.js").read_text(encoding="utf-8")
+    return {"style": Markup(page_environment().get_template("style.css").render()), "script": Markup(script)}
 
 
 def page(
@@ -69,7 +71,9 @@ def page(
     the table (``about``, and ``hint``, ``caption``, ``file`` for others than usual), None without one; ``payload`` is
     from `SortableTable.payload`. ``head`` has ``kind``, ``title``, ``heading`` and ``lede``.
     """
-    appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=tree(about))] if about else appendix
+    if about:
+        macros: Any = page_environment().get_template("blocks.html").module
+        appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=Markup(macros.tree(about)))]
     headings = [block for block in (*blocks, None, *appendix) if block is None or isinstance(block, Heading)]
     listed = [(h.anchor, h.short) if h else ("cases", "Cases" if cases else "") for h in headings]
     content = {
@@ -125,12 +129,6 @@ def gallery(pictures: Sequence[Picture], legend: Sequence[tuple[str, str]], *, k
     return Figure(drawing=Markup(template.render(pictures=pictures, legend=legend, kind=kind)))
 
 
-def tree(value: object) -> Markup:
-    """Nested names and values."""
-    macros: Any = page_environment().get_template("blocks.html").module
-    return Markup(macros.tree(value))
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a `SortableTable`."""
@@ -165,13 +163,12 @@ class SortableTable:
         titles = [column.title for column in self.columns]
         return len(titles) - 1 - titles[::-1].index(title)
 
-    def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] | None = None) -> dict[str, Any]:
+    def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] = MappingProxyType({})) -> dict[str, Any]:
         """Everything the page's script needs, as JSON."""
-        columns = [column.payload() for column in self.columns]
         return {
-            "columns": columns,
+            "columns": [column.payload() for column in self.columns],
             "sortedBy": self.sorted_by,
             "descending": self.descending,
             "pictures": {row: pictures[key] for row, key in enumerate(self.keys) if key in pictures},
-            "links": {row: links[key] for row, key in enumerate(self.keys) if key in links} if links else {},
+            "links": {row: links[key] for row, key in enumerate(self.keys) if key in links},
         }

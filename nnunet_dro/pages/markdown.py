@@ -2,21 +2,17 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 
 
 def markdown(blocks: Sequence[Block]) -> str:
     """Blocks without the figures; all names are escaped, and the text ends with a line break."""
-    lines: list[str] = []
-    before: Block | None = None
-    for block in blocks:
-        is_listed = isinstance(block, Note) and isinstance(before, Note)
-        if not is_listed or _is_remark(block) != _is_remark(before):
-            lines.append("")
-        lines += _printed(block)
-        before = block
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines).strip()) + "\n"
+    # Remarks follow each other without a blank line, and so do other notes.
+    runs = groupby(blocks, key=lambda block: block.kind == "remark" if isinstance(block, Note) else id(block))
+    text = "\n\n".join("\n".join(line for block in run for line in _printed(block)) for _, run in runs)
+    return re.sub(r"\n{3,}", "\n\n", text.strip()) + "\n"
 
 
 def escape(text: str) -> str:
@@ -24,10 +20,6 @@ def escape(text: str) -> str:
     # Entities, not backslashes, for what begins HTML: every flavour of Markdown knows them.
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
-
-
-def _is_remark(block: Block | None) -> bool:
-    return isinstance(block, Note) and block.kind == "remark"
 
 
 def _printed(block: Block) -> list[str]:
