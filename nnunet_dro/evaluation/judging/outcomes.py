@@ -62,15 +62,12 @@ class Outcome:
         cases = count(self.n, "case")
         cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
         cases += f", {count(self.n_patients, 'patient')}" if self.n_patients else ""
-        condition = f"{'is' if self._holds else 'is not'} {asked.comparison} {asked.bound}"
-        found = f"{statistic} {self._shown_value()} {condition} ({cases})"
+        holds = asked.holds_for(self.value)
+        condition = f"{'is' if holds else 'is not'} {asked.comparison} {asked.bound}"
+        found = f"{statistic} {self._shown_value(holds)} {condition} ({cases})"
         return f"{' '.join(where)}: {'; '.join((found, *self.verdict.reasons))}"
 
-    @property
-    def _holds(self) -> bool:
-        return self.requirement.holds_for(self.value)
-
-    def _shown_value(self) -> str:
+    def _shown_value(self, holds: bool) -> str:
         if self.value != self.value:
             return "(undefined)"
         if self.statistic in NUMBERS:
@@ -82,7 +79,7 @@ class Outcome:
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
         read = ((text, parse_bound(text + limit.unit)) for text in shown)
-        agreeing = (text for text, bound in read if bound and self.requirement.holds_for(bound.value) == self._holds)
+        agreeing = (text for text, bound in read if bound and self.requirement.holds_for(bound.value) == holds)
         return next(agreeing, repr(scaled)) + unit
 
 
@@ -141,17 +138,19 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
         if requirement.column == "n_patients":
             cure = "Name the column of the patients: --patient COLUMN."
         raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
-    attribute = requirement.attribute
-    if attribute is None:
+    if requirement.attribute is None:
         # Only a requirement that names an attribute is about strata without any case.
         rows = rows[rows["n"] > 0]
-    else:
-        cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
-        rows = _matching(rows, "attribute", attribute, requirement, cure)
-    for column in ("stratum", "method", "label"):
+    for column, cure in (
+        ("attribute", f"Add --by {_quoted(requirement.attribute or '')}, or choose from: {{}}."),
+        ("stratum", "Choose from: {}, or * for each of them."),
+        ("method", "Choose from: {}, or * for each of them."),
+        ("label", "Choose from: {}."),
+    ):
         if (name := getattr(requirement, column)) is not None:
-            several = "" if column == "label" else ", or * for each of them"
-            rows = _matching(rows, column, name, requirement, f"Choose from: {{}}{several}.")
+            names = rows[column].astype(str)
+            _check_name(name, list(dict.fromkeys(names)), column, requirement, cure)
+            rows = rows[names == name]
     return rows
 
 
@@ -170,12 +169,6 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
     return metric
-
-
-def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:
-    names = rows[column].astype(str)
-    _check_name(name, list(dict.fromkeys(names)), column, requirement, cure)
-    return rows[names == name]
 
 
 def _check_name(name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str) -> None:

@@ -165,21 +165,18 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             f"compare {statistic} with a number without a unit, not {written!r}", text, f"Write {bound.number}."
         )
     confidence = _confidence(statistic, percent, text) if at else None
-    attribute, _ = selected.get("attribute", (None, None))
-    named = {kind: None if value == "*" and kind != "metric" else value for kind, (_, value) in selected.items()}
+    attribute, stratum = selected.pop("attribute", (None, None))
+    named = {kind: value for kind, (_, value) in selected.items()} | {"stratum": stratum}
     requirement = Requirement(
         text=text.strip(),
         statistic=statistic,
         comparison=comparison,
         bound=bound,
         attribute=attribute,
-        stratum=named.get("attribute"),
-        label=named.get("label"),
-        metric=named.get("metric"),
         allowed=allowed,
         least=least,
         confidence=confidence,
-        method=named.get("method"),
+        **{kind: None if name == "*" and kind != "metric" else name for kind, name in named.items()},
     )
     if _NEVER_BOUNDED.fullmatch(requirement.column):
         what = f"be about a bound that exists, not {requirement.column!r}"

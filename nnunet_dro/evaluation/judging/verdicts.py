@@ -57,7 +57,9 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     have no prediction (or a comparison leaves out cases or failures), unless the requirement says how many cases are
     enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
-    column = _column(row, requirement)
+    # Of a mean, the bounds that assume only the limits of the score.
+    guaranteed = f"{requirement.column}_guaranteed"
+    column = guaranteed if guaranteed in row.index else requirement.column
     value = float(n_defined(row) if column == "n" else row[column])
     sides = list(_sides(row, requirement))
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
@@ -66,7 +68,7 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
         what = "distances" if unit == "mm" else "volumes"
         doubts.append(f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}")
     told = tuple(text for _, text in sides)
-    if value == value and column != requirement.column:
+    if value == value and column == guaranteed:
         title = METRICS[str(row["metric"])].title
         told = (f"the bound assumes only that {title} lies between 0 and 1", *told)
     if misses or not (requirement.holds_for(value) or (value != value and doubts)):
@@ -89,12 +91,6 @@ def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
     if "n_patients" in row.index:
         return "n_patients", "patients", whole(row, "n_patients")
     return "n", "cases", n_defined(row)
-
-
-def _column(row: "pd.Series[Any]", requirement: Requirement) -> str:
-    """The column that is compared: of a mean the bounds that assume only the limits of the score."""
-    guaranteed = f"{requirement.column}_guaranteed"
-    return guaranteed if guaranteed in row.index else requirement.column
 
 
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
