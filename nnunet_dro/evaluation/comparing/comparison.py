@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -43,7 +43,7 @@ N_CHANGED = 5
 _CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
 
 #: The counts that are sums over the trainings of a method; the others are those of its cases.
-_SUMS = tuple(name for name in COUNTS if name in ("n_missed", "n_invented", "n_left_out", "n_failed"))
+_SUMS = ("n_missed", "n_invented", "n_left_out", "n_failed")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ class Compared:
 
     def filled(self, metric: str, *methods: str) -> dict[str, _FloatArray]:
         """The values of some methods' trainings, see `completed`."""
-        return completed(self.values[metric], metric, among=self.trainings.among(*methods))
+        names = [name for method in methods for name in self.trainings.of_method[method]]
+        return completed(self.values[metric], metric, among=names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,10 +59,6 @@ class Trainings:
         """Whether any method has several trainings."""
         return len(self.evaluations) > len(self.of_method)
 
-    def among(self, *methods: str) -> list[str]:
-        """The trainings of some methods."""
-        return [name for method in methods for name in self.of_method[method]]
-
     def notes(self) -> Iterator[str]:
         """What the numbers of repeated trainings mean, in sentences; none where every method has one training."""
         if not self.are_repeated:
