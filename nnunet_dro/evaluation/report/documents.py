@@ -1,6 +1,7 @@
 """The report files of evaluations and comparisons, and what the terminal shows of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -29,9 +30,6 @@ _MOST_METHODS = 5
 
 #: The most findings that the terminal tells where its tables are cut short, too.
 _MOST_FINDINGS = 20
-
-#: How the rows of Table 2 of Fidon et al. 2022 (MELBA) are named; of its Table 3, which has no strata, by label first.
-_AS_IN_PAPERS = ("stratum", "method", "label")
 
 
 def evaluation_reports(
@@ -99,7 +97,8 @@ def _as_in_papers(
 ) -> str:
     tables: list[Table] = []
     for attribute, inside in strata.groupby("attribute", sort=False):
-        names = ("label", "method") if attribute == ALL else _AS_IN_PAPERS
+        # As the rows of Tables 3 and 2 of Fidon et al. 2022 (MELBA) are named.
+        names = ("label", "method") if attribute == ALL else ("stratum", "method", "label")
         tables += [table for _, table in strata_tables(inside, scores, about, names=names)]
     locked = "made under the locked protocol with SHA-256 "
     remarks = [locked + about["protocol"]["sha256"]] if "protocol" in about else []
@@ -167,9 +166,8 @@ def _many_methods(comparison: Comparison) -> Iterator[Block]:
             better, worse = (above, below) if metric.more_is_better else (below, above)
             records.append((str(method), str(better), str(worse), str(len(rows) - better - worse)))
         heads = [Column("Method", "name"), Column("Better"), Column("Worse"), Column("Undecided")]
-        columns = [(head, lambda record, place=place: record[place]) for place, head in enumerate(heads)]
         title = f"{against_baseline(comparison.methods)}: mean {metric.title} per stratum and label"
-        yield Table.of(title, columns, records)
+        yield Table.of(title, zip(heads, map(itemgetter, range(4)), strict=True), records)
     yield Prose(
         "Better and worse: the 95 % interval of the difference lies on one side of 0. Every difference is in "
         "report.html and comparison.csv. To put many methods in an order, use nnunet-dro rank.",

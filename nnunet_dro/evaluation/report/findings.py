@@ -1,7 +1,7 @@
 """The findings of an evaluation in sentences, the worst strata first."""
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -49,19 +49,14 @@ def findings(evaluation: Evaluation) -> list[Note]:
         if attribute == ALL and divided:
             continue
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
-        tail = by_statistic.get(metric.tail)
-        row = of_stratum.get((attribute, str(tail["worst_stratum"]), label)) if tail else None
-        if tail is None or row is None or not enough_cases(metric.tail, n_defined(row)):
-            tail = by_statistic.get("mean", tail)
-        if tail is None or math.isnan(float(tail["worst"])):
-            continue
-        stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
+        worst = by_statistic[metric.tail]
+        if not enough_cases(metric.tail, n_defined(of_stratum[attribute, str(worst["worst_stratum"]), label])):
+            worst = by_statistic["mean"]
+        row = of_stratum[attribute, str(worst["worst_stratum"]), label]
         reference = evaluation.options.reference_stratum
-        other = "reference" if str(tail["best_stratum"]) == reference else "best"
-        found.append(
-            (-metric.goodness(float(tail["worst"])), _finding(metric, attribute, label, tail, stratum_row, other))
-        )
-    return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
+        other = "reference" if str(worst["best_stratum"]) == reference else "best"
+        found.append((metric.goodness(float(worst["worst"])), _finding(metric, attribute, label, worst, row, other)))
+    return [finding for _, finding in sorted(found, key=itemgetter(0))]
 
 
 def finding_of(attribute: str, title: str, text: str, value: str, caption: str, *, tone: str) -> Note:
@@ -122,8 +117,8 @@ def _finding(
     _, low, high = estimate(row, statistic)
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
-    n = n_defined(row) if row else 0
-    if few := values_of_few(row) if row else []:
+    n = n_defined(row)
+    if few := values_of_few(row):
         sentence += f" ({', '.join(number(one, metric) for one in few)})"
     elif ends := bounds(low, high, metric):
         sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
