@@ -79,8 +79,8 @@ def packed_volumes(
         channels.append(_packed(np.rint(grey_levels(grey) * 255).astype(np.uint8), affine))
     return Volumes(
         tuple(channels),
-        _packed(_small(reference[box]), affine),
-        _packed(_small(prediction[box]), affine),
+        _packed(reference[box], affine),
+        _packed(prediction[box], affine),
         _whole_labels(labels, wanted, (reference, prediction), box),
         grid.shape[0] == 1,
         is_cut,
@@ -144,15 +144,12 @@ def _affine(grid: Grid, box: Box) -> FloatArray:
     return affine
 
 
-def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values.astype(np.uint8 if values.size == 0 or values.max() <= 255 else np.uint16)
-
-
 def _packed(values: npt.NDArray[Any], affine: FloatArray) -> str:
     """A volume (z, y, x) as a NIfTI file, compressed, in base64."""
     from nibabel.nifti1 import Nifti1Image
 
-    file = Nifti1Image(np.ascontiguousarray(values).transpose(), affine).to_bytes()
+    small = values.astype(np.uint8 if values.max() <= 255 else np.uint16)
+    file = Nifti1Image(np.ascontiguousarray(small).transpose(), affine).to_bytes()
     return base64.b64encode(gzip.compress(file, _LEVEL, mtime=0)).decode("ascii")
 
 
@@ -193,11 +190,8 @@ def shown_cases(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> ShownCases:
     """Read and pack cases until the room is used up, then with first channels only; the first is cut until it fits."""
-    wanted: dict[str, list[str]] = {}
-    for choice in choices:
-        names = wanted.setdefault(choice.case, [])
-        if choice.label not in names:
-            names.append(choice.label)
+    pairs = dict.fromkeys((choice.case, choice.label) for choice in choices)
+    wanted = {case: [label for other, label in pairs if other == case] for case, _ in pairs}
     # All images are looked for before the first is read: a missing one is told at once.
     channels = {case: find_channels(images, case) for case in wanted}
     room = int(most_mb * MB) - frame_bytes
