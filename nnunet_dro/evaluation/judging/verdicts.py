@@ -15,7 +15,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
-from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
+from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS, KINDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED_DIFFERENCE,
@@ -95,12 +95,11 @@ def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
 
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
     """What is named beside the condition: whether it holds, in words."""
-    for kind, most in requirement.allowed:
-        n_failed = whole(row, f"n_{kind}")
-        yield n_failed <= most, f"n_{kind} {n_failed} {'is' if n_failed <= most else 'is not'} <= {most}"
-    for name, least in requirement.least:
+    limits = [(f"n_{kind}", "<=", most) for kind, most in requirement.allowed]
+    for name, comparison, limit in (*limits, *((name, ">=", least) for name, least in requirement.least)):
         n = n_defined(row) if name == "n" else whole(row, name)
-        yield n >= least, f"{name} {n} {'is' if n >= least else 'is not'} >= {least}"
+        is_kept = COMPARE[comparison](n, limit)
+        yield is_kept, f"{name} {n} {'is' if is_kept else 'is not'} {comparison} {limit}"
 
 
 def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
