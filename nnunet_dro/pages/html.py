@@ -74,10 +74,9 @@ def page(
     if about:
         macros: Any = page_environment().get_template("blocks.html").module
         appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=Markup(macros.tree(about)))]
-    headings = [block for block in (*blocks, None, *appendix) if block is None or isinstance(block, Heading)]
-    listed = [(h.anchor, h.short) if h else ("cases", "Cases" if cases else "") for h in headings]
+    every = (*blocks, Heading("", anchor="cases", short="Cases" if cases else ""), *appendix)
     content = {
-        "contents": [entry for entry in listed if entry[1]],
+        "contents": [(block.anchor, block.short) for block in every if isinstance(block, Heading) and block.short],
         "content": html(blocks),
         "appendix": html(appendix),
         "cases": cases,

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nnunet_dro.naming import NO_VALUE, plain
-from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Cell, Heading, Note, Prose, Table
 
 #: Words for the looks of a cell or a row to styles.
 _STYLES = {
@@ -25,7 +25,7 @@ _STYLES = {
 
 
 def printed(blocks: Sequence[Block]) -> RenderableType:
-    """Blocks without the figures for rich's console.
+    """Blocks without figures and requirements for rich's console.
 
     Names from files are shown as they are, never read as markup. What tables have in common is said below the first.
     """
@@ -49,8 +49,6 @@ def printed(blocks: Sequence[Block]) -> RenderableType:
                 parts.append(Text.assemble((plain(f"{block.title}{where}: "), "bold"), plain(block.text)))
             case Note(kind="remark"):
                 parts.append(Text(plain(f"Note: {block.text}"), style="yellow"))
-            case Figure() | Note():
-                pass
     return Group(*parts)
 
 
