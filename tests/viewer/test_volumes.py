@@ -165,7 +165,7 @@ def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
     assert [found.n_channels(case) for case in CASES] == [2, 2, 2]
     assert (found.left_out, found.only_first_channel) == ([], False)
     assert seen == [(1, 3), (2, 3), (3, 3)]
-    room = shown(folder, most_mb=10).n_bytes / MB
+    room = found.n_bytes / MB
     found = shown(folder, most_mb=0.75 * room)
     assert list(found.volumes) == list(CASES)
     assert found.only_first_channel

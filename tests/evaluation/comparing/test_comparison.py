@@ -61,8 +61,7 @@ def test_table_by_hand():
     assert np.isnan(second["mean_difference_low"])
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
-    expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
-    expected += ["n_left_out", "n_worst_baseline", "n_worst_method"]
+    expected = [*key, "n_left_out", "n_worst_baseline", "n_worst_method"]
     expected += [f"{s}_{part}" for s in statistics for part in parts]
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
     expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
@@ -239,22 +238,14 @@ A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
         (evaluation([1], cases=["x"]), evaluation([1], cases=["y"]), "must have a case in common"),
         (evaluation({"one": [1]}), evaluation({"two": [1]}), "got different ones: a lacks two; b lacks one"),
         (evaluation([0.5]), with_distances_only(), "metric in common, got none: a has dice; b has hd95"),
-        (
-            with_option(empty="undefined"),
-            with_option(empty="one"),
-            "`empty` must .* 'undefined' in a and 'one' in b",
-        ),
+        (with_option(empty="one"), with_option(empty="worst"), "`empty` must .* 'one' in a and 'worst' in b"),
         (with_option(missing="error"), with_option(missing="worst"), "`missing` must .* 'error' in a and 'worst' in b"),
         (
             evaluation([1, 1], n_reference=[9, 7]),
             evaluation([1, 1], n_reference=[9, 8]),
             "`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
         ),
-        (
-            evaluation([1, 1], **A),
-            evaluation([1, 1], **B),
-            "`c01` must be in .* 'A' in a and 'B' in b of 'centre'",
-        ),
+        (evaluation([1, 1], **A), evaluation([1, 1], **B), "`c01` must be in .* 'A' in a and 'B' in b of 'centre'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(first, second, message):

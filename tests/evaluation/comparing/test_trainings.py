@@ -1,7 +1,8 @@
 """Several trainings of each method: cases and trainings are crossed, and intervals hold for other ones of both."""
 
+import shutil
+
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -146,9 +147,7 @@ def test_a_case_that_one_training_lacks_is_left_out_of_all():
 
 
 def test_a_training_that_missed_a_label_counts_as_the_worst():
-    rows = {"n_reference": 10, "n_prediction": 10}
     missed = [evaluation([0.9, 0.9, 0.9], hd95=[1.0, 2.0, 3.0]) for _ in range(3)]
-    missed[1].scores["n_reference"], missed[1].scores["n_prediction"] = rows.values()
     missed[1].scores.loc[0, ["dice", "hd95", "n_prediction"]] = [0.0, NAN, 0]
     comparison = compare({"ERM": evaluation([0.9] * 3, hd95=[1.0, 1.0, 7.0]), "DRO": missed}, n_resamples=0)
 
@@ -204,13 +203,9 @@ def test_the_command_takes_trainings_with_commas(study, tmp_path):
         assert "trainings +3.1 to +9.4" in text
         assert "other cases and other trainings" in text
     assert "+3.1 to +9.4" in result.stdout
-    (study / "lr=1").mkdir(exist_ok=True)
-    for file in (study / "erm0").iterdir():
-        (study / "lr=1" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(study / "erm0", study / "lr=1")
 
     done(run("compare", f"A={study / 'lr=1'}", f"B={study / 'dro0'}", "-o", tmp_path / "one", "--bootstrap", 0))
-
-    assert isinstance(read_csv(tmp_path / "one" / "comparison.csv"), pd.DataFrame)
 
 
 @pytest.mark.parametrize(
