@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     find_common_strata,
     shared_notes,
 )
-from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, Compared, comparison_table, trainings_table
+from nnunet_dro.evaluation.comparing.comparison_table import Compared, comparison_table, trainings_table
 from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
@@ -31,8 +31,6 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
-
-__all__ = ["COLUMNS", "NOTABLE", "Comparison", "compare", "notable"]
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.comparing.comparison import COLUMNS, compare, notable
-from nnunet_dro.evaluation.comparing.comparison_table import TYPICAL
+from nnunet_dro.evaluation.comparing.comparison import compare, notable
+from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, TYPICAL
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics import significance
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
