@@ -24,7 +24,7 @@ class _Options:
 @takes(_Options)
 def splits(options: _Options) -> None:
     """Write nnU-Net's splits_final.json: stratified, patient-safe or leave-one-centre-out."""
-    from nnunet_dro.evaluation.report import splits_table
+    from nnunet_dro.evaluation.report.command_tables import splits_table
     from nnunet_dro.evaluation.stratifying.splits import split_dataset
 
     made = split_dataset(**vars(options))

@@ -1,6 +1,5 @@
 """Reports of an evaluation and of a comparison: a page, and tables for papers, notes and the terminal."""
 
-from nnunet_dro.evaluation.report.command_tables import splits_table
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.documents import (
     comparison_latex,
@@ -27,5 +26,4 @@ __all__ = [
     "evaluation_reports",
     "evaluation_table",
     "pictures_of",
-    "splits_table",
 ]

@@ -62,8 +62,6 @@ def comparison_html(comparison: Comparison) -> str:
 
 def _findings(comparison: Comparison) -> Iterator[Block]:
     found = verdicts(comparison)
-    if not found:
-        yield Prose("No stratum has a value for both methods, so there is nothing to compare.", kind="")
     for verdict in found:
         if len(found) > 1:
             yield Heading(f"{verdict.method} against {comparison.methods[0]}", 3)

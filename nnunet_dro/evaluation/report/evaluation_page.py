@@ -227,7 +227,7 @@ def _lesions(evaluation: Evaluation) -> Iterator[Block]:
 
 def _volumes(figures: _Figures) -> list[Block]:
     evaluation = figures.evaluation
-    if "reference_ml" not in figures.scores.columns or not figures.metrics:
+    if "reference_ml" not in figures.scores.columns:
         return []
     metric = figures.metrics[0]
     # One figure per label is enough; that of the attribute with the most room shows the most labels.

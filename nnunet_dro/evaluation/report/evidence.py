@@ -45,7 +45,7 @@ def evidence_pack(
         "one": one.assign(share=[f"{100 * share:.0f} %" for share in one["share"]]),
         "n_cases": int(one["cases"].iloc[0]),
         "n_patients": int(one["patients"].iloc[0]) if "patients" in one else None,
-        "metrics": {name: METRICS[name] for name in evaluation.metrics if name in METRICS},
+        "metrics": {name: METRICS[name] for name in evaluation.metrics},
         "performance": performance(evaluation),
         "missed": missed(evaluation),
         "worst": evaluation.worst.to_dict("records"),

@@ -35,8 +35,6 @@ def findings(evaluation: Evaluation) -> list[Note]:
     The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has enough cases for it,
     else the mean.
     """
-    if not evaluation.metrics:
-        return []
     metric = metric_named(evaluation.metrics[0], evaluation.scores)
     of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")

@@ -70,8 +70,6 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
     Differences of a tail that rests on too few cases are left out.
     """
     table = comparison.table
-    if table.empty:
-        return []
     metric = metric_named(str(table["metric"].iloc[0]), comparison.scores)
     found = []
     for method in comparison.methods[1:]:

@@ -63,8 +63,6 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]
     Where they are more than fit a page, the worst case of every stratum goes before any second-worst case, and worse
     values go first.
     """
-    if not evaluation.metrics:
-        return []
     metric = metric_named(evaluation.metrics[0])
     ranked: list[Choice] = []
     defined = evaluation.scores[evaluation.scores[metric.name].notna()]
