@@ -4,11 +4,9 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_table,
@@ -20,7 +18,8 @@ from nnunet_dro.evaluation.report import (
     page_parts,
 )
 from nnunet_dro.evaluation.report.page_parts import worst_labels
-from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.evaluation.comparing.test_comparison import evaluation
 from tests.pages.browser import payload
 from tests.pages.screen import screen
 
@@ -30,18 +29,9 @@ LABELS = [f"label_{n}" for n in range(10)]
 @pytest.fixture(scope="module")
 def large():
     """30 cases of 10 labels in two centres; label_n is the worse the larger n is, and worst in B."""
-    cases = [f"case_{n:02}" for n in range(30)]
-    scores = pd.MultiIndex.from_product([cases, LABELS], names=["case", "label"]).to_frame(index=False)
-    number = scores["label"].str.removeprefix("label_").astype(int)
-    centre = pd.Series(pd.Categorical(["A", "B"] * 15, ordered=True), index=cases)
-    is_b = scores["case"].map(centre.astype(object)) == "B"
-    scores["dice"] = 0.95 - 0.05 * number - 0.1 * is_b - np.arange(len(scores)) * 1e-4
-    scores["n_reference"] = scores["n_prediction"] = 10
-    scores["n_intersection"] = 5
-    scores["reference_ml"] = scores["prediction_ml"] = 0.5 + number
-    strata = {"centre": centre}
-    statistics = summarise(scores, strata, n_resamples=0)
-    return Evaluation("m", scores, statistics, strata, worst_strata(statistics), false_positives(scores))
+    worse = 0.1 * np.array([0, 1] * 15) + np.arange(30) * 1e-3
+    dice = {label: 0.95 - 0.05 * n - worse for n, label in enumerate(LABELS)}
+    return evaluation(dice, by={"centre": ["A", "B"] * 15}, n_intersection=5, reference_ml=1.0)
 
 
 @pytest.fixture
