@@ -1,10 +1,11 @@
-"""Fixtures that open a page in headless Chromium."""
+"""What pages hold, and fixtures that open a page in headless Chromium."""
 
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,36 @@ class Page:
         if width is not None:
             self.resize(width)
         assert self.run("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+class Parts(HTMLParser):
+    """Every start tag of a page, its scripts and its style; whatever is opened must be closed again."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags, self.scripts, self.style, self._open = [], [], "", []
+        self.feed(html)
+        assert not self._open
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in ("meta", "link", "br", "input", "img", "wbr"):
+            self._open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open[-1:] == ["script"]:
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = (attributes, text + data)
+        elif self._open[-1:] == ["style"]:
+            self.style += data
 
 
 def payload(html: str) -> dict:

@@ -1,37 +1,12 @@
 import math
 import re
-from html.parser import HTMLParser
 
 import pytest
 
 from nnunet_dro.evaluation.report import comparison_html, evaluation_html
-from tests.pages.browser import payload
+from tests.pages.browser import Parts, payload
 
 from .made import HOSTILE, comparison_of, evaluation_of, scores_of
-
-
-class Outline(HTMLParser):
-    """Ids, links and whether every element that was opened is closed again."""
-
-    VOID = frozenset({"meta", "link", "br", "input", "img", "wbr"})
-
-    def __init__(self, html):
-        super().__init__()
-        self.ids, self.links, self.open, self.tags = [], [], [], set()
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.tags.add(tag)
-        self.ids += [given["id"]] if "id" in given else []
-        self.links += [given["href"]] if tag == "a" else []
-        self.open += [tag] if tag not in self.VOID else []
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 def reports(n_cases=12, **options):
@@ -44,16 +19,16 @@ def reports(n_cases=12, **options):
 @pytest.mark.parametrize("which", [0, 1])
 def test_page_is_well_formed_stands_alone_and_names_add_no_element(which):
     page = reports(6)[which]
-    outline = Outline(page)
-    assert outline.open == []
-    assert len(outline.ids) == len(set(outline.ids))
-    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
+    tags = Parts(page).tags
+    ids = [given["id"] for _, given in tags if "id" in given]
+    assert len(ids) == len(set(ids))
+    assert {given["href"].removeprefix("#") for tag, given in tags if tag == "a"} <= set(ids)
     assert re.findall(r"https?://[^\"' ]+|url\([^)]*\)|@import", page) == []
     assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in page
 
     attributes = {"pathology": list(HOSTILE), "centre": list(HOSTILE[::-1])}
     hostile = reports(cases=list(HOSTILE), labels=HOSTILE[:3], attributes=attributes)[which]
-    assert Outline(hostile).tags <= outline.tags
+    assert {tag for tag, _ in Parts(hostile).tags} <= {tag for tag, _ in tags}
     assert payload(hostile)["columns"][0]["names"] == list(HOSTILE)
 
 
