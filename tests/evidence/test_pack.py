@@ -22,7 +22,7 @@ def study(tmp_path_factory):
     write_map(root / "prediction" / "case_06.nii.gz", bars(0))
     patients = ["p1", "p1", "p2", "p2", "p3", "p3", "p4", "p5"]
     table = write_cases(root, centre=["A"] * 5 + [EVIL] * 3, patient=patients)
-    words = ("--cases", table, "--by", "centre", "--patient", "patient", "--metrics", "dice,hd95")
+    words = ("--cases", table, "--by", "centre", "--patient", "patient", "--metrics", "dice,hd95,volume_error")
     assert run_evaluate(root, *words, bootstrap=200).exit_code == 0
     result = run("report", root / "out", "--pack", root / "pack")
     assert result.exit_code == 0, result.output
@@ -63,6 +63,11 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
                 value = found[place, f"{row['metric']}, {statistic}, {row['label']}"]
                 assert value == pytest.approx(row[statistic], rel=1e-12)
     assert "8 cases of 5 patients" in body
+    performance = body.split("## Performance")[1].split("##")[0]
+    for metric, unit in {"dice": "%", "hd95": "mm", "volume\\_error": "ml"}.items():
+        rows = [line.split("|")[6] for line in performance.splitlines() if f"| {metric} |" in line and "| A |" in line]
+        assert rows
+        assert all(f" {unit}" in mean for mean in rows), metric
     assert "Patients are not counted" not in text_of(study, "table1.md")
     missed = text_of(study, "model_card.md").split("or invented (in the prediction only):")[1].split("##")[0]
     rows = [line for line in missed.splitlines() if "tumour" in line and "dice" in line]

@@ -1,7 +1,6 @@
 """The files of an evidence pack: tables, model card and what a reporting guideline asks, from one evaluation."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,10 +11,10 @@ from jinja2 import Template
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.documents import evaluation_reports
-from nnunet_dro.evaluation.report.formatting import estimate
+from nnunet_dro.evaluation.report.formatting import estimate, metric_named, quantity
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
-from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.html import page_environment
@@ -61,9 +60,10 @@ def performance(evaluation: Evaluation) -> pd.DataFrame:
     """Mean with its interval, median, p10 and p5 of every metric by label and stratum, as text."""
     rows = []
     for row in evaluation.strata.to_dict("records"):
+        metric = metric_named(str(row["metric"]), evaluation.scores)
         shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
         for name in STATISTICS:
-            value, *ends = (_number(each, str(row["metric"])) for each in estimate(row, name))
+            value, *ends = (quantity(each, metric) for each in estimate(row, name))
             shown[name] = value if NO_VALUE in ends else f"{value} [{', '.join(ends)}]"
         rows.append(shown)
     return pd.DataFrame(rows)
@@ -102,12 +102,6 @@ def model_index(evaluation: Evaluation) -> str:
         "model-index": [{"name": evaluation.method, "results": results}],
     }
     return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
-
-
-def _number(value: float, metric: str) -> str:
-    if math.isnan(value):
-        return NO_VALUE
-    return f"{100 * value:.1f} %" if is_bounded(metric) else f"{value:.2f} mm"
 
 
 def _template(name: str) -> Template:
