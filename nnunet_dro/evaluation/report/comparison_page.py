@@ -192,8 +192,6 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
         (Column("Difference"), lambda record: f"{difference(record['difference'], metric)} {unit}"),
     ]
     # An attribute with the name of a column has another name in this table.
-    names = parts.single_attributes(comparison.stratum_of_case)
-    names = [name if name in comparison.changed.columns else f"{name} (stratum)" for name in names]
-    known = ("case", "label", "method", "baseline_value", "method_value", "difference")
-    names = [name for name in names if name in comparison.changed.columns and name not in known]
-    return columns + [(Column(name, "text"), itemgetter(name)) for name in names]
+    changed, names = comparison.changed, parts.single_attributes(comparison.stratum_of_case)
+    names = [f"{name} (stratum)" if f"{name} (stratum)" in changed else name for name in names]
+    return columns + [(Column(name, "text"), itemgetter(name)) for name in names if name in changed]

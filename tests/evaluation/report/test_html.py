@@ -16,6 +16,11 @@ def reports(n_cases=12, **options):
     return [evaluation_html(evaluation_of(before, strata)), comparison_html(comparison)]
 
 
+def test_an_attribute_may_have_the_name_of_a_column():
+    page = reports(cases=["a", "b", "c"], attributes={"metric": ["spina_bifida", "A", "A"]})[1].replace("<wbr>", "")
+    assert "metric (stratum)" in page
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_page_is_well_formed_stands_alone_and_names_add_no_element(which):
     page = reports(6)[which]
