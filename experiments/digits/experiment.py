@@ -40,9 +40,11 @@ def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    epochs, quarters = tables["-all"], results.quarters_table(tables["-all"])
+    rates = results.calmed(results.falls(tables["-all"]))
+    epochs = tables["-all"][tables["-all"]["method"].isin(results.METHODS)]
+    quarters = results.quarters_table(epochs)
     return Page(
-        page_text(epochs, planned_runs([0], quick=quick)[0]),
+        page_text(epochs, planned_runs([0], quick=quick)[0], rates),
         results.trainings_table(epochs),
         shown=quarters[quarters["test images"] == "3s"].drop(columns="test images"),
         pictures={"": partial(draw_curves, epochs)},
@@ -50,7 +52,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
             "-gains": quarters,
             "-stability": results.stability_table(results.falls(epochs)),
             "-distance": results.distances(epochs),
-            "-rates": results.calmed(results.falls(epochs)),
+            "-rates": rates,
         },
     )
 
@@ -70,8 +72,8 @@ EXPERIMENT = Experiment(
 )
 
 
-def page_text(epochs: pd.DataFrame, run: Run) -> str:
-    """The text of the page above its table, from `epochs_table` and any of the trainings."""
+def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
+    """The text of the page above its table, from `epochs_table`, any of the trainings, and `results.calmed`."""
     found, settled = results.gains(epochs), results.plateaus(epochs)
     of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
     overall = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
@@ -93,6 +95,7 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         holds=_holds(results.falls(epochs)),
         overall=overall.groupby(["stratum", "method"], sort=False)["difference"].agg(list).to_dict(),
         distances=results.distances(epochs).to_dict("records"),
+        rates=rates.to_dict("records"),
     )
 
 

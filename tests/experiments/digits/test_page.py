@@ -26,7 +26,7 @@ def test_verdict_asks_for_the_last_quarters_interval_and_erms_plateau(lows, reac
 
 
 def test_page_of_one_seed_and_one_share_has_no_intervals():
-    text = page_text(made_epochs(lambda method, seed, epoch: 50.0, seeds=(0,), kept=(5.0,)), RUN)
+    text = page_text(made_epochs(lambda method, seed, epoch: 50.0, seeds=(0,), kept=(5.0,)), RUN, pd.DataFrame())
     left = "**a difference without interval** (beta 10 and beta 100) with 5 % of the 3s."
     assert text.split("\n")[0] == f"**In short:** at the end there is {left}"
     assert "nan" not in text

@@ -7,6 +7,7 @@ from scipy import stats
 
 from experiments.digits.plan import Run
 from experiments.digits.results import (
+    calmed,
     distances,
     epochs_table,
     fall_differences,
@@ -110,6 +111,21 @@ def test_falls_of_a_stable_training_are_none():
     assert (fallen[["fall", "falls", "loss_rises", "stale_rises"]] == 0).all(axis=None)
     assert fallen["sd_there"].isna().all()
     assert (fall_differences(fallen)["difference"].dropna() == 0).all()
+
+
+def test_a_smaller_rate_is_compared_with_the_other_of_the_same_beta_and_seed():
+    methods = ("ERM", "beta 100", "ERM, rate 0.003", "beta 100, rate 0.003")
+
+    def overall(method, seed, epoch):
+        # The largest beta falls by 4 points every second epoch, and with the smaller rate by 1 plus that of its seed.
+        return 50.0 if "beta" not in method else 50 + epoch % 2 * (1 + seed / 10 if "rate" in method else 4)
+
+    found = calmed(falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20)))
+    assert found["method"].tolist() == ["ERM", "ERM", "beta 100", "beta 100"]
+    # Five epochs, so four steps, of which two are falls.
+    assert found["change"].tolist() == pytest.approx([0, 0, (1.1 - 4) / 2, 2 * (1.1 - 4)])
+    low, high = stats.t.interval(0.95, 2, (1.1 - 4) / 2, 0.05 / np.sqrt(3))
+    assert found.loc[2, ["low", "high"]].tolist() == pytest.approx([low, high])
 
 
 def test_level_is_reached_when_five_epochs_have_what_erm_has_at_its_end():
