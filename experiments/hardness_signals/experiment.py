@@ -36,7 +36,7 @@ RANGES: dict[bool, tuple[dict[str, int], dict[str, int]]] = {
 }
 #: Axes of a patch to the sizes of patches, the iterations of training before each measurement, and about how often each
 #: case is drawn there; and those of a smoke run.
-SIZES = {
+SIZES: Mapping[bool, Mapping[int, tuple[Sequence[tuple[int, ...]], tuple[int, ...], int]]] = {
     False: {
         3: (((12,) * 3, (16,) * 3, (24,) * 3), (100, 300, 600), 30),
         2: (((16, 16), (28, 20), (56, 40)), (200, 600, 2000), 40),
