@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 from experiments.reweighting_limits.descent import (
     GROUP_STEP,
     LEARNING_RATE,
+    GroupWeights,
     Setting,
     descend,
     distances,
     six_digits,
 )
-from experiments.reweighting_limits.limits import tail_limit, widest_margin
 from tests.experiments.made_studies import needs_digits
 
 
@@ -58,11 +58,31 @@ def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
     np.testing.assert_allclose(*group_losses, rtol=0.02)
 
 
+def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
+    apart = [
+        distances(descend(*six, Setting("", "squared loss", 5000, mu=mu)), directions=True)[-1] for mu in (0, 0.1, 10)
+    ]
+    for method in (1, 2):
+        assert apart[0][method] < 1e-8 < apart[1][method] < 0.1 * apart[2][method]
+
+
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
+    margin = minimize(
+        lambda theta: theta @ theta / 2,
+        np.linalg.pinv(images) @ targets,
+        jac=lambda theta: theta,
+        constraints={
+            "type": "ineq",
+            "fun": lambda t: targets * (images @ t) - 1,
+            "jac": lambda t: targets[:, None] * images,
+        },
+        method="SLSQP",
+    )
+    assert margin.success
     trajectory = descend(*six, Setting("", "logistic loss", 30_000))
     norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
-    to_margin = np.linalg.norm(trajectory.weights / norms - widest_margin(targets[:, None] * images), axis=-1)
+    to_margin = np.linalg.norm(trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1)
     early, late = np.searchsorted(trajectory.steps, [300, 30_000])
     assert (to_margin[late] < 0.7 * to_margin[early]).all()
     assert (
@@ -75,8 +95,24 @@ def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
 @pytest.mark.parametrize("loss", ["smooth", "eq. 19, beta 0", "eq. 19, beta 1"])
 def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss):
     images, targets, groups = six
-    of_methods = (np.full(6, 1 / 6), np.where(groups == 0, 0.1, 0.5))
-    limits = [tail_limit(targets[:, None] * images, weights) for weights in of_methods]
+
+    def limit(weights):
+        """The direction that makes the weighted mean of 1 / margin smallest: the tail's leading term for alpha 1."""
+        margins = targets[:, None] * images
+        start = np.linalg.pinv(margins) @ np.ones(6)
+
+        def objective(theta):
+            z = margins @ theta
+            return (
+                (theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2))
+                if z.min() > 0
+                else (np.inf, np.zeros_like(theta))
+            )
+
+        theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}).x
+        return theta / np.linalg.norm(theta)
+
+    limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
     trajectory = descend(*six, Setting("", f"polynomial tail, {loss}", 20_000))
     weights = trajectory.weights[-1] / np.linalg.norm(trajectory.weights[-1], axis=-1, keepdims=True)
     apart = np.linalg.norm(limits[1] - limits[0])
@@ -142,3 +178,18 @@ def _ridge(images, targets, weights, mu):
     """argmin of sum_i weights_i (f_i - y_i)^2 / 2 + mu / 2 ||theta||^2, as a plain least squares problem."""
     rows = np.vstack([np.sqrt(weights)[:, None] * images, np.sqrt(mu) * np.eye(images.shape[1])])
     return np.linalg.lstsq(rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None)[0]
+
+
+def test_only_group_dro_moves_its_weights_and_towards_the_larger_loss():
+    weights = GroupWeights(np.array([0, 0, 0, 1]))
+    np.testing.assert_allclose(weights.values, [[3 / 4, 1 / 4], [1 / 2, 1 / 2], [1 / 2, 1 / 2]])
+    of_examples = weights.of_examples(np.ones((3, 4)))
+    np.testing.assert_allclose(of_examples[0], 1 / 4)
+    np.testing.assert_allclose(of_examples[1:], [[1 / 6, 1 / 6, 1 / 6, 1 / 2]] * 2)
+    losses = np.tile([1.0, 2, 3, 7], (3, 1))
+    before = losses.copy()
+    of_examples = weights.of_examples(losses)
+    np.testing.assert_allclose(weights.values[:2], [[3 / 4, 1 / 4], [1 / 2, 1 / 2]])
+    assert weights.values[2, 1] / weights.values[2, 0] == pytest.approx(np.exp(GROUP_STEP * (7 - 2)))
+    np.testing.assert_allclose(of_examples.sum(axis=1), 1)
+    np.testing.assert_array_equal(losses, before)

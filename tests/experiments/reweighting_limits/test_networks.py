@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.reweighting_limits.descent import GROUP_STEP, six_digits
+from experiments.reweighting_limits.descent import GROUP_STEP, distances, six_digits
 from experiments.reweighting_limits.networks import (
     NETWORK_RATE,
     Network,
@@ -20,6 +20,24 @@ def examples():
     rng = np.random.default_rng(0)
     images, others = in_unit_ball(rng.normal(size=(6, 12)), rng.normal(size=(20, 12)))
     return images, np.array([1.0, 1, 1, 1, 1, -1]), np.array([0, 0, 0, 0, 0, 1]), others
+
+
+def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
+    functions, weights = [], []
+    for units in (16, 128, 1024):
+        ends = [train_network(*examples, Network(units, seed, 2_000)) for seed in range(3)]
+        assert max(end.losses.max() for end, _ in ends) < 1e-7
+        functions.append(np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0))
+        weights.append(np.mean([_relative(end) for end, _ in ends], axis=0))
+    for found, factor in ((functions, 0.25), (weights, 0.6)):
+        assert (found[1] < factor * found[0]).all()
+        assert (found[2] < factor * found[1]).all()
+
+
+def test_methods_are_apart_on_the_way(examples):
+    early, late = (train_network(*examples, Network(256, 0, steps))[0] for steps in (10, 1_500))
+    for one, other in zip(_relative(early), _relative(late), strict=True):
+        assert one > 5 * other
 
 
 @pytest.mark.parametrize(("loss", "mu"), [("squared loss", 0.0), ("squared loss", 0.2), ("logistic loss", 0.2)])
@@ -58,6 +76,11 @@ def test_held_out_digits_are_not_among_the_six():
     assert np.linalg.norm(others[:, None] - images, axis=-1).min() > 1
     # A 1 has less ink than a 0.
     assert others[:100].mean() > 2 * others[100:].mean()
+
+
+def _relative(end):
+    """Distances of the weights from those of ERM, over the movement of ERM."""
+    return distances(end, directions=False)[0, 1:] / np.linalg.norm(end.weights[0, 0])
 
 
 def _with_torch(images, targets, groups, others, network, method):
