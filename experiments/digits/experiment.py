@@ -52,7 +52,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
             "-gains": quarters,
             "-stability": results.stability_table(results.falls(epochs)),
             "-distance": results.distances(epochs),
-            "-rates": rates,
+            **({"-rates": rates} if len(rates) else {}),
         },
     )
 
@@ -96,6 +96,7 @@ def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
         overall=overall.groupby(["stratum", "method"], sort=False)["difference"].agg(list).to_dict(),
         distances=results.distances(epochs).to_dict("records"),
         rates=rates.to_dict("records"),
+        methods=list(epochs["method"].unique()),
     )
 
 
