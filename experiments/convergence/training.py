@@ -83,7 +83,7 @@ def _cases_of_fold(fold: int, raw: Path) -> list[str]:
     return [case for place, case in enumerate(cases) if place % FOLDS != fold]
 
 
-def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object) -> dict[str, object]:
+def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object) -> dict[str, Any]:
     log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **argument
     arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
     words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
     run_command(words, environment=of_seed.environment, log=log)
-    content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
     return content
 
 
