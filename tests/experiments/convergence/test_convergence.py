@@ -71,24 +71,27 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
 
 @pytest.mark.slow
 def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
-    words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO"]
+    words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO", "held_out"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "convergence-slices.md").read_text()
     assert "Smoke run" in page
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
-    # Two methods, six moments, three pathologies and three labels.
-    assert len(table) == 2 * 6 * 3 * 3
+    # Three methods, six moments, three pathologies and three labels.
+    assert len(table) == 3 * 6 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
-    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO"]
+    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO", "held_out"]
     cases = pd.read_csv(next((tmp_path / "work").glob("quick/slices/seed0/nnUNet_preprocessed/*/cases.csv")))
     train = cases[cases["split"] == "train"]
     assert sorted(train["shuffled"]) == sorted(train["pathology"])
     assert (train["shuffled"] != train["pathology"]).any()
+    # Probabilities of every training case, a tenth of them uniform.
+    assert train["heldout"].sum() == pytest.approx(1)
+    assert train["heldout"].min() >= 0.1 / len(train) - 1e-12
     (runs,) = (tmp_path / "work").glob("quick/slices/finished")
     finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
-    assert len(finished) == 2
+    assert len(finished) == 3
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
 
