@@ -113,7 +113,7 @@ def test_falls_of_a_stable_training_are_none():
     assert (fall_differences(fallen)["difference"].dropna() == 0).all()
 
 
-def test_a_smaller_rate_is_compared_with_the_other_of_the_same_beta_and_seed():
+def test_a_smaller_rate_is_compared_within_beta_and_seed():
     methods = ("ERM", "beta 100", "ERM, rate 0.003", "beta 100, rate 0.003")
 
     def overall(method, seed, epoch):
