@@ -98,14 +98,17 @@ def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **argument
 
 def _add_to_cases(of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, pd.DataFrame], pd.Series]) -> None:
     """Give the trainers a column of the training cases, in the case table of the preprocessed dataset."""
-    # Several trainings of a seed may begin at the same time.
-    with FileLock(of_seed.folder / "cases.lock"):
-        path = of_seed.preprocessed / "cases.csv"
-        table = pd.read_csv(path if path.exists() else of_seed.raw / "cases.csv", dtype=str)
-        if column not in table:
-            table[column] = of_cases(of_seed, table[table["split"] == "train"])
-            with replacing(path) as partial_file:
-                table.to_csv(partial_file, index=False)
+    path = of_seed.preprocessed / "cases.csv"
+
+    def table() -> pd.DataFrame:
+        return pd.read_csv(path if path.exists() else of_seed.raw / "cases.csv", dtype=str)
+
+    if column in (before := table()):
+        return
+    # Other trainings of the seed, which may begin at the same time, do not wait for this.
+    values = of_cases(of_seed, before[before["split"] == "train"])
+    with FileLock(of_seed.folder / "cases.lock"), replacing(path) as partial_file:
+        table().assign(**{column: values}).to_csv(partial_file, index=False)
 
 
 def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
@@ -170,7 +173,8 @@ def main(
             splits = json.loads((preprocessed / "splits_final.json").read_text(encoding="utf-8"))
             is_out = (table["split"] == "train") & ~table["case"].isin(splits[fold]["train"])
             tests = list(_tests(made, raw, table[is_out], by, "Tr"))
-        tests = tests or list(_tests(made, raw, test_table, by, "Ts"))
+        else:
+            tests = tests or list(_tests(made, raw, test_table, by, "Ts"))
         if not path.exists():
             trained = _train(made, strata, tests, at, seed=of_fold)
             with replacing(path) as partial_file:
