@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import SimpleITK as sitk  # noqa: N813
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
@@ -253,10 +252,10 @@ for sys.argv in {commands!r}:
 
 @pytest.mark.slow
 def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
-    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_12iters"
+    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_1iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     images = ("-i", here.raw / "imagesTs")
-    quick = ("-device", "cpu", "-npp", 1, "-nps", 1)
+    quick = ("-device", "cpu", "-npp", 1, "-nps", 1, "--save_probabilities")
     mine = tmp_path / "mine"
     model_words = ("-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0)
     here.run("nnUNetv2_predict", *model_words, *images, "-o", mine, *quick)
@@ -281,8 +280,8 @@ def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
     assert f"Could not find requested nnunet trainer {trainer}" in result.stderr
 
     for case in ("test_00", "test_01"):
-        paths = (tmp_path / name / f"{case}.nii.gz" for name in ("mine", "theirs", "folder"))
-        of_mine, *others = (sitk.GetArrayFromImage(sitk.ReadImage(str(path))) for path in paths)
-        assert len(np.unique(of_mine)) > 1
+        paths = (tmp_path / name / f"{case}.npz" for name in ("mine", "theirs", "folder"))
+        of_mine, *others = (np.load(path)["probabilities"] for path in paths)
+        assert np.ptp(of_mine[0]) > 0, "a network that is hardly trained may predict one label everywhere"
         for other in others:
-            np.testing.assert_array_equal(other, of_mine)
+            np.testing.assert_allclose(other, of_mine, atol=1e-3)
