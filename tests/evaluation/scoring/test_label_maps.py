@@ -43,7 +43,7 @@ def write_nifti(path, values, affine, *, codes=(1, 1), dtype=np.uint8, kind=niba
 
 
 @pytest.mark.parametrize("affine", AFFINES.values(), ids=AFFINES)
-@pytest.mark.parametrize("codes", [(1, 1), (1, 0), (0, 1)])
+@pytest.mark.parametrize("codes", [(1, 1), (1, 0), (0, 1), (0, 0)])
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz"])
 def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
     path = tmp_path / f"a{ending}"
