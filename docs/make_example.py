@@ -55,11 +55,11 @@ def main(words: Sequence[str] | None = None) -> None:
     fold = next((demo / "nnUNet_results" / raw.name).glob("*beta0_*/fold_0"))
     known = ["--dataset-json", raw / "dataset.json", "--cases", raw / "cases.csv"]
     scored = [*known, "--by", "centre", "--metrics", "dice,hd95"]
-    run("evaluate", demo / "test/labels", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
-    run("report", work / "evaluation", "--images", demo / "test/images", "--viewer")
+    run("evaluate", raw / "labelsTs", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
+    run("report", work / "evaluation", "--images", raw / "imagesTs", "--viewer")
     run("suspects", fold, "-o", work / "suspects", "--top", 10, environment={"nnUNet_raw": str(demo / "nnUNet_raw")})
     methods = [f"{name}={folder}" for name, folder in submissions(demo, work).items()]
-    run("rank", *methods, "--evaluate", demo / "test/labels", "-o", work / "rank", *scored)
+    run("rank", *methods, "--evaluate", raw / "labelsTs", "-o", work / "rank", *scored)
     shutil.copytree(demo / "comparison", work / "comparison")
     shutil.rmtree(out, ignore_errors=True)
     for page in sorted(work.glob("*/*.html")):

@@ -214,31 +214,6 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("cases_csv", "message"),
-    [
-        (None, "cases.csv"),
-        ("name,centre\na,A\nb,B\n", "`case`"),
-        ("case,centre\na,A\nnobody,B\n", "nobody"),
-        ("case,scanner\na,A\nb,B\n", "centre"),
-    ],
-)
-def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message):
-    data = tmp_path / "Dataset001_Mine"
-    for folder, suffix in (("imagesTr", "_0000"), ("labelsTr", "")):
-        (data / folder).mkdir(parents=True)
-        for case in "ab":
-            (data / folder / f"{case}{suffix}.nii.gz").touch()
-    (data / "dataset.json").write_text(
-        '{"channel_names": {"0": "MRI"}, "labels": {"background": 0, "a": 1}, "numTraining": 2, '
-        '"file_ending": ".nii.gz"}'
-    )
-    if cases_csv is not None:
-        (data / "cases.csv").write_text(cases_csv)
-    refused(run("demo", "--data", data, "--out", tmp_path / "out"), message)
-    assert not (tmp_path / "out").exists(), "nothing half written"
-
-
 @pytest.mark.parametrize("package", EXTRA)
 def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
     result = without((package,), *TUNE)

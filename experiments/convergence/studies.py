@@ -189,8 +189,8 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
     at_most = 3 if quick else None
 
     def write(folder: Path, rng: np.random.Generator) -> None:
-        found = read_hippocampus(data, rare=rare, common=common)
-        write_hippocampus(folder, *found, rare=rare, common=common, at_most=at_most, rng=rng)
+        ranges = read_hippocampus(data, rare=rare, common=common)
+        write_hippocampus(folder, data, ranges, rare=rare, common=common, at_most=at_most, rng=rng)
 
     train = {"raw": common["train"], **rare}
     study = Study(

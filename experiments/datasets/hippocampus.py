@@ -11,33 +11,32 @@ import numpy as np
 import pandas as pd
 
 from experiments.datasets.division import begin_dataset, finish_dataset
-from nnunet_dro.demo.preparation import strata_by
-from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
+from nnunet_dro.evaluation import strata
+from nnunet_dro.files.case_table import read_cases
+from nnunet_dro.nnunet.folders import read_dataset_json
+from nnunet_dro.nnunet.raw_dataset import training_cases
 
 #: The column of the case table with the intensity convention.
 INTENSITY_RANGE = "intensity_range"
 
 
-def read_hippocampus(
-    folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]
-) -> tuple[RawDataset, "pd.Series[str]"]:
-    """The data and the intensity range of every case, the column ``intensity_range`` of their ``cases.csv``.
+def read_hippocampus(folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]) -> "pd.Series[str]":
+    """The intensity range of every case, the column ``intensity_range`` of the ``cases.csv`` of the data.
 
     Raises ValueError if there are too few cases for `write_hippocampus`.
     """
-    dataset = read_raw_dataset(folder)
-    ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
+    ranges = strata(read_cases(folder / "cases.csv"), INTENSITY_RANGE)[training_cases(folder)]
     n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {"raw": sum(common.values())}
     for name, n_least in n_needed.items():
         if (n_cases := int((ranges == name).sum())) < n_least:
             cure = "Give the whole dataset."
             raise ValueError(f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}")
-    return dataset, ranges
+    return ranges
 
 
 def write_hippocampus(
     folder: Path,
-    dataset: RawDataset,
+    data: Path,
     ranges: "pd.Series[str]",
     *,
     rare: Mapping[str, int],
@@ -57,9 +56,7 @@ def write_hippocampus(
     partial = begin_dataset(folder)
     for case, _, split in rows:
         suffix = "Ts" if split == "test" else "Tr"
-        for image in dataset.images(case):
-            shutil.copyfile(image, partial / f"images{suffix}" / image.name)
-        label_map = dataset.label_map(case)
-        shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
+        for kind, name in (("images", f"{case}_0000.nii.gz"), ("labels", f"{case}.nii.gz")):
+            shutil.copyfile(data / f"{kind}Tr" / name, partial / f"{kind}{suffix}" / name)
     table = pd.DataFrame(rows, columns=["case", "range", "split"])
-    finish_dataset(partial, folder, table, dataset.description)
+    finish_dataset(partial, folder, table, read_dataset_json(data / "dataset.json"))

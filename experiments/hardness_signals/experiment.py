@@ -72,13 +72,15 @@ def _volumes(options: Options) -> Study:
 
 def _slices(options: Options) -> Study:
     rare, common = RANGES[options.quick]
-    found = read_hippocampus(options.data, rare=rare, common=common)
+    ranges = read_hippocampus(options.data, rare=rare, common=common)
     return Study(
         name="hardness-signals-slices",
         dataset="Dataset911_Hippocampus",
         by="range",
         rare=tuple(rare),
-        write=lambda folder, rng: write_hippocampus(folder, *found, rare=rare, common=common, at_most=1, rng=rng),
+        write=lambda folder, rng: write_hippocampus(
+            folder, options.data, ranges, rare=rare, common=common, at_most=1, rng=rng
+        ),
         settings={"rare": rare, "common": common},
         trainers=TRAINERS,
     )

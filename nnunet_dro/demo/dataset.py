@@ -60,8 +60,8 @@ def read_template() -> FloatArray:
     except ModuleNotFoundError:
         missing = Path("nilearn")
     if missing is not None:
-        cure = f"{extra_cure('demo')} Or give your own dataset with --data."
-        raise FileNotFoundError(f"`nilearn` must be installed with its template, got no {str(missing)!r}. {cure}")
+        got = f"got no {str(missing)!r}. {extra_cure('demo')}"
+        raise FileNotFoundError(f"`nilearn` must be installed with its template, {got}")
     volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
     depth, height, width = (n // 2 for n in volumes.shape[1:])
     even = volumes[:, : 2 * depth, : 2 * height, : 2 * width]

@@ -1,4 +1,4 @@
-"""What is trained, and on what: the settings, which a run's folder records, the division of a dataset, small plans."""
+"""What is trained: the settings, which a run's folder records, and small plans."""
 
 import json
 from copy import deepcopy
@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from nnunet_dro.evaluation import strata
-from nnunet_dro.files.case_table import attributes_of
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.raw_dataset import RawDataset
 
 #: nnU-Net as it is, with this package's logs.
 PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"
@@ -25,12 +20,10 @@ _SETTINGS_FILE = "demo.json"
 class Settings:
     """The settings of a run of the demo; a folder belongs to one of them."""
 
-    data: str | None  # raw dataset to use; None for the demo's own
-    by: str  # column of the case table to report by
     trainer: str  # name of the robust trainer, without the length
     epochs: int  # epochs of both trainings
     iterations: int  # iterations per epoch of both trainings
-    seed: int  # random seed of the dataset and its division (nnU-Net's training has none)
+    seed: int  # random seed of the dataset (nnU-Net's training has none)
 
     @property
     def trainers(self) -> dict[str, str]:
@@ -67,72 +60,6 @@ def claim(out: Path, settings: Settings) -> None:
         was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
         cure = "Choose another with --out."
         raise ValueError(f"`out` must be a new folder or one with the same settings, got {was}. {cure}")
-
-
-#: Fraction of each stratum that is held out if the dataset has no test set.
-TEST_FRACTION = 0.2
-
-#: Smallest stratum from which a case is held out.
-MIN_STRATUM = 3
-
-#: Most cases on which nnU-Net validates while it trains; nothing is chosen by them.
-MAX_VALIDATION = 12
-
-_SPLITS = {"train", "validation", "test"}
-
-
-@dataclass(frozen=True)
-class Division:
-    """The cases for training, for nnU-Net's validation during the training, and for the test."""
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-
-def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
-    """The stratum of each case."""
-    if by not in attributes_of(dataset.table):
-        columns = name_some(attributes_of(dataset.table), at_most=20)
-        where = str(dataset.folder / "cases.csv")
-        raise ValueError(f"`by` must be a column of {where!r}, got {by!r}. Choose one with --by: {columns}.")
-    return strata(dataset.table, by)
-
-
-def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.random.Generator) -> Division:
-    """Divide the cases of a dataset for one training and one test.
-
-    Those of imagesTs are the test, else those that the column ``split`` names, else a fifth of every stratum. Where it
-    names none for validation, they are a few of the most frequent stratum, so that the training loses no rare case.
-    """
-    cases = list(dataset.training_cases)
-    splits = dataset.table.set_index("case")["split"] if "split" in dataset.table else pd.Series(dtype=str)
-    named = {case: str(splits[case]) for case in cases} if set(splits) <= _SPLITS and len(splits) else {}
-    test = list(dataset.test_cases) or [case for case in cases if named.get(case) == "test"]
-    test = test or _hold_out(cases, stratum_of_case, rng)
-    rest = [case for case in cases if case not in set(test)]
-    validation = [case for case in rest if named.get(case) == "validation"]
-    if not validation and rest:
-        frequent = str(stratum_of_case[rest].value_counts().idxmax())
-        candidates = [case for case in rest if stratum_of_case[case] == frequent]
-        n_validation = min(MAX_VALIDATION, max(1, len(candidates) // 10))
-        validation = sorted(str(case) for case in rng.choice(candidates, n_validation, replace=False))
-    train = [case for case in rest if case not in set(validation)]
-    if len(train) < 2 or not test:
-        sizes = f"{len(train)} to train, {len(validation)} to validate and {len(test)} to test"
-        cure = f"Add cases; a stratum needs at least {MIN_STRATUM} before one of them is held out."
-        raise ValueError(f"`data` must have enough cases, got {sizes}. {cure}")
-    return Division(tuple(train), tuple(validation), tuple(sorted(test)))
-
-
-def _hold_out(cases: list[str], stratum_of_case: "pd.Series[str]", rng: np.random.Generator) -> list[str]:
-    held_out: list[str] = []
-    for stratum in sorted(set(stratum_of_case[cases])):
-        inside = [case for case in cases if stratum_of_case[case] == stratum]
-        if len(inside) >= MIN_STRATUM:
-            n_test = max(1, round(TEST_FRACTION * len(inside)))
-            held_out += [str(case) for case in rng.choice(inside, n_test, replace=False)]
-    return held_out
 
 
 #: Name of the plans file with the small configuration (nnU-Net's ``-p``).

@@ -20,50 +20,43 @@ from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.naming import NO_VALUE
-from nnunet_dro.nnunet.folders import DATASET_JSON
-from nnunet_dro.nnunet.raw_dataset import RawDataset
 from nnunet_dro.pages.document import Cell, Column, Table
 from nnunet_dro.pages.terminal import printed
 
-
-def _metrics(dataset: RawDataset) -> tuple[str, ...]:
-    """The metrics to compute; pictures store no voxel size, which distances need."""
-    return ("dice",) if dataset.file_ending in (".png", ".bmp") else ("dice", "hd95")
+#: What both methods are compared by: pictures store no voxel size, which distances need.
+BY, METRIC = "centre", "dice"
 
 
-def commands(out: Path, dataset: RawDataset, methods: Collection[str], *, by: str) -> list[tuple[str, ...]]:
+def commands(out: Path, dataset: Path, methods: Collection[str]) -> list[tuple[str, ...]]:
     """The commands that do what `compare_methods` does."""
     lines: list[tuple[str, ...]] = []
     for method in methods:
         folder = str(out / "evaluation" / method)
-        files = (str(out / "test" / "labels"), str(out / "predictions" / method), "-o", folder)
-        table = ("--dataset-json", str(dataset.folder / DATASET_JSON), "--cases", str(dataset.folder / CASE_TABLE_FILE))
-        options = ("--by", by, "--metrics", ",".join(_metrics(dataset)), "--method", method)
-        lines.append(("nnunet-dro", "evaluate", *files, *table, *options))
-        lines.append(("nnunet-dro", "report", folder, "--images", str(out / "test" / "images")))
+        files = (str(dataset / "labelsTs"), str(out / "predictions" / method), "-o", folder)
+        options = ("--by", BY, "--metrics", METRIC, "--method", method)
+        lines.append(("nnunet-dro", "evaluate", *files, *options))
+        lines.append(("nnunet-dro", "report", folder, "--images", str(dataset / "imagesTs")))
     folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
     return [*lines, ("nnunet-dro", "compare", *folders, "-o", str(out / "comparison"))]
 
 
 def compare_methods(
-    out: Path, dataset: RawDataset, methods: Collection[str], *, by: str, jobs: int, progress: StepProgress
+    out: Path, dataset: Path, methods: Collection[str], *, jobs: int, progress: StepProgress
 ) -> Comparison:
     """Evaluate the predictions of the methods, the baseline first, compare them, and write the results."""
     evaluations = {}
     for n_done, method in enumerate(methods):
         progress.update(n_done, len(methods) + 1)
         evaluation = evaluate(
-            out / "test" / "labels",
+            dataset / "labelsTs",
             out / "predictions" / method,
-            dataset_json=dataset.folder / DATASET_JSON,
-            cases=dataset.folder / CASE_TABLE_FILE,
-            by=[by],
-            overall=True,
-            metrics=_metrics(dataset),
+            cases=dataset / CASE_TABLE_FILE,
+            by=[BY],
+            metrics=[METRIC],
             jobs=jobs,
             method=method,
         )
-        gallery = pictures_of(evaluation, out / "test" / "images")
+        gallery = pictures_of(evaluation, dataset / "imagesTs")
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation, gallery)}
         write_files(out / "evaluation" / method, files)
         evaluations[method] = evaluation

@@ -15,14 +15,13 @@ from joblib import cpu_count
 from rich.console import Console
 
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
-from nnunet_dro.demo.preparation import PLANS_NAME, Division, Settings, claim, divide, small_plans, strata_by
-from nnunet_dro.demo.results import commands, compare_methods, render_table
-from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
-from nnunet_dro.evaluation import Labels
+from nnunet_dro.demo.preparation import PLANS_NAME, Settings, claim, small_plans
+from nnunet_dro.demo.results import BY, METRIC, commands, compare_methods, render_table
+from nnunet_dro.demo.steps import Step, carry_out, steps_progress, together
+from nnunet_dro.files.case_table import CASE_TABLE_FILE, read_cases
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
-from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training import read_epochs
 
 _ABOUT_THE_DATA = (
@@ -36,19 +35,13 @@ def run_demo(
     out: Path, settings: Settings, *, device: Device = Device.CPU, console: Console | None = None
 ) -> pd.DataFrame:
     """Train plain nnU-Net and the robust trainer for the same time, and compare their Dice on held-out cases."""
-    by, trainer = settings.by, settings.trainer
+    trainer = settings.trainer
     try:
         names = settings.trainers
     except AttributeError as error:
         raise ValueError(f"`trainer` must be one of `nnunet-dro trainers`, got {trainer!r}. Choose one.") from error
     if names["ERM"] == names["DRO"]:
         raise ValueError(f"`trainer` must differ from plain nnU-Net, got {trainer!r}. Leave out beta0.")
-    if settings.data is not None:
-        dataset = read_raw_dataset(Path(settings.data))
-        Labels.from_dataset_json(dataset.description)
-        strata_by(dataset, by)
-    elif by not in (own := ("centre", "orientation")):
-        raise ValueError(f"`by` must be a column of the demo's case table, got {by!r}. Choose from: {', '.join(own)}.")
     out = out.absolute()
     claim(out, settings)
     return _Run(out, settings, device.value, console or Console()).result()
@@ -59,12 +52,11 @@ class _Run:
 
     def __init__(self, out: Path, settings: Settings, device: str, console: Console) -> None:
         self.out, self.settings, self.device, self.console = out, settings, device, console
-        self.raw = Path(settings.data).parent if settings.data else out / "nnUNet_raw"
-        self.dataset_name = Path(settings.data).name if settings.data else DATASET_NAME
-        self.preprocessed = out / "nnUNet_preprocessed" / self.dataset_name
+        self.dataset = out / "nnUNet_raw" / DATASET_NAME
+        self.preprocessed = out / "nnUNet_preprocessed" / DATASET_NAME
         n_processes = str(min(os.cpu_count() or 1, 8))
         self.environment = {
-            "nnUNet_raw": str(self.raw),
+            "nnUNet_raw": str(self.dataset.parent),
             "nnUNet_preprocessed": str(out / "nnUNet_preprocessed"),
             "nnUNet_results": str(out / "nnUNet_results"),
             "nnUNet_n_proc_DA": os.environ.get("nnUNet_n_proc_DA", n_processes),
@@ -84,32 +76,15 @@ class _Run:
         self.n_trainings_at_once = 2 if device == "cpu" and cpu_count() > 1 else 1
 
     @cached_property
-    def dataset(self) -> RawDataset:
-        return read_raw_dataset(self.raw / self.dataset_name)
-
-    @cached_property
-    def stratum_of_case(self) -> "pd.Series[str]":
-        return strata_by(self.dataset, self.settings.by)
-
-    @cached_property
-    def division(self) -> Division:
-        return divide(self.dataset, self.stratum_of_case, rng=np.random.default_rng(self.settings.seed))
-
-    @cached_property
-    def configuration(self) -> str:
-        """The planned configuration to use; nnU-Net plans no 3d_fullres for slices."""
-        import SimpleITK
-
-        reader = SimpleITK.ImageFileReader()
-        reader.SetFileName(str(self.dataset.label_map(self.dataset.training_cases[0])))
-        reader.ReadImageInformation()
-        return "3d_fullres" if sum(n > 1 for n in reader.GetSize()) == 3 else "2d"
+    def cases(self) -> dict[str, pd.DataFrame]:
+        """The rows of the case table, by split."""
+        return {str(split): rows for split, rows in read_cases(self.dataset / CASE_TABLE_FILE).groupby("split")}
 
     def result(self) -> pd.DataFrame:
         """Carry out the steps that are not complete, and show the table."""
-        if not self.settings.data and not (self.raw / DATASET_NAME).is_dir():
+        if not self.dataset.is_dir():
             with steps_progress(self.console, ["Build the dataset"]):
-                build_dataset(self.raw, rng=np.random.default_rng(self.settings.seed))
+                build_dataset(self.dataset.parent, rng=np.random.default_rng(self.settings.seed))
         steps = self.steps()
         self._write_commands(steps)
         pending = []
@@ -125,11 +100,10 @@ class _Run:
 
     def steps(self) -> list[Step]:
         """The steps in their order."""
-        number = str(self.dataset.number)
-        plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.configuration, "--no_pbar")
+        number = DATASET_NAME.removeprefix("Dataset")[:3]
+        plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", "2d", "--no_pbar")
         plan += ("-npfp", self.environment["nnUNet_def_n_proc"], "-np", self.environment["nnUNet_def_n_proc"])
         return [
-            Step("Collect the held-out cases", self.out / "test", begin=self._collect_test_cases),
             Step(
                 "Plan and preprocess",
                 self.preprocessed / f"{PLANS_NAME}.json",
@@ -142,9 +116,9 @@ class _Run:
         ]
 
     def _training(self, method: str, trainer: str) -> Step:
-        results, small = self.out / "nnUNet_results" / self.dataset_name, f"{self.configuration}_small"
-        fold = fold_folder(results, trainer, PLANS_NAME, small, 0)
-        train = ("nnUNetv2_train", self.dataset_name, small, "0", *self._model(trainer))
+        results = self.out / "nnUNet_results" / DATASET_NAME
+        fold = fold_folder(results, trainer, PLANS_NAME, "2d_small", 0)
+        train = ("nnUNetv2_train", DATASET_NAME, "2d_small", "0", *self._model(trainer))
         n_epochs = self.settings.epochs
         return Step(
             f"Train {method} ({trainer})",
@@ -162,19 +136,18 @@ class _Run:
     def _prediction(self, method: str, trainer: str) -> Step:
         folder = self.out / "predictions" / method
         unfinished = folder.with_name(f"{folder.name}.partial")
-        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.dataset_name, "-c", f"{self.configuration}_small")
-        predict += ("-f", "0", *self._model(trainer), "-i", str(self.out / "test" / "images"), "-o", str(folder))
+        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", DATASET_NAME, "-c", "2d_small")
+        predict += ("-f", "0", *self._model(trainer), "-i", str(self.dataset / "imagesTs"), "-o", str(folder))
         predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
-        pattern = f"*{self.dataset.file_ending}"
         return Step(
             f"Predict with {method}",
             folder,
             command=predict,
             log=self._log(f"predict_{method}"),
             environment=self.prediction_environment,
-            begin=lambda _: shutil.rmtree(unfinished, ignore_errors=True),
+            begin=lambda: shutil.rmtree(unfinished, ignore_errors=True),
             command_now=lambda: tuple(str(unfinished) if word == str(folder) else word for word in predict),
-            show=lambda progress: progress.update(len(list(unfinished.glob(pattern))), len(self.division.test)),
+            show=lambda progress: progress.update(len(list(unfinished.glob("*.png"))), len(self.cases["test"])),
             end=partial(unfinished.rename, folder),
         )
 
@@ -186,36 +159,22 @@ class _Run:
 
     def _write_commands(self, steps: list[Step]) -> None:
         """Write the commands of the run, for a shell to repeat."""
-        lines = ["#!/bin/sh", "# The steps of this demo; nnunet-dro itself has done those without a command."]
+        lines = ["#!/bin/sh", "# The steps of this demo on the dataset that it has made."]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.environment.items()]
         for step in steps:
             variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
-            lines += ["", f"# {step.title}", *([variables + shlex.join(step.command)] if step.command else [])]
-        results = commands(self.out, self.dataset, self.settings.trainers, by=self.settings.by)
+            lines += ["", f"# {step.title}", variables + shlex.join(step.command)]
+        results = commands(self.out, self.dataset, self.settings.trainers)
         lines += ["", "# Evaluate and compare", *map(shlex.join, results)]
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def _collect_test_cases(self, progress: StepProgress) -> None:
-        """Collect the held-out images and label maps in one folder each, as links where the file system has them."""
-        folder = self.out / "test"
-        unfinished = folder.with_name("test.partial")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        for name in ("images", "labels"):
-            (unfinished / name).mkdir(parents=True)
-        for n_done, case in enumerate(self.division.test):
-            progress.update(n_done, len(self.division.test))
-            for source in self.dataset.images(case):
-                _link(source, unfinished / "images" / source.name)
-            source = self.dataset.label_map(case)
-            _link(source, unfinished / "labels" / source.name)
-        unfinished.rename(folder)
-
     def _shrink_plans(self) -> None:
-        splits = [{"train": list(self.division.train), "val": list(self.division.validation)}]
+        train, validation = (self.cases[split]["case"].tolist() for split in ("train", "validation"))
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
-        small = small_plans(plans, parent=self.configuration)
+        small = small_plans(plans, parent="2d")
         # The plans are written last, because they mark the step as complete.
+        splits = [{"train": train, "val": validation}]
         for name, content in ((SPLITS_FILE, splits), (f"{PLANS_NAME}.json", small)):
             with replacing(self.preprocessed / name) as new:
                 new.write_text(json.dumps(content, indent=2), encoding="utf-8")
@@ -223,23 +182,12 @@ class _Run:
     def _evaluate(self) -> pd.DataFrame:
         with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):
             methods, jobs = self.settings.trainers, int(self.environment["nnUNet_def_n_proc"])
-            by = self.settings.by
-            comparison = compare_methods(self.out, self.dataset, methods, by=by, jobs=jobs, progress=progress)
-        shown = (comparison.strata["metric"] == "dice") & (comparison.strata["attribute"] == self.settings.by)
+            comparison = compare_methods(self.out, self.dataset, methods, jobs=jobs, progress=progress)
+        shown = (comparison.strata["metric"] == METRIC) & (comparison.strata["attribute"] == BY)
         table = comparison.strata[shown].reset_index(drop=True)
-        n_training = Counter(self.stratum_of_case[list(self.division.train)])
-        self.console.print(render_table(table, n_training))
-        if not self.settings.data:
-            self.console.print(_ABOUT_THE_DATA, highlight=False)
+        self.console.print(render_table(table, Counter(self.cases["train"][BY])))
+        self.console.print(_ABOUT_THE_DATA, highlight=False)
         for name, folder in (("Comparison", "comparison"), *((m, f"evaluation/{m}") for m in self.settings.trainers)):
             self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
         self.console.print(f"Commands and logs: {self.out}", highlight=False)
         return table
-
-
-def _link(source: Path, target: Path) -> None:
-    """Link a file, or copy it where links are not possible."""
-    try:
-        target.symlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)

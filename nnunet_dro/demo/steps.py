@@ -54,10 +54,9 @@ class Step:
 
     title: str
     done: Path  # the last file or folder that the step makes; if it exists, the step is complete
-    #: Function that does what comes before the command, or all of the step if it has none.
-    begin: Callable[[StepProgress], None] = lambda _: None
-    command: tuple[str, ...] = ()  # command of nnU-Net that the step runs; empty without one
-    log: Path = Path()
+    command: tuple[str, ...]  # command of nnU-Net that the step runs
+    log: Path
+    begin: Callable[[], object] = lambda: None  # function that does what comes before the command
     environment: Mapping[str, str] = field(default_factory=dict)  # environment variables for that command alone
     #: Function that returns the command for this run, if it differs from what a first run or a shell would use.
     command_now: Callable[[], tuple[str, ...]] | None = None
@@ -82,8 +81,6 @@ def together(steps: Iterable[Step], *, at_most: int) -> Iterator[list[Step]]:
 def carry_out(steps: Sequence[Step], *, environment: Mapping[str, str], console: Console) -> None:
     """Carry out steps at the same time, with a line of progress for each."""
     with steps_progress(console, [step.title for step in steps]) as displays:
-        for step, display in zip(steps, displays, strict=True):
-            step.begin(display)
 
         def show() -> None:
             for step, display in zip(steps, displays, strict=True):
@@ -92,14 +89,11 @@ def carry_out(steps: Sequence[Step], *, environment: Mapping[str, str], console:
                 else:
                     step.show(display)
 
-        commands = [
-            Command(
-                step.command_now() if step.command_now else step.command, step.log, {**environment, **step.environment}
-            )
-            for step in steps
-            if step.command
-        ]
-        if commands:
-            run_commands(commands, while_running=show)
+        commands = []
+        for step in steps:
+            step.begin()
+            words = step.command_now() if step.command_now else step.command
+            commands.append(Command(words, step.log, {**environment, **step.environment}))
+        run_commands(commands, while_running=show)
         for step in steps:
             step.end()

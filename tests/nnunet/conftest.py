@@ -2,10 +2,7 @@ from functools import partial
 
 import pytest
 
-from tests.demo.conftest import raw
 from tests.nnunet.made_raw import make_bare
-
-__all__ = ["raw"]
 
 
 @pytest.fixture

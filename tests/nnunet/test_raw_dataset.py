@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, read_raw_dataset, training_cases
+from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
 
 
 def test_cases_are_the_label_maps(bare):
@@ -64,56 +64,11 @@ def test_dataset_that_cannot_be_found_is_refused(tmp_path, monkeypatch):
         find_raw_dataset("7")
     with pytest.raises(FileNotFoundError, match=r"a folder with a dataset\.json"):
         find_raw_dataset(str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="Dataset001_Not"):
-        read_raw_dataset(tmp_path / "Dataset001_Not")
 
 
-def test_images_and_label_maps_of_a_case_are_found(raw):
-    dataset = read_raw_dataset(raw({"A": 2}, {"A": 1}))
-
-    assert [path.name for path in dataset.images("A00Ts")] == ["A00Ts_0000.png"]
-    assert dataset.label_map("A00Ts").parent.name == "labelsTs"
-    assert dataset.label_map("A00Tr").is_file()
-    assert dataset.number == 7
-    folder = raw({"A": 3}, name="Dataset008_Tiny")
-    with (folder / "cases.csv").open("a") as table:
-        table.write("stranger,A\n")
-    assert "stranger" in set(read_raw_dataset(folder).table["case"])
-
-
-@pytest.mark.parametrize("name", ["Tiny", "Dataset7_Tiny", "Dataset007", "Dataset007_"])
-def test_folder_with_another_name_is_refused_with_a_cure(raw, name):
-    with pytest.raises(ValueError, match=f"named DatasetXXX_Name.*got '{name}'. Rename the folder"):
-        read_raw_dataset(raw({"A": 3}, name=name))
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("cases.csv", None, r"must hold cases\.csv"),
-        ("cases.csv", "patient,centre\nA00Tr,A\n", "must have a column `case`, got patient, centre"),
-        ("cases.csv", "case\nA00Tr\nstranger\nA01Tr\n", "a row for every case, got none for A02Tr"),
-        ("imagesTr/A01Tr_0000.png", None, "an image for every label map, got none for A01Tr"),
-        ("dataset.json", None, r"must hold dataset\.json"),
-        ("dataset.json", "{", r"must have a readable dataset\.json"),
-        ("dataset.json", "[]", r"must have a readable dataset\.json"),
-        ("dataset.json", '{"labels": {"a": 1}}', r"must have a readable dataset\.json with `file_ending`"),
-        ("dataset.json", '{"file_ending": ".nii.gz"}', r"label maps \*\.nii\.gz in labelsTr, got none"),
-    ],
-)
-def test_damaged_dataset_is_refused_by_what_is_wrong(raw, name, text, message):
-    folder = raw({"A": 3})
-    if text is None:
-        (folder / name).unlink()
-    else:
-        (folder / name).write_text(text)
-
-    with pytest.raises((FileNotFoundError, ValueError), match=message):
-        read_raw_dataset(folder)
-
-
-def test_case_table_is_found_from_any_folder_of_the_dataset(raw, tmp_path, monkeypatch):
-    folder, preprocessed = raw({"A": 3}), tmp_path / "preprocessed"
+def test_case_table_is_found_from_any_folder_of_the_dataset(bare, tmp_path, monkeypatch):
+    folder, preprocessed = bare(["a"]), tmp_path / "preprocessed"
+    (folder / "cases.csv").write_text("case,centre\n")
     for variable in ("nnUNet_raw", "nnUNet_preprocessed"):
         monkeypatch.delenv(variable, raising=False)
     references = preprocessed / folder.name / "gt_segmentations"

@@ -12,8 +12,8 @@ RARE, COMMON = {"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test":
 
 
 def write_divided(data, folder, *, seed):
-    found = read_hippocampus(data, rare=RARE, common=COMMON)
-    write_hippocampus(folder, *found, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed))
+    ranges = read_hippocampus(data, rare=RARE, common=COMMON)
+    write_hippocampus(folder, data, ranges, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
 
 
 def test_data_that_do_not_do_are_refused(hippocampus, tmp_path):
-    with pytest.raises(FileNotFoundError, match="`data` must be a folder"):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         read_hippocampus(tmp_path / "nowhere", rare=RARE, common=COMMON)
     with pytest.raises(ValueError, match="`data` must have 3 cases of range 'rescaled', got 2"):
         read_hippocampus(hippocampus({"8bit": 7, "raw": 13, "rescaled": 2}), rare=RARE, common=COMMON)
