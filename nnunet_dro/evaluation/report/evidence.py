@@ -11,7 +11,7 @@ from jinja2 import Template
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.documents import evaluation_reports
-from nnunet_dro.evaluation.report.formatting import estimate, metric_named, quantity
+from nnunet_dro.evaluation.report.formatting import estimate, metric_named, quantity, shown_statistics
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -19,9 +19,6 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape
-
-#: The statistics of a stratum that the model card names.
-STATISTICS = ("mean", "median", "p10", "p5")
 
 
 def evidence_pack(
@@ -57,16 +54,17 @@ def evidence_pack(
 
 
 def performance(evaluation: Evaluation) -> pd.DataFrame:
-    """Mean with its interval, median, p10 and p5 of every metric by label and stratum, as text."""
+    """The statistics that show of each metric, with their intervals, by label and stratum, as text."""
     rows = []
     for row in evaluation.strata.to_dict("records"):
         metric = metric_named(str(row["metric"]), evaluation.scores)
         shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
-        for name in STATISTICS:
+        for name in shown_statistics(metric):
             value, *ends = (quantity(each, metric) for each in estimate(row, name))
             shown[name] = value if NO_VALUE in ends else f"{value} [{', '.join(ends)}]"
         rows.append(shown)
-    return pd.DataFrame(rows)
+    # Distances have other statistics than the Dice has.
+    return pd.DataFrame(rows).fillna(NO_VALUE)
 
 
 def missed(evaluation: Evaluation) -> pd.DataFrame:
@@ -88,7 +86,7 @@ def model_index(evaluation: Evaluation) -> str:
         metrics = [
             {"type": str(row["metric"]), "name": f"{row['metric']}, {name}, {row['label']}", "value": row[name]}
             for row in rows.to_dict("records")
-            for name in STATISTICS
+            for name in shown_statistics(metric_named(str(row["metric"])))
             if pd.notna(row[name])
         ]
         dataset = {"name": f"{attribute}: {stratum}", "type": "private", "args": {"n": int(rows["n"].max())}}
