@@ -45,5 +45,7 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
             axes.set_xlabel("epoch")
         row[0].set_ylabel(f"{share:g} % of the {RARE}s kept", fontsize=11)
         row[0].set_ylim(-2, 102)
-    figure.legend(*panels[0, -1].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    # The small betas have one share alone.
+    known = max((axes.get_legend_handles_labels() for axes in panels[:, -1]), key=lambda pair: len(pair[0]))
+    figure.legend(*known, loc="outside lower center", ncols=6, frameon=False)
     return figure
