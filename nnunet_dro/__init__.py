@@ -1,3 +1,3 @@
 """nnU-Net v2, trained and evaluated for its hardest patients."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
