@@ -27,11 +27,11 @@ MOST_MEMORY, MOST_MEMORY_GILS = 1.02, 1.2
 STEPS_PER_ITERATION = {"nnUNetTrainerGILS_T2": 2}
 TIMED = (
     "nnUNetTrainerDRO",
+    "nnUNetTrainerL2RW",
     "nnUNetTrainerDRO_hardPresent",
     "nnUNetTrainerDRO_poly1",
     "nnUNetTrainerLS",
     "nnUNetTrainerGILS",
-    "nnUNetTrainerL2RW",
 )
 
 
@@ -134,8 +134,8 @@ def _judge_memory(findings: Any, what: str, peaks: dict[str, float]) -> None:
 def speed(findings: Any) -> None:
     """The time of a compiled step relative to nnUNetTrainer's, in turns."""
     os.environ["nnUNet_compile"] = "t"
-    for title, setting in GPU_SETTINGS.items():
-        for name in TIMED:
+    for name in TIMED:
+        for title, setting in GPU_SETTINGS.items():
             what = f"speed {title}, {name}"
             if findings.is_late(what):
                 continue

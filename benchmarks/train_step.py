@@ -63,6 +63,8 @@ def main() -> None:
     for name, setting in (QUICK_SETTINGS if arguments.quick else usual).items():
         for trainer in arguments.trainers:
             row = measure(trainer, setting, device, arguments.iterations)
+            if is_gpu:
+                row["memory_ratio"] = _memory_ratio(trainer, setting, device)
             rows.append({"setting": name, "trainer": trainer.removeprefix("nnUNetTrainer"), **row})
     table = Table(title=f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn")
     for column in rows[0]:
@@ -81,12 +83,11 @@ def main() -> None:
 
 
 def measure(trainer_name: str, setting: Setting, device: torch.device, n_iterations: int) -> dict[str, float]:
-    """Time a trainer and nnUNetTrainer in turns; on a GPU, measure the memory and the synchronisations of each too."""
+    """Time a trainer and nnUNetTrainer in turns; on a GPU, count the synchronisations of each too."""
     as_nnunet_sets_cudnn()
     forget_everything_compiled()
-    is_compiled = os.environ.get("nnUNet_compile", "t").lower() in ("true", "1", "t")
     names = {"plain": "nnUNetTrainer", "dro": trainer_name}
-    trainers = {which: make_trainer(name, setting, device, compiled=is_compiled) for which, name in names.items()}
+    trainers = {which: make_trainer(name, setting, device, compiled=_is_compiled()) for which, name in names.items()}
     batches = [make_batch(trainers["plain"], setting, seed) for seed in range(4)]
     times: dict[str, list[float]] = {which: [] for which in names}
     for iteration in range(WARMUP + n_iterations):
@@ -102,11 +103,16 @@ def measure(trainer_name: str, setting: Setting, device: torch.device, n_iterati
     if device.type == "cuda":
         for which, trainer in trainers.items():
             row[f"{which}_syncs"] = count_synchronisations(trainer, batches[0])
-        trainers.clear()
-        del trainer
-        peaks = {which: peak_memory(name, setting, device, compiled=is_compiled) for which, name in names.items()}
-        row["memory_ratio"] = peaks["dro"] / peaks["plain"]
     return row
+
+
+def _is_compiled() -> bool:
+    return os.environ.get("nnUNet_compile", "t").lower() in ("true", "1", "t")
+
+
+def _memory_ratio(name: str, setting: Setting, device: torch.device) -> float:
+    mine, plain = (peak_memory(one, setting, device, compiled=_is_compiled()) for one in (name, "nnUNetTrainer"))
+    return mine / plain
 
 
 def _compared(mine: np.ndarray, theirs: np.ndarray) -> dict[str, float]:
