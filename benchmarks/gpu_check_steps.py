@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from random_trainers import Setting, dataset_json, make_batch, make_trainer
+from random_trainers import Setting, dataset_json, forget_everything_compiled, make_batch, make_trainer
 from torch import Tensor
 from torch.backends import cudnn
 
@@ -97,6 +97,7 @@ def _trained(
     name: str, setting: Setting, device: torch.device, mode: str, *, beta: float = 0.0
 ) -> tuple[Tensor, Tensor, list[float]]:
     """The weights before and after training, and the losses."""
+    forget_everything_compiled()
     trainer = make_trainer(name, setting, device, compiled=mode == "compiled")
     if mode == "single precision":
         trainer.grad_scaler = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,30 +18,32 @@ Hardness = Literal["loss", "ce", "present"]
 
 
 class VoxelSums(nn.Module):
-    """Sums over voxels that the soft Dice is computed from; a module, because only this part is worth compiling."""
+    """Sums over the voxels of each case; a module, because only this part is worth compiling, all of it at once."""
 
-    def __init__(self, *, regions: bool, do_bg: bool, ignore_label: int | None) -> None:
+    def __init__(
+        self, voxel_loss: VoxelLoss, *, regions: bool, do_bg: bool, ignore_label: int | None, finds_predicted: bool
+    ) -> None:
         super().__init__()
+        self.voxel_loss = voxel_loss
         self.regions = regions
         self.first = 0 if do_bg else 1
         self.ignore_label = ignore_label
+        self.finds_predicted = finds_predicted
 
-    def forward(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Intersection, predicted and reference volume (b, classes), and voxels that take part (b,), None for all."""
-        mask = None
+    def forward(self, outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+        """The first fields of `DiceCECaseLosses`, in order, from one output and target per resolution."""
+        scales = [self._of_scale(*scale) for scale in zip(outputs, targets, strict=True)]
+        return tuple(None if sums[0] is None else torch.stack(sums) for sums in zip(*scales, strict=True))
+
+    def _of_scale(self, logits: Tensor, target: Tensor) -> tuple[Tensor | None, ...]:
+        mask = self._taking_part(target)
         if self.regions:
             probabilities = torch.sigmoid(logits)
-            reference = target if self.ignore_label is None else target[:, :-1]
-            reference = reference.to(torch.bool)
-            if self.ignore_label is not None:
-                mask = ~target[:, -1:].to(torch.bool)
-                reference = reference & mask
+            reference = target.to(torch.bool) if mask is None else target[:, :-1].to(torch.bool) & mask
         else:
             probabilities = torch.softmax(logits, 1)
             classes = torch.arange(logits.shape[1], device=target.device, dtype=target.dtype)
             reference = target == classes.view(-1, *[1] * (target.ndim - 2))
-            if self.ignore_label is not None:
-                mask = target != self.ignore_label
         probabilities, reference = probabilities[:, self.first :], reference[:, self.first :]
         voxels = tuple(range(2, logits.ndim))
         predicted = probabilities if mask is None else probabilities * mask
@@ -49,8 +51,39 @@ class VoxelSums(nn.Module):
             (probabilities * reference).sum(voxels, dtype=torch.float32),
             predicted.sum(voxels, dtype=torch.float32),
             reference.sum(voxels, dtype=torch.float32),
-            None if mask is None else mask.flatten(1).sum(1, dtype=torch.float32),
+            *self.cross_entropy(logits, target),
+            self._is_predicted(logits, target) if self.finds_predicted else None,
         )
+
+    def _taking_part(self, target: Tensor) -> Tensor | None:
+        """Which voxels take part, shape (b, 1, *spatial); None if all do."""
+        if self.ignore_label is None:
+            return None
+        return ~target[:, -1:].to(torch.bool) if self.regions else target != self.ignore_label
+
+    def cross_entropy(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-entropy of each case, summed over its voxels, and the number of terms of the sum, each (b,)."""
+        voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
+        total = voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
+        mask = self._taking_part(target)
+        if mask is None:
+            return total, torch.full_like(total, voxelwise.shape[1], dtype=torch.float32)
+        return total, mask.flatten(1).sum(1, dtype=torch.float32)
+
+    @torch.no_grad()
+    def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
+        if self.regions:
+            predicted = logits > 0
+            if self.ignore_label is not None:
+                predicted = predicted & ~target[:, -1:].to(torch.bool)
+            return predicted.flatten(2).any(2)[:, self.first :]
+        n_cases, n_channels = logits.shape[:2]
+        predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
+        if self.ignore_label is not None:
+            predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
+        found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
+        return found.scatter_(1, predicted.flatten(1), True)[:, self.first : n_channels]
 
 
 class DiceCELoss(nn.Module):
@@ -128,19 +161,21 @@ class DiceCELoss(nn.Module):
             voxel_loss = VoxelLoss(regions=regions)
         _check(voxel_loss, regions=regions, hardness=hardness, weight_ce=weight_ce)
         self.batch_dice = batch_dice
-        self.regions = regions
         self.smooth = smooth
-        self.first = 0 if do_bg else 1
-        self.ignore_label = ignore_label
         self.weight_ce = weight_ce
         self.weight_dice = weight_dice
         self.scale_weights = tuple(float(weight) for weight in scale_weights)
         used = torch.tensor([weight for weight in self.scale_weights if weight != 0], dtype=torch.float32)
         self.register_buffer("factors", used, persistent=False)
         self.sum_over_ranks = sum_over_ranks
-        self.voxel_sums: nn.Module = VoxelSums(regions=regions, do_bg=do_bg, ignore_label=ignore_label)
-        self.voxel_loss = voxel_loss
         self.hardness: Hardness = hardness
+        self.voxel_sums: Any = VoxelSums(
+            voxel_loss,
+            regions=regions,
+            do_bg=do_bg,
+            ignore_label=ignore_label,
+            finds_predicted=hardness == "present",
+        )
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
         """Evaluate a batch in one pass over its voxels; with deep supervision, highest resolution first.
@@ -148,25 +183,8 @@ class DiceCELoss(nn.Module):
         The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1, *spatial) or regions (b,
         regions [+ 1 to ignore], *spatial).
         """
-        used = [(logits, target) for logits, target, _ in self.resolutions(outputs, targets)]
-        sums = [self.voxel_sums(logits, target) for logits, target in used]
-        n_voxels = [
-            torch.full_like(scale[0][:, 0], logits[0, 0].numel() * (logits.shape[1] if self.regions else 1))
-            if scale[3] is None
-            else scale[3]
-            for scale, (logits, _) in zip(sums, used, strict=True)
-        ]
-        return DiceCECaseLosses(
-            intersection=torch.stack([scale[0] for scale in sums]),
-            predicted=torch.stack([scale[1] for scale in sums]),
-            reference=torch.stack([scale[2] for scale in sums]),
-            cross_entropy=torch.stack([self.cross_entropy(logits, target) for logits, target in used]),
-            n_voxels=torch.stack(n_voxels),
-            is_predicted=torch.stack([self._is_predicted(*scale) for scale in used])
-            if self.hardness == "present"
-            else None,
-            settings=self,
-        )
+        logits, references, _ = zip(*self.resolutions(outputs, targets), strict=True)
+        return DiceCECaseLosses(*self.voxel_sums(logits, references), settings=self)
 
     def resolutions(
         self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
@@ -175,26 +193,6 @@ class DiceCELoss(nn.Module):
         if isinstance(outputs, Tensor):
             outputs, targets = [outputs], [targets]  # type: ignore[list-item]
         return [one for one in zip(outputs, targets, self.scale_weights, strict=True) if one[2] != 0]
-
-    def cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy of each case, summed over its voxels, shape (b,)."""
-        voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
-        return voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
-
-    @torch.no_grad()
-    def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
-        if self.regions:
-            predicted = logits > 0
-            if self.ignore_label is not None:
-                predicted = predicted & ~target[:, -1:].to(torch.bool)
-            return predicted.flatten(2).any(2)[:, self.first :]
-        n_cases, n_channels = logits.shape[:2]
-        predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
-        if self.ignore_label is not None:
-            predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
-        found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
-        return found.scatter_(1, predicted.flatten(1), True)[:, self.first : n_channels]
 
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:

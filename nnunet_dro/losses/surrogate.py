@@ -20,19 +20,11 @@ def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], target
 
     The result is (b,), with gradient; outputs and targets are those of `DiceCELoss.forward`.
     """
-    means = [
-        factor * loss.weight_ce * loss.cross_entropy(logits, target) / _n_voxels(loss, logits, target)
-        for logits, target, factor in loss.resolutions(outputs, targets)
-    ]
+    means = []
+    for logits, target, factor in loss.resolutions(outputs, targets):
+        total, n_terms = loss.voxel_sums.cross_entropy(logits, target)
+        means.append(factor * loss.weight_ce * total / n_terms.clamp_min(1))
     return torch.stack(means).sum(0)
-
-
-def _n_voxels(loss: DiceCELoss, logits: Tensor, target: Tensor) -> Tensor | int:
-    """Number of terms that the cross-entropy of a case is a mean of, as nnU-Net counts them."""
-    if loss.ignore_label is None:
-        return logits[0, 0].numel() * (logits.shape[1] if loss.regions else 1)
-    counts = ~target[:, -1:].to(torch.bool) if loss.regions else target != loss.ignore_label
-    return counts.flatten(1).sum(1).clamp_min(1)
 
 
 class _MeanSquaredDistance(torch.autograd.Function):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights, PooledHardness, VoxelLoss
 from nnunet_dro.sampling import Rule
-from nnunet_dro.trainers.case_columns import N_COLUMNS, CaseColumns, rows_of_all_ranks
+from nnunet_dro.trainers.case_columns import ENTRY, N_COLUMNS, CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.options import TrainerOptions
 
 #: Weight of the past in the running mean of the importance weights, per iteration.
@@ -45,6 +45,8 @@ class HardnessWeightedLoss(nn.Module):
         self.plain = plain
         self.per_case = per_case
         self.importance = importance
+        if isinstance(per_case, DiceCELoss) and isinstance(per_case.voxel_sums, torch._dynamo.OptimizedModule):
+            self._weigh = torch.compile(self._weigh)  # type: ignore[method-assign]
         self.normalised = normalised
         self.mean_weight = 1.0
         #: Computes the hardness of the cases instead of the loss, if it is set.
@@ -78,8 +80,24 @@ class HardnessWeightedLoss(nn.Module):
         if self._batch is None:
             return self.plain(output, target)
         cases = self.per_case(output, target)
-        drawn = CaseColumns.in_batch(self._batch, device=(output if isinstance(output, Tensor) else output[0]).device)
-        hardness = cases.hardness if self.pooled is None else self.pooled(drawn.indices, cases)
+        device = (output if isinstance(output, Tensor) else output[0]).device
+        rows = self._batch[ENTRY].to(device, non_blocking=True)
+        hardness = None if self.pooled is None else self.pooled(CaseColumns.of_rows(rows).indices, cases)
+        factors = self._rule_weights
+        if factors is not None:
+            factors = factors.to(device, non_blocking=True)
+        if self.normalised:
+            factors = (1.0 if factors is None else factors) * torch.full_like(rows[:, 0], 1 / self.mean_weight)
+        loss, mean_loss, rows = self._weigh(cases, rows, hardness, factors)
+        self.send(rows, mean_loss)
+        return loss
+
+    def _weigh(
+        self, cases: Any, rows: Tensor, hardness: Tensor | None, factors: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The weighted loss, the one without weights, and the filled rows of the cases; some trainers compile this."""
+        drawn = CaseColumns.of_rows(rows)
+        hardness = cases.hardness if hardness is None else hardness
         weights, clipped = drawn.weights, drawn.clipped
         if self.importance is not None:
             weights, clipped = self.importance(
@@ -87,12 +105,8 @@ class HardnessWeightedLoss(nn.Module):
             )
         with torch.no_grad():
             mean_loss = cases.weighted(torch.ones_like(hardness))
-        self.send(replace(drawn, losses=hardness, weights=weights, clipped=clipped), mean_loss)
-        if self.normalised:
-            weights = weights / self.mean_weight
-        if self._rule_weights is not None:
-            weights = weights * self._rule_weights.to(hardness.device, non_blocking=True)
-        return cases.weighted(weights)
+        rows = replace(drawn, losses=hardness, weights=weights, clipped=clipped).rows()
+        return cases.weighted(weights if factors is None else weights * factors), mean_loss, rows
 
     def step(self) -> tuple[CaseColumns, float]:
         """The cases of the last weighted call on all ranks, on the CPU, and nnU-Net's loss of this rank's batch."""
@@ -112,13 +126,12 @@ class HardnessWeightedLoss(nn.Module):
             self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
         return cases, float(values[0])
 
-    def send(self, cases: CaseColumns, mean_loss: Tensor) -> None:
-        """Start moving the cases of all ranks to the CPU, where `step` waits for them and reads them.
+    def send(self, rows: Tensor, mean_loss: Tensor) -> None:
+        """Start moving the rows of the cases of all ranks to the CPU, where `step` waits for them and reads them.
 
         nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
         by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
         """
-        rows = cases.rows()
         if self.is_ddp:
             rows = rows_of_all_ranks(rows, self.max_cases)
         values = torch.cat([mean_loss.detach().reshape(1).to(rows.dtype), rows.reshape(-1)])
@@ -160,7 +173,7 @@ def per_case_loss(
         hardness="loss" if hardness == "pooled" else hardness,  # pooled from the losses of several batches
     )
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
-        known.voxel_sums = torch.compile(known.voxel_sums)  # type: ignore[assignment]
+        known.voxel_sums = torch.compile(known.voxel_sums)
     return known
 
 

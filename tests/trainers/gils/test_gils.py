@@ -35,7 +35,7 @@ def cross_entropies_of(trainer, batch, smoothing=0.1):
 
 def test_label_smoothing_is_in_the_training_loss_alone(start):
     trainer, loader = start("nnUNetTrainerLS_alpha0.3", "2d_small")
-    assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
+    assert trainer.loss.per_case.voxel_sums.voxel_loss.smoothing == 0.3
     batch = next(loader)
     plain = trainer.loss([level.detach() for level in trainer.network(batch["data"])], batch["target"])
     smoothed, hard = (cross_entropies_of(trainer, batch, smoothing).mean() for smoothing in (0.3, 0.0))
