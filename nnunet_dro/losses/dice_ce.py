@@ -184,7 +184,8 @@ class DiceCELoss(nn.Module):
         regions [+ 1 to ignore], *spatial).
         """
         logits, references, _ = zip(*self.resolutions(outputs, targets), strict=True)
-        return DiceCECaseLosses(*self.voxel_sums(logits, references), settings=self)
+        sums: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None] = self.voxel_sums(logits, references)
+        return DiceCECaseLosses(*sums, settings=self)
 
     def resolutions(
         self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]

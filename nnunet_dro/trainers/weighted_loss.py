@@ -83,9 +83,7 @@ class HardnessWeightedLoss(nn.Module):
         device = (output if isinstance(output, Tensor) else output[0]).device
         rows = self._batch[ENTRY].to(device, non_blocking=True)
         hardness = None if self.pooled is None else self.pooled(CaseColumns.of_rows(rows).indices, cases)
-        factors = self._rule_weights
-        if factors is not None:
-            factors = factors.to(device, non_blocking=True)
+        factors = None if self._rule_weights is None else self._rule_weights.to(device, non_blocking=True)
         if self.normalised:
             factors = (1.0 if factors is None else factors) * torch.full_like(rows[:, 0], 1 / self.mean_weight)
         loss, mean_loss, rows = self._weigh(cases, rows, hardness, factors)

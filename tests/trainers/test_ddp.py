@@ -18,6 +18,8 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_los
 
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
+#: Whether there is one Dice for the batch, whose sums are exchanged, and whether the loss is compiled.
+KINDS = ((False, False), (True, False), (True, True))
 CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
 PROBABILITIES, EXPLORED, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.zeros(4), torch.ones(4)
 
@@ -28,11 +30,15 @@ def data():
     return logits.requires_grad_(), torch.randint(0, 3, (4, 1, 6, 6), generator=generator)
 
 
-def weighted_loss(batch_dice, ddp):
+def weighted_loss(batch_dice, ddp, compiled=False):
     dice = {"batch_dice": batch_dice, "smooth": 1e-5, "do_bg": False, "ddp": ddp}
     plain = DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss)
     importance = ImportanceWeights()
-    return HardnessWeightedLoss(plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp)
+    loss = HardnessWeightedLoss(plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp)
+    if compiled:
+        loss.per_case.voxel_sums = torch.compile(loss.per_case.voxel_sums, backend="aot_eager")
+        loss._weigh = torch.compile(loss._weigh, backend="aot_eager")
+    return loss
 
 
 def train(loss, cases):
@@ -73,11 +79,11 @@ def _rank(rank, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     torch.set_num_threads(1)
-    for batch_dice in (False, True):
-        loss = weighted_loss(batch_dice, ddp=True)
+    for batch_dice, compiled in KINDS:
+        loss = weighted_loss(batch_dice, ddp=True, compiled=compiled)
         result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
         result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
-        torch.save(result, f"{folder}/{rank}_{batch_dice}.pth")
+        torch.save(result, f"{folder}/{rank}_{batch_dice}_{compiled}.pth")
     # A rank that leaves while the other still exchanges can abort it, or be aborted.
     dist.barrier()
     dist.destroy_process_group()
@@ -90,10 +96,11 @@ def folder_of_ranks(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=[False, True], ids=["per-case Dice", "batch Dice"])
+@pytest.fixture(params=KINDS, ids=["per-case Dice", "batch Dice", "batch Dice, compiled"])
 def exchanged(request, folder_of_ranks):
-    batch_dice = request.param
-    ranks = [torch.load(folder_of_ranks / f"{rank}_{batch_dice}.pth", weights_only=False) for rank in range(2)]
+    batch_dice, compiled = request.param
+    files = [folder_of_ranks / f"{rank}_{batch_dice}_{compiled}.pth" for rank in range(2)]
+    ranks = [torch.load(file, weights_only=False) for file in files]
     return ranks, train(weighted_loss(batch_dice, ddp=False), [0, 1, 2, 3]), batch_dice
 
 
