@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights, PooledHardness, VoxelLoss
 from nnunet_dro.sampling import Rule
-from nnunet_dro.trainers.case_columns import ENTRY, N_COLUMNS, CaseColumns, rows_of_all_ranks
+from nnunet_dro.trainers.case_columns import N_COLUMNS, CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.options import TrainerOptions
 
 #: Weight of the past in the running mean of the importance weights, per iteration.
@@ -81,20 +81,19 @@ class HardnessWeightedLoss(nn.Module):
             return self.plain(output, target)
         cases = self.per_case(output, target)
         device = (output if isinstance(output, Tensor) else output[0]).device
-        rows = self._batch[ENTRY].to(device, non_blocking=True)
-        hardness = None if self.pooled is None else self.pooled(CaseColumns.of_rows(rows).indices, cases)
+        drawn = CaseColumns.in_batch(self._batch, device=device)
+        hardness = None if self.pooled is None else self.pooled(drawn.indices, cases)
         factors = None if self._rule_weights is None else self._rule_weights.to(device, non_blocking=True)
         if self.normalised:
-            factors = (1.0 if factors is None else factors) * torch.full_like(rows[:, 0], 1 / self.mean_weight)
-        loss, mean_loss, rows = self._weigh(cases, rows, hardness, factors)
-        self.send(rows, mean_loss)
+            factors = (1.0 if factors is None else factors) * torch.full_like(drawn.weights, 1 / self.mean_weight)
+        loss, mean_loss, hardness, weights, clipped = self._weigh(cases, drawn, hardness, factors)
+        self.send(replace(drawn, losses=hardness, weights=weights, clipped=clipped), mean_loss)
         return loss
 
     def _weigh(
-        self, cases: Any, rows: Tensor, hardness: Tensor | None, factors: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The weighted loss, the one without weights, and the filled rows of the cases; some trainers compile this."""
-        drawn = CaseColumns.of_rows(rows)
+        self, cases: Any, drawn: CaseColumns, hardness: Tensor | None, factors: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Weighted and plain loss, hardness, weights and clipping of the cases; compiled where nnU-Net's loss is."""
         hardness = cases.hardness if hardness is None else hardness
         weights, clipped = drawn.weights, drawn.clipped
         if self.importance is not None:
@@ -103,8 +102,8 @@ class HardnessWeightedLoss(nn.Module):
             )
         with torch.no_grad():
             mean_loss = cases.weighted(torch.ones_like(hardness))
-        rows = replace(drawn, losses=hardness, weights=weights, clipped=clipped).rows()
-        return cases.weighted(weights if factors is None else weights * factors), mean_loss, rows
+        loss = cases.weighted(weights if factors is None else weights * factors)
+        return loss, mean_loss, hardness, weights, clipped
 
     def step(self) -> tuple[CaseColumns, float]:
         """The cases of the last weighted call on all ranks, on the CPU, and nnU-Net's loss of this rank's batch."""
@@ -124,12 +123,13 @@ class HardnessWeightedLoss(nn.Module):
             self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
         return cases, float(values[0])
 
-    def send(self, rows: Tensor, mean_loss: Tensor) -> None:
-        """Start moving the rows of the cases of all ranks to the CPU, where `step` waits for them and reads them.
+    def send(self, cases: CaseColumns, mean_loss: Tensor) -> None:
+        """Start moving the cases of all ranks to the CPU, where `step` waits for them and reads them.
 
         nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
         by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
         """
+        rows = cases.rows()
         if self.is_ddp:
             rows = rows_of_all_ranks(rows, self.max_cases)
         values = torch.cat([mean_loss.detach().reshape(1).to(rows.dtype), rows.reshape(-1)])

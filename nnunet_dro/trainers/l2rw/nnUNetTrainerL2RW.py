@@ -145,7 +145,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self._fastest_way = None
         drawn = CaseColumns.in_batch(batch, device=self.device)
         # Sent before the step, which waits for the device anyway when it asks whether to be made.
-        self.loss.send(replace(drawn, losses=found.losses, weights=found.weights).rows(), found.losses.mean())
+        self.loss.send(replace(drawn, losses=found.losses, weights=found.weights), found.losses.mean())
         self._step_along(found)
         return self._store(*self.loss.step())
 
