@@ -73,16 +73,14 @@ class VoxelSums(nn.Module):
     @torch.no_grad()
     def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
         """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
+        mask, n_channels = self._taking_part(target), logits.shape[1]
         if self.regions:
-            predicted = logits > 0
-            if self.ignore_label is not None:
-                predicted = predicted & ~target[:, -1:].to(torch.bool)
+            predicted = logits > 0 if mask is None else (logits > 0) & mask
             return predicted.flatten(2).any(2)[:, self.first :]
-        n_cases, n_channels = logits.shape[:2]
         predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
-        if self.ignore_label is not None:
-            predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
-        found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
+        if mask is not None:
+            predicted = predicted.masked_fill(~mask[:, 0], n_channels)
+        found = torch.zeros((len(logits), n_channels + 1), dtype=torch.bool, device=logits.device)
         return found.scatter_(1, predicted.flatten(1), True)[:, self.first : n_channels]
 
 

@@ -75,7 +75,7 @@ def graphs_of_steps(trainer, counter, seeds, n_cases):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_compiled_again_when_batches_draws_and_weights_change(compiled, name):
-    """The first step compiles the network and the sums of the loss; L2RW tries its other way in the second."""
+    """The first step compiles the network and the loss; L2RW tries its other way in the second."""
     trainer, counter = compiled(name)
     counts = graphs_of_steps(trainer, counter, range(4), n_cases=6)
     assert counts[0] > 0
@@ -90,3 +90,4 @@ def test_another_batch_size_compiles_once_more_and_then_never(compiled):
         counts = [graphs_of_steps(trainer, counter, [i], n_cases=n)[0] for i, n in enumerate((6, 6, 4, 5, 3))]
         first, second, *others = counts
         assert first == second < others[0] == others[-1]
+    assert first == 3, "the network, the sums over the voxels, and what follows from them"
