@@ -47,10 +47,7 @@ RequireFile = Annotated[
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Make a command of a function of a dataclass: the command takes its fields, those without a default first.
-
-    The fields are annotated with arguments and options of typer, or with a `Flag`.
-    """
+    """Make a command of a function of a dataclass; its fields are annotated with typer's options or a `Flag`."""
     hints, flags = get_type_hints(options, include_extras=True), declared(options)
     names = {one.field: name for name, one in flags.items()}
     parameters = []

@@ -33,10 +33,7 @@ _NO_CASE = re.compile(r"Mean|Std|25th Percentile|Median|75th Percentile|.+-.+_in
 
 
 def read_scores(path: Path) -> Evaluation:
-    """Read what `nnunet-dro evaluate` wrote, or a table of MIST or panoptica.
-
-    Such a table has no strata, but its own columns of text are those of a case table. Infinite values are undefined.
-    """
+    """Read scores of `nnunet-dro evaluate`, or a table of MIST or panoptica; infinite values are undefined."""
     if not path.is_file():
         return read_evaluation(path)
     try:

@@ -10,10 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write to another file in the same folder, with the same suffix, which replaces ``path`` once it is complete.
-
-    If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was.
-    """
+    """Write to a temporary file that replaces ``path`` once it is complete; after an error ``path`` is as it was."""
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     try:
@@ -58,10 +55,7 @@ def check_new_file(path: Path, *, overwrite: bool, name: str = "output", option:
 
 
 def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:
-    """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
-
-    Files of an earlier run that would contradict them (``outdated``) are deleted; their names are returned.
-    """
+    """Write files into a folder once all are written; delete the ``outdated`` ones, and return their names."""
     folder = folder.absolute()
     if folder.is_dir():
         # An empty folder is kept, too: it may be a mount point, or the working directory of the shell.

@@ -182,10 +182,7 @@ class LearnedWeights:
 
 @contextmanager
 def _moving(network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]) -> Iterator[None]:
-    """Within this context the parameters move along tangents; afterwards they are the same objects as before.
-
-    `torch.func.functional_call` does not serve: it damages networks whose sub-modules have two names, as nnU-Net's do.
-    """
+    """Move the parameters along tangents; functional_call damages networks whose modules have two names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from torch's own modules
         duals = {

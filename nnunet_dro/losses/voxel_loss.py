@@ -195,10 +195,7 @@ class VoxelLoss(nn.Module):
 
 
 def polynomially_tailed(scores: Tensor, *, alpha: float, is_inside: Tensor | None = None) -> Tensor:
-    """Cross-entropy for margins (of the label against all others) up to 0, with a polynomial tail for larger ones.
-
-    The scores are margins inside of regions and minus the margins outside; None for inside everywhere.
-    """
+    """Cross-entropy of margins up to 0, with a polynomial tail above; ``inside`` says where regions are, or None."""
     return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
 
 
@@ -239,10 +236,7 @@ def _power(margin: Tensor, exponent: float, *, alpha: float) -> Tensor:
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logit of the label minus the log-sum-exp of the others, (b, *spatial), from (b, channels, *spatial).
-
-    It is the log of the odds p / (1 - p), but not computed from p, which rounds to 1 for margins above 17 (float32).
-    """
+    """Logit less log-sum-exp of the others (b, *spatial): log-odds not by p, which rounds to 1 above 17 (float32)."""
     label = labels.unsqueeze(1)
     others = torch.logsumexp(logits.scatter(1, label, -torch.inf), 1)
     return logits.gather(1, label).squeeze(1) - others

@@ -126,10 +126,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, list[tuple[str, Sequence[Cell]]]]]:
-        """The rows by the first of several names, which they lack then; of one name only, all in one group without.
-
-        A group is its name and its rows, a row its kind and its cells.
-        """
+        """The rows by the first of several names, which they lack then: groups of a name and rows of kind and cells."""
         rows = list(zip(self.row_kinds or [""] * len(self.rows), self.rows, strict=True))
         if self.n_names < 2:
             return [("", rows)]

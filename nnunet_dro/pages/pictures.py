@@ -85,10 +85,7 @@ def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def data_uri(grey: npt.NDArray[np.float64], longest: int = SMALL[0], most_bytes: int = SMALL[1]) -> str:
-    """A grey image as WebP in a data URI.
-
-    A larger one is made smaller until its longest side fits; for the bytes, quality is given up down to a limit.
-    """
+    """A grey image as WebP in a data URI: its longest side fits, and quality is given up for bytes, to a limit."""
     from PIL import Image
 
     picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
@@ -107,10 +104,7 @@ def outlines_of(masks: Masks) -> tuple[tuple[str, str], ...]:
 
 
 def outline(mask: npt.NDArray[np.bool_]) -> str:
-    """The outline of a mask (rows, columns) as an SVG path in pixels: no smoothing, every corner is a pixel's.
-
-    It is of closed loops, one subpath each; the text is empty for an empty mask.
-    """
+    """The outline of a mask (rows, columns) as closed loops of an SVG path in pixels, not smoothed; or empty."""
     return "".join(_subpath(loop) for loop in _loops(mask))
 
 

@@ -64,10 +64,7 @@ def round_step(least: float) -> float:
 
 
 def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, float]:
-    """Limits of an axis in shown units (per cent or mm) that hold every value, which may be none; ends are rounded.
-
-    The upper end for a fraction is 100 %, so that figures compare.
-    """
+    """Rounded limits of an axis in shown units that hold every value; fractions end at 100 %, to compare figures."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if fraction:
         high = 100.0
@@ -120,11 +117,7 @@ def axes(
 def figure(
     parts: Sequence[Markup], *, label: str, columns: Sequence[int] = (), height: float = HEIGHT, width: float = WIDTH
 ) -> Markup:
-    """The SVG element.
-
-    The label is for those who do not see it. ``columns`` of the case table are named in the tooltip of a dot; a script
-    makes dots reachable by keyboard.
-    """
+    """The SVG element; ``label`` is for those who do not see it, ``columns`` for the tooltips of dots."""
     form = Markup('<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>')
     role = "group" if columns else "img"
     return form.format(at(width), at(height), role, label, ",".join(map(str, columns)), Markup("").join(parts))

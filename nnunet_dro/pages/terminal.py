@@ -25,10 +25,7 @@ _STYLES = {
 
 
 def printed(blocks: Sequence[Block]) -> RenderableType:
-    """Blocks without figures and requirements for rich's console.
-
-    Names from files are shown as they are, never read as markup. What tables have in common is said below the first.
-    """
+    """Blocks without figures and requirements for rich's console; names from files are never read as markup."""
     parts: list[RenderableType] = []
     said: set[str] = set()
     for block in blocks:

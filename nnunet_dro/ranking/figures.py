@@ -27,11 +27,7 @@ class Stop(NamedTuple):
 
 
 def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Figure:
-    """The ranks of the teams from stratum to stratum; teams that tie are drawn one below the other.
-
-    The ranking itself is the first stop. The first `N_COLOURS` teams have colours. Columns are ``spacing`` apart, or
-    (0) as suits their number.
-    """
+    """The ranks of the teams from stratum to stratum, the whole ranking first; ties are drawn one below the other."""
     step = spacing or max(62.0, min(110.0, 560 / max(len(stops) - 1, 1)))
     width, top = 2 * _SIDE + step * (len(stops) - 1), 48.0
     x = [_SIDE + step * place for place in range(len(stops))]

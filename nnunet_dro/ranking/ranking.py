@@ -105,11 +105,7 @@ def rank_evaluations(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
     **given: Any,
 ) -> Ranking:
-    """Rank teams by evaluations of the same cases; fields of `RankOptions` may be given in place of those in it.
-
-    ``progress`` is called with the number of finished steps and of all steps. A ValueError says what cannot be ranked
-    together.
-    """
+    """Rank teams by evaluations of the same cases; fields of `RankOptions` may be given in place of its own."""
     options = replace(options or RankOptions(), **given)
     aggregate_only = options.aggregate_only
     entries = read_entries(evaluations, by=options.by, intersect=options.intersect)

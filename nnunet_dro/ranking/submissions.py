@@ -48,11 +48,7 @@ def score_submissions(
     *,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
-    """Evaluate every submission into its folder below ``folder``, or read its evaluation where it is there already.
-
-    An evaluation whose options and files (by name, size and time of the last change) are still the same is not made
-    again. A missing prediction, of any team, is an error before anything is scored.
-    """
+    """Evaluate every submission, or read it where options and files are the same; all must be complete."""
     inputs = {}
     for team, submission in submissions.items():
         try:

@@ -131,11 +131,7 @@ class Blocks:
         return self.shared.weights[self._slice(block)]
 
     def scaled(self) -> tuple[FloatArray, FloatArray]:
-        """Factors that make the weights of the blocks comparable, and the sums of the weights times these.
-
-        Both are copies, which a change by another process meanwhile cannot make contradict each other; the sums are all
-        0 if no case has a weight.
-        """
+        """Factors that make weights of blocks comparable, and the scaled sums: copies, which no process can change."""
         shared = self.shared
         beta, sums = shared.beta[0], shared.block_sum.copy()
         if self.weigh is not None or not beta:

@@ -46,11 +46,7 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
 
 
 def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame:
-    """Rank the cases of several folds of a model together.
-
-    Each fold is ranked by itself, because the losses of one network may lie above those of another. Score, gap and loss
-    are the means over the ``folds`` that have scored a case, the visits those of all together.
-    """
+    """Rank the cases of several folds together, by means of ranks within each, since networks differ in loss."""
     by_case = pd.concat([rank_cases(log, losses) for log, losses in logs]).groupby("case", sort=False)
     table = by_case[["score", "gap", "loss"]].mean()
     table[["times_seen", "times_seen_in_all"]] = by_case[["times_seen", "times_seen_in_all"]].sum()

@@ -17,11 +17,7 @@ ENTRY = "case_draws"
 
 @dataclass(frozen=True)
 class CaseColumns:
-    """What the b cases of a batch were drawn with, and what the training step finds of them; tensors (b,).
-
-    A batch may wait in a queue while the table changes, so the importance weights need the numbers of the draw. The
-    first columns are those of `Draws`, as float32.
-    """
+    """What the b cases of a batch were drawn with (`Draws`, as of then) and what the step finds; tensors (b,)."""
 
     indices: Tensor  # positions in the hardness table, int64
     stale_losses: Tensor  # stale losses at the moment of the draw, NaN at a first visit

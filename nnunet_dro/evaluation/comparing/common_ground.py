@@ -92,10 +92,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
 
 
 def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """The notes of the evaluations, those that all have in common once.
-
-    Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
-    """
+    """The notes of all evaluations once, but those on uncertain percentiles, which reports judge themselves."""
     own = {
         name: [note for note in evaluation.notes if note not in percentile_notes(evaluation.strata)]
         for name, evaluation in evaluations.items()

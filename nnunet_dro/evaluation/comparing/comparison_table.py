@@ -87,10 +87,7 @@ class _Pair:
 
 
 def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
-    """The differences of every method from the first: `COLUMNS`, and `TRAINING_COLUMNS` where a method has several.
-
-    With patients, ``n_patients`` comes after ``n``.
-    """
+    """The differences of every method from the first: `COLUMNS`, and `TRAINING_COLUMNS` where one has several."""
     pairs, repeated = list(_pairs(compared)), compared.trainings.are_repeated
     counted: pd.DataFrame = pd.DataFrame(
         _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0)) for pair in pairs

@@ -66,10 +66,7 @@ def check_share(share: float | None) -> None:
 
 
 def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame) -> list[FloatArray]:
-    """The values of a pilot's cases in each row, or of its patients, where they count once.
-
-    They are as bad as can be where the label was missed or invented and has no value, NaN where there is no label.
-    """
+    """The values of a pilot's cases or patients in each row: the worst for failures, NaN where there is no label."""
     scores, patient = evaluation.scores, evaluation.options.patient
     codes = None if patient is None else pd.factorize(scores[patient])[0]
     found = []

@@ -36,10 +36,7 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
-    """What the columns of a case table hold, for rich's console.
-
-    For every column how many cases have an entry, and the range of numbers or some of the entries.
-    """
+    """How many cases have an entry in each column of a case table, and the range of its numbers or some entries."""
     entries = {column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)}
     columns: list[Any] = [
         (Column("Column", "name"), str),
@@ -65,10 +62,7 @@ def plan_table(
     share: float | None = None,
     noun: str = "cases",
 ) -> RenderableType:
-    """How many cases may miss the bound, and the chance that no more do, for rich's console.
-
-    ``chances`` are those of `planning.chances`, None without a pilot; ``share`` is that of the cases with the label.
-    """
+    """How many cases may miss the bound, and the chance (of `planning.chances`, if any) that no more do."""
     side = "below" if requirement.end == "low" else "above"
     columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]
     if share is not None and share < 1:

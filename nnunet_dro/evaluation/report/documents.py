@@ -37,10 +37,7 @@ def evaluation_reports(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``: name to content.
-
-    For the page are pictures of the worst cases, and links from case and label to the viewer.
-    """
+    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``: name to content."""
     return {
         "report.html": evaluation_html(evaluation, gallery, links),
         "report.md": evaluation_markdown(evaluation),
@@ -85,10 +82,7 @@ def evaluation_latex(evaluation: Evaluation) -> str:
 
 
 def comparison_latex(comparison: Comparison) -> str:
-    """A table per attribute and metric, with the rows of every method; as `evaluation_latex`.
-
-    Numbers that improve on every other method by 5 percentage points or more are in bold.
-    """
+    """A table per attribute and metric with every method; gains of 5 percentage points over all others are bold."""
     return _as_in_papers(comparison.strata, comparison.scores, comparison.about)
 
 
@@ -106,10 +100,7 @@ def _as_in_papers(
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
-    """A table per attribute and metric, and the findings, for rich's console.
-
-    Names from files are shown as they are, never read as markup; numbers that rest on too few cases are dim.
-    """
+    """A table per attribute and metric, and the findings, for the console; names are never read as markup."""
     strata = evaluation.strata
     blocks: list[Block] = []
     for attribute, inside in strata.groupby("attribute", sort=False):

@@ -40,10 +40,7 @@ def evaluation_html(
     entries: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> str:
-    """The page of an evaluation, the same for the same input; all names from files are escaped.
-
-    The entries are pictures of the worst cases, the links go from case and label to the viewer.
-    """
+    """The page of an evaluation, the same for the same input; all names from files are escaped."""
     scores = evaluation.scores.reset_index(drop=True)
     scores = scores.drop(columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()])
     metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
@@ -101,10 +98,7 @@ def _scores_table(
 
 @dataclass(frozen=True)
 class _Figures:
-    """What figures are made from: scores with rows numbered from 0, and the table of cases.
-
-    A table of all cases may be too long: it has the rows of dots first, then the worst others.
-    """
+    """What figures are made from: scores with rows numbered from 0, and the cases, the rows of dots first."""
 
     evaluation: Evaluation
     metrics: Sequence[Metric]

@@ -26,10 +26,7 @@ def evidence_pack(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Everything that one evaluation says, as the contents of files to put on record.
-
-    Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
-    """
+    """The files of an evaluation to put on record: what was measured, never that a law or a standard is met."""
     one = table_one(evaluation)
     files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
     values = {
@@ -76,10 +73,7 @@ def missed(evaluation: Evaluation) -> pd.DataFrame:
 
 
 def model_index(evaluation: Evaluation) -> str:
-    """The front matter of a model card, YAML: the metrics of every stratum, as Hugging Face reads them.
-
-    JSON is YAML, and quotes every name safely, whatever is in it.
-    """
+    """The front matter of a model card for Hugging Face. JSON is YAML, and quotes every name safely."""
     inputs = evaluation.about.get("inputs", {})
     results = []
     for (attribute, stratum), rows in evaluation.strata.groupby(["attribute", "stratum"], sort=False, observed=True):

@@ -92,11 +92,7 @@ def cases_by_stratum(
 def distribution(
     strata: Sequence[StratumCases], metric: Metric, *, label: str, column: int, at_most: int | None = None
 ) -> Markup:
-    """Dots, the middle half, the median and the bad tail, a row per stratum.
-
-    Dots are those of the worst ``at_most`` cases of each stratum (None: of all). They know the metric's ``column`` of
-    the case table.
-    """
+    """A row per stratum: its worst ``at_most`` cases as dots, the middle half, the median and the bad tail."""
     values = [float(v) for stratum in strata for v in stratum.values]
     low, high = svg.value_range(values, fraction=metric.is_bounded)
     x = svg.Scale(low, high, _SIDE, svg.WIDTH - _SIDE)
@@ -139,10 +135,7 @@ def _row(stratum: StratumCases, metric: Metric, x: svg.Scale, top: float, at_mos
 
 
 def swarm(positions: npt.NDArray[np.float64], *, size: float = 5.6, half: float = _HALF - 3) -> npt.NDArray[np.float64]:
-    """Offsets across the axis, at most ``half``, that keep dots of a width apart, the same for the same positions.
-
-    Dots within one width of each other are stacked up and down in turn, closer where there are many.
-    """
+    """Offsets across the axis, up to ``half``, that keep dots of a width apart: up and down in turn."""
     columns = np.floor(positions / size).astype(np.int64)
     offsets = np.zeros(len(positions))
     for column in np.unique(columns):
@@ -226,10 +219,7 @@ def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> list[Markup]:
 
 
 def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
-    """The differences of a comparison's rows: squares with whiskers, and the line of no difference.
-
-    The rows are of one metric and method, a heading for those of each label. Empty where no difference is defined.
-    """
+    """The differences of a comparison's rows, of one metric and method, with whiskers; empty without any."""
     records = in_order(rows, ["label"])
     estimates = [[scaled(v, metric) for v in estimate(record, f"{statistic}_difference")] for record in records]
     finite = [v for of_row in estimates for v in of_row if math.isfinite(v)]

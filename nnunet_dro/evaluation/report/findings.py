@@ -30,11 +30,7 @@ from nnunet_dro.pages.document import Note
 
 
 def findings(evaluation: Evaluation) -> list[Note]:
-    """The worst stratum of every attribute and label with a value, by the first metric, worst first.
-
-    The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has enough cases for it,
-    else the mean.
-    """
+    """The worst stratum of every attribute and label by the first metric's tail, or mean where cases are few."""
     metric = metric_named(evaluation.metrics[0], evaluation.scores)
     of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")

@@ -90,10 +90,7 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
 
 
 def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[str]) -> Table:
-    """The differences of one method from the baseline, of one attribute and metric.
-
-    The tests and the typical difference stand beside the mean, where it is among the statistics.
-    """
+    """The differences of one method from the baseline, of one attribute and metric; the tests stand by the mean."""
     records = in_order(rows, ["label"])
     attribute, baseline, method = (str(records[0][name]) for name in ("attribute", "baseline", "method"))
     columns = name_columns(["label", "stratum"][: 1 if attribute == ALL else 2])

@@ -65,10 +65,7 @@ class _Change:
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
-    """A verdict per method beside the baseline, by the first metric, over the differences of its mean and its tail.
-
-    Differences of a tail that rests on too few cases are left out.
-    """
+    """A verdict per method by the first metric, on its mean and, with enough cases, its tail."""
     table = comparison.table
     metric = metric_named(str(table["metric"].iloc[0]), comparison.scores)
     found = []

@@ -58,11 +58,7 @@ class GalleryEntry:
 
 
 def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]:
-    """The worst cases of every stratum and label by the first metric, in their order; all have a value.
-
-    Where they are more than fit a page, the worst case of every stratum goes before any second-worst case, and worse
-    values go first.
-    """
+    """The worst cases of every stratum and label by the first metric; if too many, each stratum's worst go first."""
     metric = metric_named(evaluation.metrics[0])
     ranked: list[Choice] = []
     defined = evaluation.scores[evaluation.scores[metric.name].notna()]
@@ -92,10 +88,7 @@ def score_text(choice: Choice, evaluation: Evaluation) -> str:
 def worst_with_files(
     evaluation: Evaluation, per_stratum: int
 ) -> tuple[Labels, dict[str, tuple[Path, Path]], list[Choice]]:
-    """The labels of an evaluation that was read from its folder, the label maps of its cases, and its worst cases.
-
-    Cases that have no prediction are in neither: nobody can show them. Fails without the dataset.json.
-    """
+    """Labels, label maps and worst cases of an evaluation read from its folder; only of cases with a prediction."""
     path = evaluation.options.dataset_json
     labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
     named = evaluation.about["inputs"]["files"].items()
@@ -111,10 +104,7 @@ def pictures_of(
     per_stratum: int = 2,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> list[GalleryEntry]:
-    """Pictures of the worst cases of an evaluation whose ``about`` says where label maps and dataset.json are.
-
-    Of the images, the first channel is shown. A case and label among the worst of several strata appears once.
-    """
+    """Pictures (first channel) of an evaluation's worst cases, each case and label once."""
     labels, files, choices = worst_with_files(evaluation, per_stratum)
     wanted: dict[tuple[str, str], list[Choice]] = {}
     for choice in choices:

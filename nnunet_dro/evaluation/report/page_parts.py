@@ -135,11 +135,7 @@ def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tup
 
 
 def worst_labels(strata: pd.DataFrame, worst: pd.DataFrame, attribute: str, *, most_rows: int) -> tuple[list[str], str]:
-    """The labels of an attribute to show, and a sentence on those that are left out; empty text where none is.
-
-    Attributes have equal shares of ``most_rows``. The labels are those whose worst stratum is worst, by the first
-    metric's tail.
-    """
+    """The labels of an attribute whose worst stratum is worst, for an equal share of the rows, and what is left out."""
     metric = METRICS[str(strata["metric"].iloc[0])]
     ranked = worst[(worst["attribute"] == attribute) & (worst["metric"] == metric.name)]
     values = ranked[ranked["statistic"] == metric.tail].set_index("label")["worst"]
@@ -149,10 +145,7 @@ def worst_labels(strata: pd.DataFrame, worst: pd.DataFrame, attribute: str, *, m
 
 
 def most_changed_labels(table: pd.DataFrame, attribute: str, *, n_rows: int, most_rows: int) -> tuple[list[str], str]:
-    """As `worst_labels`, of a comparison: those with the largest differences of a stratum's mean, by the first metric.
-
-    ``n_rows`` are the rows of a page without a limit, of all attributes together.
-    """
+    """As `worst_labels`, of a comparison: those with the largest differences of a stratum's mean."""
     metric = METRICS[str(table["metric"].iloc[0])]
     of_first = table[(table["attribute"] == attribute) & (table["metric"] == metric.name)]
     largest = of_first["mean_difference"].abs().groupby(of_first["label"].astype(str)).max()

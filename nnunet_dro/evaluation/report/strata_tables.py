@@ -205,11 +205,7 @@ def _n_values(record: Record) -> int:
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:
-    """How dark the background of a number is, 0 to `DARKEST`: the worse the number, the darker.
-
-    The shades of fractions are fixed (`SHADES`, `SPREAD_SHADES`), the same on every page. Distances have no natural
-    scale: theirs end at the ``largest``.
-    """
+    """How dark a number's background is, 0 to `DARKEST`: fixed for fractions; distances end at the ``largest``."""
     if math.isnan(value):
         return 0
     if not metric.is_bounded:

@@ -34,10 +34,7 @@ def size_columns(metric: str) -> tuple[str, str]:
 
 
 def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
-    """Where a label was missed or invented, and where it has no value for that reason (``left_out``), a bool per row.
-
-    False where a count is not known; None where the scores have no counts.
-    """
+    """Where a label was missed or invented, and so has no value (``left_out``); None if the scores have no counts."""
     columns = size_columns(metric)
     if not set(columns) <= set(scores.columns):
         return None

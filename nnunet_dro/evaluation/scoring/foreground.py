@@ -32,10 +32,7 @@ _BYTE, _REPEAT = np.uint64(0xFF), np.uint64(0x0101010101010101)
 
 @dataclass(frozen=True)
 class JointCounts:
-    """How often each pair of reference and prediction value occurs, arrays of shape (n_pairs,).
-
-    A pair may occur more than once; the pair (0, 0) need not be complete.
-    """
+    """How often each pair of values occurs, arrays (n_pairs,): some more than once, (0, 0) incompletely."""
 
     reference: npt.NDArray[np.int64]
     prediction: npt.NDArray[np.int64]

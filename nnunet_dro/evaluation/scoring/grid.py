@@ -56,10 +56,7 @@ class Grid:
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
-    """The voxels of a map in the order of a reference that covers the same physical grid.
-
-    A map that is stored flipped, or with its axes in another order, is turned; nothing is interpolated.
-    """
+    """The voxels of a map in the order of a reference on the same physical grid: turned, never interpolated."""
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
             raise ValueError(_difference("shape", grid.shape[::-1], reference.shape[::-1]))

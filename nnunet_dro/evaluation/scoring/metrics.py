@@ -30,10 +30,7 @@ class Metric:
 
     @property
     def tail(self) -> str:
-        """The statistic in strata.csv that reaches furthest into the bad cases without being a single case.
-
-        Of signed errors, whose bad cases lie on both sides, it is the mean.
-        """
+        """The statistic that reaches furthest into the bad cases without being one case; of signed errors the mean."""
         return "mean" if self.is_signed else "p5" if self.more_is_better else "p75"
 
     @property

@@ -57,10 +57,7 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[Any], Grid]:
 
 
 def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
-    """The content of a gzip file whose size is known from the header.
-
-    The size that gzip itself stores is modulo 2^32, and is that of the last member only.
-    """
+    """The content of a gzip file of known size; what gzip itself stores is modulo 2^32, and of the last member only."""
     try:
         content = deflate.gzip_decompress(stored, n_bytes)
         # Otherwise the checksum at the end is that of something else.

@@ -82,10 +82,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 @dataclass
 class DirectedDistances:
-    """Distances of one border's voxels to the nearest voxel of another border, found as far as they are needed.
-
-    ``lengths`` are the distances that the neighbourhood holds, mm, increasing; ``counts`` is how many voxels have each.
-    """
+    """Distances of a border's voxels to another border, as far as needed: ``counts`` of each of ``lengths``, mm."""
 
     n: int
     lengths: FloatArray

@@ -69,10 +69,7 @@ def difference_intervals(pairs: Sequence[tuple[FloatArray, FloatArray]], *, boun
 def guaranteed_means(
     samples: Sequence[FloatArray], *, bounded: Sequence[bool], low: float = 0.0, n_resamples: int = 2000, seed: int = 0
 ) -> FloatArray:
-    """95 % bounds of means for verdicts: they assume that the values lie between ``low`` and 1, and nothing else.
-
-    Shape (n_samples, 2); NaN for samples that are not ``bounded`` so, and without draws. ``low`` is -1 for differences.
-    """
+    """95 % bounds of means for verdicts, shape (n_samples, 2), which assume values from ``low`` to 1 alone."""
     if n_resamples < 0:
         raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. Take 2000, or 0 for no intervals.")
     if seed < 0:
@@ -86,10 +83,7 @@ def guaranteed_means(
 
 
 def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence: float) -> float:
-    """The exact one-sided bound of a percentile, wrong in at most 100 - ``confidence`` per cent of the samples.
-
-    It is never beyond the percentile of the sample itself; NaN where there are too few values for one.
-    """
+    """The exact one-sided bound of a percentile, never beyond the sample's own; NaN with too few values for one."""
     if not len(ascending := _ascending(sample)):
         return float("nan")
     low, high = percentile_bounds(ascending[None], percent, tail=1 - confidence / 100)[0]

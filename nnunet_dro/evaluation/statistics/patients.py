@@ -49,11 +49,7 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
 def clustered_mean(
     values: FloatArray, clusters: CodeArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
 ) -> tuple[float, float]:
-    """Bounds of the mean of values that come in clusters of any size, which have random weights.
-
-    As `bounded_mean`, with a weight per cluster. The cluster that is added has as many values as the largest one, all
-    of them as bad or as good as can be.
-    """
+    """As `bounded_mean` with a weight per cluster; the added one has as many values as the largest."""
     codes = np.unique(clusters, return_inverse=True)[1]
     centre = float(np.median(values))
     sums = np.stack([np.bincount(codes), np.bincount(codes, weights=values - centre)], axis=1)

@@ -145,10 +145,7 @@ def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
 
 
 def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> FloatArray:
-    """Bounds of a percentile, each wrong with a probability of at most ``tail``, of ascending samples (n_samples, n).
-
-    NaN where the sample is too small for a bound.
-    """
+    """Bounds of a percentile of ascending samples (n_samples, n), each wrong at most ``tail`` of the time; or NaN."""
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
     n = ascending.shape[1]
     low, high = bound_ranks(n, percent, tail=tail)

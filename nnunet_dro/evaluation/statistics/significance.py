@@ -18,10 +18,7 @@ _MOST_LISTED = 500
 
 
 def wilcoxon_p(differences: FloatArray) -> float:
-    """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out (Wilcoxon 1945).
-
-    Exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
-    """
+    """Two-sided signed-rank p without zeros (Wilcoxon 1945), exact for small samples without ties; NaN if empty."""
     from scipy.stats import wilcoxon
 
     if not len(differences):

@@ -25,10 +25,7 @@ from nnunet_dro.naming import name_some
 
 
 def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
-    """``n``, ``n_undefined`` (how many of the n are NaN), and `STATISTICS` of the others, NaN without any.
-
-    ``std`` is the sample standard deviation (n - 1; NaN for a single value), percentiles interpolate linearly.
-    """
+    """``n``, ``n_undefined`` (NaN among them), and `STATISTICS` of the others: std of n - 1, linear percentiles."""
     defined = np.sort(values[~np.isnan(values)])
     counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
     if not len(defined):
@@ -262,10 +259,7 @@ def n_values(table: pd.DataFrame) -> "pd.Series[int]":
 
 
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
-    """A sentence per attribute and percentile (p75, p25 and iqr are one) on the strata with too few cases for it.
-
-    How many they have is that of the label and metric with the fewest, but at least one.
-    """
+    """A sentence per attribute and percentile (p75, p25 and iqr are one) on the strata with too few cases for it."""
     n_defined = n_values(strata)
     fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
     notes = []

@@ -110,10 +110,7 @@ def measure(
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:
-    """|mean inside - mean around| / standard deviation around, where *around* is up to 3 voxels away.
-
-    NaN where there is nothing inside or around, or all around is the same.
-    """
+    """|mean inside - mean around| / standard deviation around (up to 3 voxels away); NaN where there is none."""
     if not mask.any():
         return _NAN
     extents = [np.flatnonzero(mask.any(axis=tuple(other for other in range(3) if other != axis))) for axis in range(3)]
@@ -196,10 +193,7 @@ def with_auto_columns(
     options: EvaluateOptions,
     progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
-    """Add a column ``auto:NAME`` for each attribute that some `--by` names, with the specs and a note on each.
-
-    In the specs an attribute with more than `MOST_GROUPS` different values that is not cut is cut into thirds.
-    """
+    """Add the columns ``auto:NAME`` that ``--by`` names; those of more than `MOST_GROUPS` values are cut in thirds."""
     specs = list(options.by)
     names = auto_names(specs)
     if not names:

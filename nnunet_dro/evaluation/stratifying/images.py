@@ -17,10 +17,7 @@ PLANES = ("axial", "coronal", "sagittal")
 
 @dataclass(frozen=True)
 class Orientation:
-    """How to turn an array so that its axes point superior, posterior and left, the nearest to it without resampling.
-
-    ``order`` is the array axis that becomes each of the three, ``flipped`` whether it is reversed then.
-    """
+    """The ``order`` of axes, and which are ``flipped``, that turns an array superior, posterior and left."""
 
     order: tuple[int, int, int] = (0, 1, 2)
     flipped: tuple[bool, bool, bool] = (False, False, False)

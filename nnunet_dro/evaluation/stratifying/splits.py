@@ -159,10 +159,7 @@ def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "
 
 
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
-    """How many cases of every stratum each fold trains and validates on.
-
-    A row per fold (from 0) and stratum, with 0 where it has no case: ``n_training`` and ``n_validation``.
-    """
+    """How many cases of every stratum each fold trains and validates on, a row per fold (from 0) and stratum."""
     strata = stratum_of_case.astype("category")
     rows: list[tuple[object, ...]] = []
     for fold, split in enumerate(splits):

@@ -73,10 +73,7 @@ _YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
 
 @dataclass(frozen=True)
 class Field:
-    """Something that is known of an acquisition: its column, its name in BIDS and its tag in DICOM.
-
-    ``read`` makes an entry of the table of what is written there; empty where it means nothing.
-    """
+    """What is known of an acquisition: column, name in BIDS, tag in DICOM, and how it is read (empty: nothing)."""
 
     column: str
     key: str

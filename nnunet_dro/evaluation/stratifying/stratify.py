@@ -234,11 +234,7 @@ def _in_order(names: Collection[str]) -> list[str]:
 def stratify_all(
     table: pd.DataFrame | None, specs: Sequence[str], cases: Collection[str], *, overall: bool = False
 ) -> "dict[str, pd.Series[str]]":
-    """Attribute to the stratum of each of the cases, in their order, as from `stratify`.
-
-    A repeated spec counts once. A second way to cut a column has its whole spec as attribute, and so has the cut of a
-    column that is also given uncut.
-    """
+    """Attribute to the stratum of each case, as from `stratify`; a second cut of a column is named by its spec."""
     every_case = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
     all_cases = {ALL: pd.Series(every_case, index=pd.Index(list(cases), name="case"), name=ALL)}
     if not specs:
@@ -272,11 +268,7 @@ def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tu
 
 
 def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collection[str]) -> dict[str, dict[str, str]]:
-    """Attribute, as `stratify_all` names it, to the other cases of a table and their strata.
-
-    Without those whose entry is missing or outside the edges, and without attributes with quantiles, which are those of
-    the divided cases.
-    """
+    """Attribute to the other cases of a table with their strata; without quantiles, which the divided cases have."""
     others = table[~table["case"].isin(list(cases))]
     found: dict[str, dict[str, str]] = {}
     for attribute, (spec, parts) in _named(table, specs).items():
@@ -298,10 +290,7 @@ def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collectio
 def divide(
     stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
 ) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number.
-
-    They are in the order of the categories, or without categories in natural order with ``missing`` last.
-    """
+    """The number of each case's stratum, and the names by number: by category, or in natural order, missing last."""
     if (twice := stratum_of_case.index.duplicated()).any():
         case = stratum_of_case.index[twice][0]
         raise ValueError(f"`strata` must give every case one stratum, got two in {attribute!r} for {case!r}. Name one.")

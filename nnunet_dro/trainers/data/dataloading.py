@@ -16,10 +16,7 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 
 
 class DrawsByHardness:
-    """Mixin for a data loader of nnU-Net that draws its cases from a table and adds the draws to its batches.
-
-    With sub-volumes, the items of the table are cells, and the centre of a patch lies in the cell that was drawn.
-    """
+    """Mixin for a data loader of nnU-Net: cases, or cells that hold the patch's centre, drawn from a table."""
 
     table: HardnessTable
     subvolumes: Subvolumes | None = None

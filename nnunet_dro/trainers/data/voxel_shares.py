@@ -23,11 +23,7 @@ MOST_JOBS = 8
 
 
 def voxel_shares(trainer: Any) -> tuple[float, ...]:
-    """Share of each label (background first), or of each region, among the voxels of a trainer's training cases.
-
-    The voxels are counted once, and the counts kept for other folds and trainings beside the preprocessed data. Every
-    rank may call this, and waits for no other.
-    """
+    """Share of each label (background first) or region among the training voxels, counted once and kept."""
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None

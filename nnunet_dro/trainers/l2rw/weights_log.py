@@ -21,11 +21,7 @@ _TRUSTED_COLOUR = "#56B4E9"
 
 
 class WeightsLog(CaseLog):
-    """Adds up the weights of the cases in an epoch, and writes their means.
-
-    Weights are relative: the weight in the weighted mean times the number of cases in the batch, so that plain training
-    has a weight of 1 for every case.
-    """
+    """Adds up the cases' weights in an epoch and writes their means; relative ones, 1 for all in plain training."""
 
     what, file = "weights", "weights.csv"
     columns = ("epoch", "case", "weight", "times_seen")

@@ -137,10 +137,7 @@ def concentration_warnings(
     shares: Mapping[str, float] | None = None,
     n_draws: Mapping[int, int] | None = None,
 ) -> list[str]:
-    """Warnings that became true in the last epoch; its items are cases or sub-volumes.
-
-    ``shares`` are those of the cases, by the name of the column with a group's share of the draws.
-    """
+    """Warnings that became true in the last epoch; ``shares`` are of the draws of groups, by column."""
     warnings = []
     cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
     if _began(rows, lambda so_far: _few(so_far, n_items, may_wait=rule.needs_losses)):
@@ -177,11 +174,7 @@ def concentration_warnings(
 
 
 def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[Any]]) -> dict[str, float]:
-    """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
-
-    From the mean of the first epochs to that of the last ones; a case that had more than an equal share of the draws
-    counts by what it had more. There is nothing in it while there is nothing to compare.
-    """
+    """By how much the loss fell of the cases drawn more often than others, and of the others; or nothing."""
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:
         return {}

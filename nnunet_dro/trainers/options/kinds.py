@@ -154,10 +154,7 @@ class GroupOptions(TrainerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupDROOptions(GroupOptions, HardnessOptions):
-    """Options of `nnUNetTrainerGroupDRO_<column>`: nu in 1/loss units, and C of the size adjustment in loss units.
-
-    Source: Sagawa et al. 2020.
-    """
+    """Options of `nnUNetTrainerGroupDRO_<column>` (Sagawa et al. 2020): nu in 1/loss, C in loss units."""
 
     nu: float = 0.01
     adjustment: float = 0.0
@@ -196,10 +193,7 @@ class IWOptions(GroupOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LSOptions(TrainerOptions):
-    """Options of `nnUNetTrainerLS`; without smoothing it is plain nnU-Net.
-
-    Source: Wang et al. 2024.
-    """
+    """Options of `nnUNetTrainerLS` (Wang et al. 2024); without smoothing it is plain nnU-Net."""
 
     smoothing: float = 0.1
 
