@@ -195,7 +195,7 @@ class VoxelLoss(nn.Module):
 
 
 def polynomially_tailed(scores: Tensor, *, alpha: float, is_inside: Tensor | None = None) -> Tensor:
-    """Cross-entropy of margins up to 0, with a polynomial tail above; ``inside`` says where regions are, or None."""
+    """Cross-entropy of margins (minus them where not ``is_inside``) up to 0, with a polynomial tail above."""
     return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
 
 

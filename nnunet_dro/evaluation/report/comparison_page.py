@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import MOST_DOTS, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
-from nnunet_dro.evaluation.report.formatting import (
-    against_baseline,
-    difference,
-    difference_unit,
-    metric_named,
-    metric_title,
-    number,
-    shown,
-)
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.scoring.metrics import Metric
@@ -33,7 +25,7 @@ _MOST_CHANGED = 10
 
 def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
-    metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
+    metrics = [fmt.metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
     every_pair = _pairs(comparison, metrics)
     pairs = _most_changed(every_pair, metrics[0], comparison.methods[0])
     table = _case_table(comparison, pairs, metrics)
@@ -54,8 +46,8 @@ def comparison_html(comparison: Comparison) -> str:
         cases={"about": about_cases},
         payload=table.payload({}),
         kind="nnunet-dro · comparison per stratum",
-        title=against_baseline(comparison.methods),
-        heading=against_baseline(comparison.methods),
+        title=fmt.against_baseline(comparison.methods),
+        heading=fmt.against_baseline(comparison.methods),
         lede=parts.lede(every_pair.index.to_frame(), comparison.stratum_of_case, metrics),
     )
 
@@ -81,7 +73,7 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
     baseline = comparison.methods[0]
     for name in table["metric"].unique():
-        metric = metric_named(str(name), comparison.scores)
+        metric = fmt.metric_named(str(name), comparison.scores)
         statistics = ("mean", metric.tail)
         for method in comparison.methods[1:]:
             rows = table[(table["metric"] == name) & (table["method"] == method)]
@@ -102,7 +94,7 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
     of_method = {name: of.set_index(["case", "label"]) for name, of in comparison.scores.groupby("method")}
     return pd.DataFrame(
         {
-            (metric.name, method): shown(of_method[method][metric.name].reindex(rows), metric)
+            (metric.name, method): fmt.shown(of_method[method][metric.name].reindex(rows), metric)
             for metric in metrics
             for method in comparison.methods
         },
@@ -132,11 +124,11 @@ def _case_table(comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[M
 
 
 def _title(metric: Metric, method: str) -> str:
-    return f"{metric_title(metric)}, {method}"
+    return f"{fmt.metric_title(metric)}, {method}"
 
 
 def _change(metric: Metric, method: str) -> str:
-    return f"Change of {metric.title} ({difference_unit(metric)}), {method}"
+    return f"Change of {metric.title} ({fmt.difference_unit(metric)}), {method}"
 
 
 def _paired(comparison: Comparison, pairs: pd.DataFrame, table: SortableTable, metric: Metric) -> Iterator[Block]:
@@ -184,12 +176,12 @@ def _changed(comparison: Comparison, metric: Metric) -> Iterator[Block]:
 
 def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Column, Any]]:
     """The case first, then what happened to it, then its attributes."""
-    unit = difference_unit(metric)
+    unit = fmt.difference_unit(metric)
     columns: list[tuple[Column, Any]] = [
         *((Column(name.capitalize(), "text"), itemgetter(name)) for name in ("case", "label", "method")),
-        (Column(comparison.methods[0]), lambda record: number(record["baseline_value"], metric)),
-        (Column("Method’s value"), lambda record: number(record["method_value"], metric)),
-        (Column("Difference"), lambda record: f"{difference(record['difference'], metric)} {unit}"),
+        (Column(comparison.methods[0]), lambda record: fmt.number(record["baseline_value"], metric)),
+        (Column("Method’s value"), lambda record: fmt.number(record["method_value"], metric)),
+        (Column("Difference"), lambda record: f"{fmt.difference(record['difference'], metric)} {unit}"),
     ]
     # An attribute with the name of a column has another name in this table.
     changed, names = comparison.changed, parts.single_attributes(comparison.stratum_of_case)

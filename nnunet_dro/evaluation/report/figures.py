@@ -13,14 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.formatting import (
-    difference_unit,
-    estimate,
-    metric_title,
-    scaled,
-    shown,
-    stratum_title,
-)
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import in_order
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
@@ -76,15 +69,15 @@ def cases_by_stratum(
     """The cases of every stratum of one attribute, for one label and metric; scores are numbered as the case table."""
     of_label = scores[scores["label"] == label]
     stratum_of_row = of_label["case"].map(stratum_of_case.astype(object)).to_numpy(dtype=object)
-    values = np.array(shown(of_label[metric.name], metric))
+    values = np.array(fmt.shown(of_label[metric.name], metric))
     rows = of_label.index.to_numpy(dtype=np.int64)
     places = {str(name): index for index, name in enumerate(strata["stratum"].unique())}
     found = []
     for record in strata[(strata["label"] == label) & (strata["metric"] == metric.name)].to_dict("records"):
         stratum = str(record["stratum"])
         inside = stratum_of_row == stratum
-        marks = {name: scaled(float(record[name]), metric) for name in ("mean", "p5", "p25", "median", "p75")}
-        title = stratum_title(str(record["attribute"]), stratum)
+        marks = {name: fmt.scaled(float(record[name]), metric) for name in ("mean", "p5", "p25", "median", "p75")}
+        title = fmt.stratum_title(str(record["attribute"]), stratum)
         found.append(StratumCases.of(places[stratum], title, values[inside], rows[inside], metric, marks))
     return found
 
@@ -101,7 +94,7 @@ def distribution(
     for tick in x.ticks():
         parts.append(svg.line(x(tick), _TOP + 18, x(tick), height - _BOTTOM, "grid"))
         parts.append(svg.text(x(tick), height - _BOTTOM + 15, svg.tick_text(tick), anchor="middle"))
-    parts.append(svg.text(svg.WIDTH / 2, height - 5, metric_title(metric), anchor="middle", kind="axis"))
+    parts.append(svg.text(svg.WIDTH / 2, height - 5, fmt.metric_title(metric), anchor="middle", kind="axis"))
     for place, stratum in enumerate(strata):
         parts += _row(stratum, metric, x, _TOP + _ROW * place, at_most)
     described = f"{metric.title} of {label}: every case a dot, per stratum"
@@ -152,7 +145,9 @@ def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: st
     values = [float(v) for stratum in strata for v in stratum.values]
     x, y = svg.scales((0, 100), svg.value_range(values, fraction=metric.is_bounded))
     shares_shown = (5, 10, 25, 50, 75, 100)
-    parts = svg.axes(x, y, "share of cases (%)", metric_title(metric), x_ticks=shares_shown, x_kind="grid percentile")
+    parts = svg.axes(
+        x, y, "share of cases (%)", fmt.metric_title(metric), x_ticks=shares_shown, x_kind="grid percentile"
+    )
     most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
     for stratum in strata:
         ordered = np.sort(stratum.values)
@@ -184,7 +179,7 @@ def against_volume(points: pd.DataFrame, metric: Metric, *, label: str, columns:
     limits = (smallest / 1.15, largest * 1.15) if logarithmic else svg.value_range([largest], fraction=False)
     y_limits = svg.value_range(points["y"].tolist(), fraction=metric.is_bounded)
     x, y = svg.scales(limits, y_limits, logarithmic=logarithmic)
-    parts = svg.axes(x, y, "volume of the reference (ml)", metric_title(metric)) + _dots(points, x, y)
+    parts = svg.axes(x, y, "volume of the reference (ml)", fmt.metric_title(metric)) + _dots(points, x, y)
     described = f"{metric.title} of {label} against the reference's volume: every case a dot"
     return svg.figure(parts, label=described, columns=columns)
 
@@ -199,7 +194,7 @@ def paired(
     limits = svg.value_range([*points["x"], *points["y"]], fraction=metric.is_bounded)
     x, y = svg.scales(limits, limits)
     baseline, method = (svg.shortened(name, 30) for name in methods)
-    parts = svg.axes(x, y, f"{baseline}, {metric_title(metric)}", f"{method}, {metric_title(metric)}")
+    parts = svg.axes(x, y, f"{baseline}, {fmt.metric_title(metric)}", f"{method}, {fmt.metric_title(metric)}")
     parts.append(svg.line(x.start, y.start, x.end, y.end, "diagonal"))
     hint = f"{'above' if metric.more_is_better else 'below'} the line: {method} is better"
     parts += [svg.text(x.end, 11, hint, anchor="end"), *_dots(points, x, y)]
@@ -221,7 +216,7 @@ def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> list[Markup]:
 def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
     """The differences of a comparison's rows, of one metric and method, with whiskers; empty without any."""
     records = in_order(rows, ["label"])
-    estimates = [[scaled(v, metric) for v in estimate(record, f"{statistic}_difference")] for record in records]
+    estimates = [[fmt.scaled(v, metric) for v in fmt.estimate(record, f"{statistic}_difference")] for record in records]
     finite = [v for of_row in estimates for v in of_row if math.isfinite(v)]
     if not finite:
         return Markup("")
@@ -240,11 +235,11 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
             y += _LINE
             parts.append(svg.text(4, y - 6, svg.shortened(str(heading), 28), kind="name"))
         y += _LINE
-        stratum = stratum_title(str(record["attribute"]), str(record["stratum"]))
+        stratum = fmt.stratum_title(str(record["attribute"]), str(record["stratum"]))
         parts += [svg.text(14, y - 6, svg.shortened(stratum, 24)), *_estimate(of_row, x, y - 10, metric.sign)]
     name = "mean" if statistic == "mean" else STATISTICS[statistic].title
     better, worse = ("right", "left") if metric.more_is_better else ("left", "right")
-    parts.append(svg.text(_LEFT, height - 20, f"difference of the {name} ({difference_unit(metric)})", kind="axis"))
+    parts.append(svg.text(_LEFT, height - 20, f"difference of the {name} ({fmt.difference_unit(metric)})", kind="axis"))
     parts.append(svg.text(_LEFT, height - 5, f"better to the {better}, worse to the {worse}"))
     described = f"Difference of the {name} of {metric.title} per label and stratum"
     return svg.figure(parts, label=described, height=height)

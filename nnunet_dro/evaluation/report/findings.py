@@ -8,18 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.formatting import (
-    at_start,
-    attribute_title,
-    bounds,
-    difference_unit,
-    estimate,
-    interval,
-    metric_named,
-    number,
-    quantity,
-    stratum_title,
-)
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined
@@ -31,7 +20,7 @@ from nnunet_dro.pages.document import Note
 
 def findings(evaluation: Evaluation) -> list[Note]:
     """The worst stratum of every attribute and label by the first metric's tail, or mean where cases are few."""
-    metric = metric_named(evaluation.metrics[0], evaluation.scores)
+    metric = fmt.metric_named(evaluation.metrics[0], evaluation.scores)
     of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
@@ -55,7 +44,7 @@ def findings(evaluation: Evaluation) -> list[Note]:
 
 def finding_of(attribute: str, title: str, text: str, value: str, caption: str, *, tone: str) -> Note:
     """A finding in strata of an attribute, which needs no name where there is only one stratum."""
-    where = "" if attribute == ALL else attribute_title(attribute)
+    where = "" if attribute == ALL else fmt.attribute_title(attribute)
     return Note(text, "finding", title, where=where, value=value, caption=caption, tone=tone)
 
 
@@ -70,7 +59,7 @@ def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:
     """The mean or a percentile in words, such as ``one case in twenty scores below 61.2 % Dice``."""
-    written = quantity(value, metric)
+    written = fmt.quantity(value, metric)
     if statistic == "mean":
         return f"the mean {metric.title} is {written}"
     share = STATISTICS[statistic].share
@@ -106,15 +95,15 @@ def _finding(
 ) -> Note:
     statistic = str(worst["statistic"])
     value, best = float(worst["worst"]), float(worst["best"])
-    names = [stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
-    written = quantity(value, metric)
-    _, low, high = estimate(row, statistic)
+    names = [fmt.stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
+    written = fmt.quantity(value, metric)
+    _, low, high = fmt.estimate(row, statistic)
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
     n = n_defined(row)
     if few := values_of_few(row):
-        sentence += f" ({', '.join(number(one, metric) for one in few)})"
-    elif ends := bounds(low, high, metric):
+        sentence += f" ({', '.join(fmt.number(one, metric) for one in few)})"
+    elif ends := fmt.bounds(low, high, metric):
         sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
     sentence += f", among {count(n, 'case')} with a value."
     if not enough_cases(metric.tail, n):
@@ -122,12 +111,12 @@ def _finding(
         sentence += f" The mean is given because so few cases cannot show the worst {rare}."
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
-        gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
-        sentence += f" The {other} stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}"
-        _, low, high = estimate(worst, "gap")
-        if between := interval(low, high, metric, signed=True):
+        gap = f"{fmt.number(float(worst['gap']), metric)} {fmt.difference_unit(metric)}"
+        sentence += f" The {other} stratum is {names[1]} with {fmt.quantity(best, metric)}: a gap of {gap}"
+        _, low, high = fmt.estimate(worst, "gap")
+        if between := fmt.interval(low, high, metric, signed=True):
             sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
         sentence += "."
-    title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
+    title = f"{fmt.at_start(label)}, {names[0]}" if alone else f"{fmt.at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return finding_of(attribute, title, sentence, written, caption, tone="worse")

@@ -8,22 +8,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import notable
-from nnunet_dro.evaluation.report.formatting import (
-    attribute_title,
-    bounds,
-    change_bounds,
-    counted_as_worst,
-    difference,
-    estimate,
-    interval,
-    number,
-    p_value,
-    range_of_trainings,
-    stratum_title,
-    typical_change,
-    unit_sign,
-    volume,
-)
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import (
@@ -50,16 +35,16 @@ def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
 def _lesion_table(sizes: pd.DataFrame) -> Table:
     attribute, unit = (str(sizes[name].iloc[0]) for name in ("attribute", "unit"))
     names = ["label", "stratum"][: 1 if attribute == ALL else 2]
-    volume, invented = f"Volume ({unit.replace('mm3', 'mm³')})", "predicted lesions that are matched with none"
+    volumes, invented = f"Volume ({unit.replace('mm3', 'mm³')})", "predicted lesions that are matched with none"
     columns = [
         *name_columns(names),
-        (Column(volume, "name"), lambda r: " to ".join(f"{int(end):,}" for end in str(r["volume"]).split(" to "))),
+        (Column(volumes, "name"), lambda r: " to ".join(f"{int(end):,}" for end in str(r["volume"]).split(" to "))),
         *((Column(title), partial(_counted, f"n_{title.lower()}")) for title in ("Lesions", "Cases", "Found")),
         (Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall),
-        (Column("Dice (%)", hint="the mean of those"), lambda r: number(float(r["dice_of_found"]), _FRACTION)),
+        (Column("Dice (%)", hint="the mean of those"), lambda r: fmt.number(float(r["dice_of_found"]), _FRACTION)),
         (Column("Invented", hint=invented), partial(_counted, "n_invented")),
     ]
-    title = f"{attribute_title(attribute)}: lesions found, by volume"
+    title = f"{fmt.attribute_title(attribute)}: lesions found, by volume"
     return Table.of(title, columns, in_order(sizes, ["label"]))
 
 
@@ -68,8 +53,8 @@ def _counted(column: str, record: Record) -> str:
 
 
 def _recall(record: Record) -> Cell:
-    value, low, high = estimate(record, "recall")
-    return Cell(number(value, _FRACTION), tuple(filter(None, (bounds(low, high, _FRACTION),))))
+    value, low, high = fmt.estimate(record, "recall")
+    return Cell(fmt.number(value, _FRACTION), tuple(filter(None, (fmt.bounds(low, high, _FRACTION),))))
 
 
 def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:
@@ -82,8 +67,8 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
     ]
     if has_volumes:
         columns += [
-            (Column("Mean (ml)"), lambda record: volume(float(record["mean_ml"]))),
-            (Column("Largest (ml)"), lambda record: volume(float(record["max_ml"]))),
+            (Column("Mean (ml)"), lambda record: fmt.volume(float(record["mean_ml"]))),
+            (Column("Largest (ml)"), lambda record: fmt.volume(float(record["max_ml"]))),
             (Column("Largest in", "text"), lambda record: str(record["max_case"])),
         ]
     return Table.of("False positives per label", columns, records) if records else None
@@ -94,23 +79,23 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
     records = in_order(rows, ["label"])
     attribute, baseline, method = (str(records[0][name]) for name in ("attribute", "baseline", "method"))
     columns = name_columns(["label", "stratum"][: 1 if attribute == ALL else 2])
-    columns.append((Column("n"), lambda record: n_cell({**record, "n_patients": 0}, counted_as_worst(record))))
+    columns.append((Column("n"), lambda record: n_cell({**record, "n_patients": 0}, fmt.counted_as_worst(record))))
     for name in statistics:
-        above = f"{STATISTICS[name].title} ({unit_sign(metric)})"
+        above = f"{STATISTICS[name].title} ({fmt.unit_sign(metric)})"
         columns += [
-            (Column(title, above=above), lambda record, column=f"{name}_{of}": number(record[column], metric))
+            (Column(title, above=above), lambda record, column=f"{name}_{of}": fmt.number(record[column], metric))
             for title, of in ((baseline, "baseline"), (method, "method"))
         ]
         columns.append((Column("Difference", above=above), partial(_change, name, metric)))
     if "mean" in statistics:
-        if any(typical_change(record, metric) for record in records):
+        if any(fmt.typical_change(record, metric) for record in records):
             columns.append((Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric)))
         hint = "Wilcoxon signed-rank test, p value after Holm's correction"
-        columns.append((Column("Holm p", hint=hint), lambda record: p_value(float(record["holm_p"]))))
+        columns.append((Column("Holm p", hint=hint), lambda record: fmt.p_value(float(record["holm_p"]))))
         wins = ("wins", "ties", "losses")
         columns.append((Column("W / T / L"), lambda record: " / ".join(str(int(record[name])) for name in wins)))
     of = f"{STATISTICS[statistics[0]].title} " if len(statistics) == 1 else ""
-    title = f"{attribute_title(attribute)}: {of}{metric.title}, {method} against {baseline}"
+    title = f"{fmt.attribute_title(attribute)}: {of}{metric.title}, {method} against {baseline}"
     return Table.of(title, columns, records, notes=_on_differences(records, metric), kind="strata")
 
 
@@ -119,9 +104,9 @@ def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...
     if metric.unit == "fraction":
         notes.append("▲: an improvement of 5 percentage points or more; ▼: a loss of as much.")
     notes.append(f"W / T / L: cases better, equal, worse. {FEW} Too few cases for this statistic.")
-    if any(range_of_trainings(record, "mean", metric) for record in records):
+    if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
         notes.append("Trainings: the lowest and the highest difference of two trainings.")
-    if any(counted_as_worst(record) for record in records):
+    if any(fmt.counted_as_worst(record) for record in records):
         notes.append("As worst: only one method missed or invented the label, and the case counts as the worst for it.")
     return tuple(notes)
 
@@ -130,13 +115,13 @@ def _change(statistic: str, metric: Metric, record: Record) -> Cell:
     value = float(record[f"{statistic}_difference"])
     kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
     marks = {FEW: ""} if 0 < n_defined(record) < STATISTICS[statistic].n_needed else {}
-    text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + difference(value, metric)
-    below = (change_bounds(record, statistic, metric), range_of_trainings(record, statistic, metric))
+    text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + fmt.difference(value, metric)
+    below = (fmt.change_bounds(record, statistic, metric), fmt.range_of_trainings(record, statistic, metric))
     return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)
 
 
 def _typical(metric: Metric, record: Record) -> Cell:
-    value, _, ends = typical_change(record, metric).partition(" ")
+    value, _, ends = fmt.typical_change(record, metric).partition(" ")
     return Cell(value or NO_VALUE, (ends,) if ends else ())
 
 
@@ -149,9 +134,9 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
         low, high = (float(record.get(column, math.nan)) for column in columns)
         attribute, stratum = str(record["attribute"]), str(record["stratum"])
         names = [str(record["label"])]
-        names += [stratum_title(attribute, stratum)] if is_difference or attribute != ALL else []
+        names += [fmt.stratum_title(attribute, stratum)] if is_difference or attribute != ALL else []
         names += [str(record["method"])] if not is_difference and "method" in record else []
-        if written := interval(low, high, metric, signed=is_difference):
+        if written := fmt.interval(low, high, metric, signed=is_difference):
             found.append((", ".join(names), written))
     title = f"Bounds of the mean{' difference' * is_difference} for verdicts"
     note = f"They assume only that {metric.title} lies between 0 and 100 %: margins and requirements rest on them."

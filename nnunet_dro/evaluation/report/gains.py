@@ -8,21 +8,8 @@ from typing import Any
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
 from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, MET, NOT_MET, NOT_WORSE, WORSE
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
-from nnunet_dro.evaluation.report.formatting import (
-    at_start,
-    change_bounds,
-    difference,
-    difference_unit,
-    estimate,
-    interval,
-    metric_named,
-    p_value,
-    quantity,
-    scaled,
-    stratum_title,
-    typical_change,
-)
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases, n_defined
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -67,7 +54,7 @@ class _Change:
 def verdicts(comparison: Comparison) -> list[Verdict]:
     """A verdict per method by the first metric, on its mean and, with enough cases, its tail."""
     table = comparison.table
-    metric = metric_named(str(table["metric"].iloc[0]), comparison.scores)
+    metric = fmt.metric_named(str(table["metric"].iloc[0]), comparison.scores)
     found = []
     for method in comparison.methods[1:]:
         rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")
@@ -94,7 +81,7 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
 
 def _amount(shown: float, metric: Metric) -> str:
     """A difference without its sign: ``1 point``, ``2.5 points``."""
-    return f"{shown:g} {difference_unit(metric)}".removesuffix("s" if f"{shown:g}" == "1" else "")
+    return f"{shown:g} {fmt.difference_unit(metric)}".removesuffix("s" if f"{shown:g}" == "1" else "")
 
 
 def _listed(names: Sequence[str], where: str = "") -> str:
@@ -105,14 +92,14 @@ def _listed(names: Sequence[str], where: str = "") -> str:
 
 def _named(row: dict[Hashable, Any], metric: Metric) -> str:
     """A row with the bounds that its verdict rests on."""
-    name = f"{row['label']} in {stratum_title(str(row['attribute']), str(row['stratum']))}"
-    return " ".join(filter(None, (name, difference(float(row["mean_difference"]), metric), surely(row, metric))))
+    name = f"{row['label']} in {fmt.stratum_title(str(row['attribute']), str(row['stratum']))}"
+    return " ".join(filter(None, (name, fmt.difference(float(row["mean_difference"]), metric), surely(row, metric))))
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:
     for row in rows:
         for statistic in ("mean", metric.tail):
-            value, low, high = estimate(row, f"{statistic}_difference")
+            value, low, high = fmt.estimate(row, f"{statistic}_difference")
             if math.isnan(value) or not enough_cases(statistic, n_defined(row)):
                 continue
             # Not sorted: one of the bounds may be missing.
@@ -182,16 +169,18 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     attribute = str(row["attribute"])
     baseline, method = str(row["baseline"]), str(row["method"])
     before, after = (float(row[f"{statistic}_{side}"]) for side in ("baseline", "method"))
-    value = f"{difference(float(row[f'{statistic}_difference']), metric)} {difference_unit(metric)}"
-    ends = [change_bounds(row, statistic, metric)]
-    if statistic == "mean" and (typical := typical_change(row, metric)):
+    value = f"{fmt.difference(float(row[f'{statistic}_difference']), metric)} {fmt.difference_unit(metric)}"
+    ends = [fmt.change_bounds(row, statistic, metric)]
+    if statistic == "mean" and (typical := fmt.typical_change(row, metric)):
         ends.append(f"of the typical case {typical}")
-    sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
+    sentence = (
+        f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {fmt.quantity(after, metric)}"
+    )
     sentence += f": {value}"
     sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
     p, n = float(row["holm_p"]), n_defined(row)
     sentence += f" Of {count(n, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
-    sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {p_value(p)}'})."
+    sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {fmt.p_value(p)}'})."
     is_open = change.gain and not (change.is_better or change.is_worse)
     if is_open and not p < 0.05:
         sentence += " This may be chance."
@@ -199,8 +188,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
         sentence += f" The interval of the {STATISTICS[statistic].phrase} includes 0."
     elif not ends[0]:
         sentence += f" So few cases give no interval of the {STATISTICS[statistic].phrase}."
-    stratum = stratum_title(attribute, str(row["stratum"]))
-    title = f"{at_start(str(row['label']))} in {stratum} {verb}"
+    stratum = fmt.stratum_title(attribute, str(row["stratum"]))
+    title = f"{fmt.at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n, 'case')}"
     return finding_of(attribute, title, sentence, value, caption, tone=tone)
@@ -233,12 +222,12 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
     tolerated: dict[str, list[str]] = {}
     for outcomes in rows:
         strictest = max(outcomes, key=_least_gain)
-        metric = metric_named(strictest.metric, comparison.scores)
+        metric = fmt.metric_named(strictest.metric, comparison.scores)
         allowed = -_least_gain(strictest)
         if allowed <= 0:
             yield _changed(strictest, comparison)
             continue
-        words = f"not worse by more than {_amount(scaled(allowed, metric), metric)}"
+        words = f"not worse by more than {_amount(fmt.scaled(allowed, metric), metric)}"
         tolerated.setdefault(words, []).append(_place(strictest, comparison))
     for words, places in tolerated.items():
         if (n_others := len(places) - _MOST_NAMED + 1) > 1:
@@ -248,7 +237,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
 
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
-    return metric_named(outcome.metric).sign * outcome.requirement.bound.value
+    return fmt.metric_named(outcome.metric).sign * outcome.requirement.bound.value
 
 
 def _statistic(outcome: Outcome) -> str:
@@ -259,26 +248,26 @@ def _place(outcome: Outcome, comparison: Comparison) -> str:
     """The stratum, with the label, metric and statistic where there are several."""
     table, statistic = comparison.table, _statistic(outcome)
     words = [] if statistic == "mean" else [STATISTICS[statistic].title]
-    words += [metric_named(outcome.metric).title] if table["metric"].nunique() > 1 else []
+    words += [fmt.metric_named(outcome.metric).title] if table["metric"].nunique() > 1 else []
     words += [outcome.label] if table["label"].nunique() > 1 else []
-    stratum = stratum_title(outcome.attribute, outcome.stratum)
+    stratum = fmt.stratum_title(outcome.attribute, outcome.stratum)
     return f"{' '.join(words)} in {stratum}" if words else stratum
 
 
 def _changed(outcome: Outcome, comparison: Comparison) -> str:
     """The place with its difference and interval."""
     table, statistic = comparison.table, _statistic(outcome)
-    metric = metric_named(outcome.metric, comparison.scores)
+    metric = fmt.metric_named(outcome.metric, comparison.scores)
     inside = table["method"] == outcome.method
     for column in ("attribute", "stratum", "label", "metric"):
         inside &= table[column] == getattr(outcome, column)
     (row,) = table[inside].to_dict("records")
-    value, low, high = estimate(row, f"{statistic}_difference")
-    ends = surely(row, metric) if statistic == "mean" else interval(low, high, metric, signed=True)
-    return " ".join(filter(None, (_place(outcome, comparison), difference(value, metric), ends)))
+    value, low, high = fmt.estimate(row, f"{statistic}_difference")
+    ends = surely(row, metric) if statistic == "mean" else fmt.interval(low, high, metric, signed=True)
+    return " ".join(filter(None, (_place(outcome, comparison), fmt.difference(value, metric), ends)))
 
 
 def surely(row: Mapping[Hashable, Any], metric: Metric) -> str:
     """The bounds of a mean difference that verdicts rest on; nothing where there are none."""
-    low, high = (difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
+    low, high = (fmt.difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
     return "" if NO_VALUE in (low, high) else f"(surely from {low} to {high})"

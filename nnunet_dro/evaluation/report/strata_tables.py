@@ -11,17 +11,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import notable
-from nnunet_dro.evaluation.report.formatting import (
-    attribute_title,
-    bounds,
-    estimate,
-    metric_named,
-    number,
-    scaled,
-    shown_statistics,
-    stratum_title,
-    unit_sign,
-)
+from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined, whole
@@ -79,7 +69,7 @@ def strata_tables(
         of_attribute = strata[strata["attribute"] == attribute]
         shown = [name for name in names if name in strata and not (name == "stratum" and attribute == ALL)]
         for name in of_attribute["metric"].unique():
-            metric = metric_named(str(name), scores)
+            metric = fmt.metric_named(str(name), scores)
             group = of_attribute[of_attribute["metric"] == name]
             yield metric, _strata_table(in_order(group, shown), metric, shown, failure)
 
@@ -93,12 +83,12 @@ def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
 
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
     """Columns that say which label, stratum and method a row is about."""
-    titles = {"stratum": lambda record: stratum_title(record["attribute"], record["stratum"])}
+    titles = {"stratum": lambda record: fmt.stratum_title(record["attribute"], record["stratum"])}
     return [(Column(name.capitalize(), "name"), titles.get(name, itemgetter(name))) for name in names]
 
 
 def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
-    statistics = shown_statistics(metric)
+    statistics = fmt.shown_statistics(metric)
     if all(0 < _n_values(record) <= MOST_LISTED for record in records):
         statistics = statistics[:N_OF_FEW]
     values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
@@ -118,13 +108,13 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     if any(values_of_few(record) for record in records):
         columns.append((Column("Values"), partial(_values, metric)))
     if any(record.get("n_failed", math.nan) >= 0 for record in records):
-        title = f"{failure.comparison} {scaled(failure.bound, metric):g}"
+        title = f"{failure.comparison} {fmt.scaled(failure.bound, metric):g}"
         columns.append((Column(title), _share_failed))
         on_failures.append(
             f"Column {title}: so many of these cases, and up to this share of all such cases, which so few cannot "
             "exclude (95 % sure)."
         )
-    title = f"{attribute_title(str(records[0]['attribute']))}: {metric.title} ({unit_sign(metric)})"
+    title = f"{fmt.attribute_title(str(records[0]['attribute']))}: {metric.title} ({fmt.unit_sign(metric)})"
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
     cells = [cell for row in table.rows for cell in row if cell.strong]
@@ -154,7 +144,7 @@ def _statistic(
     is_listed = 0 < n_values <= MOST_LISTED
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)
-    value, low, high = estimate(record, name)
+    value, low, high = fmt.estimate(record, name)
     too_few = n_values > 0 and not enough_cases(name, n_values)
     marks = {FEW: "too few cases for this statistic"} if too_few else {}
     if left_out:
@@ -163,12 +153,12 @@ def _statistic(
     is_best = all(notable(value - float(other[name]), metric.name, statistic=name) for other in others)
     kind = f"shade{shade_of(value, metric, name, largest=largest)}"
     kind += f"{' few' * too_few}{' best' * (is_best and bool(others))}"
-    below = "" if is_listed else bounds(low, high, metric)
-    return Cell(number(value, metric), (below,) if below else (), marks, kind, strong=True)
+    below = "" if is_listed else fmt.bounds(low, high, metric)
+    return Cell(fmt.number(value, metric), (below,) if below else (), marks, kind, strong=True)
 
 
 def _values(metric: Metric, record: Record) -> Cell:
-    return Cell(", ".join(number(value, metric) for value in values_of_few(record)), kind="values")
+    return Cell(", ".join(fmt.number(value, metric) for value in values_of_few(record)), kind="values")
 
 
 def _share_failed(record: Record) -> Cell:
