@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-#: What stands where there is no number.
-NO_VALUE = "–"
+NO_VALUE = "–"  # What stands where there is no number.
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Seconds between two lines where there is no terminal; what ends earlier writes none.
-SECONDS_BETWEEN_LINES = 30.0
+SECONDS_BETWEEN_LINES = 30.0  # Seconds between two lines where there is no terminal; what ends earlier writes none.
 
 
 class Progress(Protocol):

@@ -29,8 +29,7 @@ from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.sampling.divergences import effective_cases, kl_probabilities, kl_robust_loss
 from nnunet_dro.sampling.uncertainty_sets import cvar_probabilities, kl_ball_beta
 
-#: Largest difference that rounding explains, relative to numbers above 1.
-TOLERANCE = 1e-9
+TOLERANCE = 1e-9  # Largest difference that rounding explains, relative to numbers above 1.
 
 _PACKAGES = ("nnunetv2", "torch", "numpy", "scipy", "pandas", "SimpleITK")
 _METRICS = ("dice", "iou", "sensitivity", "precision", "hd", "hd95", "hd95_pooled", "assd", "nsd")

@@ -13,8 +13,7 @@ from nnunet_dro.progress_bar import progress_bar
 if TYPE_CHECKING:
     from nnunet_dro.nnunet.training import Target
 
-#: The log of the command, in the folder of the fold.
-LOG = "finetune.log"
+LOG = "finetune.log"  # The log of the command, in the folder of the fold.
 
 #: What the measurements in docs/finetuning.md say against it.
 HARM = (

@@ -28,8 +28,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: The name of the format; its number changes with the format.
-FORMAT = "nnunet-dro protocol 1"
+FORMAT = "nnunet-dro protocol 1"  # The name of the format; its number changes with the format.
 
 _HEAD = """\
 # A locked protocol of nnunet-dro: the options of evaluate and compare, decided before the results are seen.

@@ -11,8 +11,7 @@ from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show
 from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions, declared
 from nnunet_dro.progress_bar import progress_bar
 
-#: An option for predictions that are scored first.
-_own = partial(option, rich_help_panel="With --evaluate")
+_own = partial(option, rich_help_panel="With --evaluate")  # An option for predictions that are scored first.
 
 _OF_EVALUATE = declared(EvaluateOptions)
 #: The options of evaluate that predictions are scored by.

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from nnunet_dro.tuning.study import Settings
 
-#: Packages that the extra `tune` installs.
-_EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
+_EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")  # Packages that the extra `tune` installs.
 
 #: Shortest trainings that are pruned by default: a pruned one saves little, and the Gaussian process learns nothing
 #: from it.

@@ -11,8 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
-#: A fold as nnU-Net's commands take it.
-_FOLD = re.compile(r"\d+|all", re.ASCII)
+_FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it.
 
 #: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of its own.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

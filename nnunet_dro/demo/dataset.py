@@ -13,8 +13,7 @@ from nnunet_dro.naming import extra_cure
 
 FloatArray = npt.NDArray[np.float32]
 
-#: Name of the dataset, in the form that nnU-Net requires.
-DATASET_NAME = "Dataset900_DemoBrain"
+DATASET_NAME = "Dataset900_DemoBrain"  # Name of the dataset, in the form that nnU-Net requires.
 
 #: Number of cases of each split and centre. Centre C is rare in training, but as frequent as the others in the test.
 N_CASES = {
@@ -23,11 +22,8 @@ N_CASES = {
     "test": {"A": 30, "B": 30, "C": 30},
 }
 
-#: Height and width of a case, in pixels of 2 mm.
-SIZE = 96
-
-#: Smallest fraction of its pixels that a usable slice shows of each tissue.
-MIN_TISSUE = 0.05
+SIZE = 96  # Height and width of a case, in pixels of 2 mm.
+MIN_TISSUE = 0.05  # Smallest fraction of its pixels that a usable slice shows of each tissue.
 
 #: Range of the test slices, as fractions of the usable slices of an orientation, and number of slices (of 2 mm) on
 #: either side of that range that are not used at all.

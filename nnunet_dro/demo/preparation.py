@@ -10,8 +10,7 @@ import numpy as np
 
 from nnunet_dro.files.output_folder import replacing
 
-#: nnU-Net as it is, with this package's logs.
-PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"
+PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"  # nnU-Net as it is, with this package's logs.
 
 _SETTINGS_FILE = "demo.json"
 
@@ -62,8 +61,7 @@ def claim(out: Path, settings: Settings) -> None:
         raise ValueError(f"`out` must be a new folder or one with the same settings, got {was}. {cure}")
 
 
-#: Name of the plans file with the small configuration (nnU-Net's ``-p``).
-PLANS_NAME = "nnUNetPlansDemo"
+PLANS_NAME = "nnUNetPlansDemo"  # Name of the plans file with the small configuration (nnU-Net's ``-p``).
 
 #: Number of stages of the small network; its features, largest patch and batch size by number of dimensions.
 N_STAGES = 3

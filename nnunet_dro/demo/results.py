@@ -23,8 +23,7 @@ from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
 from nnunet_dro.pages.terminal import printed
 
-#: What both methods are compared by: pictures store no voxel size, which distances need.
-BY, METRIC = "centre", "dice"
+BY, METRIC = "centre", "dice"  # What both methods are compared by: pictures store no voxel size, which distances need.
 
 
 def commands(out: Path, dataset: Path, methods: Collection[str]) -> list[tuple[str, ...]]:
@@ -66,8 +65,7 @@ def compare_methods(
     return comparison
 
 
-#: The statistics that the table shows.
-SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
+SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")  # The statistics that the table shows.
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> RenderableType:

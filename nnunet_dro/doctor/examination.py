@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE, PAGE_FILE = "doctor.json", "doctor.html"
 
-#: Columns before those of the losses and of the Dice.
-_FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
+_FIRST = ("case", "set", "seconds_patches", "seconds_prediction")  # Columns before those of the losses and of the Dice.
 
 #: What each setting is called in the error for another value.
 _NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patches", "prediction": "other predictions"}

@@ -18,14 +18,9 @@ from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import Column, SortableTable, page
 
-#: More outliers than this are in the table of cases only.
-_MOST_OUTLIERS = 20
-
-#: The most dots of a row of a figure, those of the worst cases.
-_MOST_DOTS = 400
-
-#: Figures of more columns than this are left out; their strata are in the table.
-_MOST_FIGURES = 4
+_MOST_OUTLIERS = 20  # More outliers than this are in the table of cases only.
+_MOST_DOTS = 400  # The most dots of a row of a figure, those of the worst cases.
+_MOST_FIGURES = 4  # Figures of more columns than this are left out; their strata are in the table.
 
 
 def doctor_html(answer: Answer) -> str:

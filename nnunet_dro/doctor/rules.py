@@ -10,17 +10,10 @@ import pandas as pd
 
 BoolArray = npt.NDArray[np.bool_]
 
-#: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
-BEHIND = 0.1
-
-#: Largest probability of a difference between groups that are alike, divided by the number of comparisons.
-LEVEL = 0.01
-
-#: Below this probability, without that division, a difference is a suspicion.
-SUSPICION = 0.05
-
-#: A group is lower, if not behind, if its mean Dice of a label is so much lower, and that is a suspicion.
-LOWER = 0.01
+BEHIND = 0.1  # A group is behind if its mean Dice of a label is lower than that of the others by this or more.
+LEVEL = 0.01  # Largest probability of a difference between groups that are alike, divided by the number of comparisons.
+SUSPICION = 0.05  # Below this probability, without that division, a difference is a suspicion.
+LOWER = 0.01  # A group is lower, if not behind, if its mean Dice of a label is so much lower, and that is a suspicion.
 
 #: A case is an outlier if its Dice of a label is below the median by this, and by so many standard deviations.
 OUTLIER, OUTLIER_SD = 0.2, 4.0
@@ -28,8 +21,7 @@ OUTLIER, OUTLIER_SD = 0.2, 4.0
 #: Outliers are the finding if they are at least so many, and this share of the training cases.
 FEWEST_OUTLIERS, OUTLIER_SHARE = 2, 0.01
 
-#: With fewer training cases nothing can be told.
-FEWEST_CASES = 10
+FEWEST_CASES = 10  # With fewer training cases nothing can be told.
 
 #: A label whose median Dice on the training cases is below this has been learnt on no case, and ranks none behind.
 LEARNT = 0.1

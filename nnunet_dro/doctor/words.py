@@ -32,11 +32,8 @@ _WORDS = {
     Finding.CANNOT_TELL: ("Cannot tell", ""),
 }
 
-#: Iterations of nnU-Net's own trainings.
-_USUAL_ITERATIONS = 250_000
-
-#: Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a stratum.
-_BLIND = 1.5
+_USUAL_ITERATIONS = 250_000  # Iterations of nnU-Net's own trainings.
+_BLIND = 1.5  # Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a stratum.
 
 
 def answer_lines(answer: Answer) -> RenderableType:

@@ -9,8 +9,7 @@ from nnunet_dro.naming import extra_cure
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-#: How long to wait for the scheduler, and for its first worker, seconds.
-PATIENCE_S = 30.0
+PATIENCE_S = 30.0  # How long to wait for the scheduler, and for its first worker, seconds.
 
 
 def each_done(

@@ -22,11 +22,8 @@ from nnunet_dro.naming import name_some
 FORMAT = "nnunet-dro evaluation 2"
 COMPARISON_FORMAT = "nnunet-dro comparison 2"
 
-#: That of version 0.2, which had the tables once more in summary.json.
-_WITH_TABLES = "nnunet-dro evaluation 1"
-
-#: The tables that are written only where lesions were compared.
-OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
+_WITH_TABLES = "nnunet-dro evaluation 1"  # That of version 0.2, which had the tables once more in summary.json.
+OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")  # The tables that are written only where lesions were compared.
 
 #: All tables that an evaluation or a comparison may have; those that a new one lacks do not stay in its folder.
 TABLES = ("scores.csv", "strata.csv", *OF_LESIONS, "comparison.csv", "changed.csv", "trainings.csv")

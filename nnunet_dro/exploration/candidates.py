@@ -15,17 +15,10 @@ from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
 from nnunet_dro.exploration.search import Attribute, Found, Limits, Search
 
-#: A combination is carried over if it is at least so low in the half that was searched: one-sided 5 %.
-LEAST_Z = -1.645
-
-#: The family-wise error rate of the claims.
-LEVEL = 0.05
-
-#: The most sets of attributes, times labels, that are looked at: minutes.
-_MOST_SETS = 500_000
-
-#: Other names of the same cases that are told.
-_MOST_TWINS = 3
+LEAST_Z = -1.645  # A combination is carried over if it is at least so low in the half that was searched: one-sided 5 %.
+LEVEL = 0.05  # The family-wise error rate of the claims.
+_MOST_SETS = 500_000  # The most sets of attributes, times labels, that are looked at: minutes.
+_MOST_TWINS = 3  # Other names of the same cases that are told.
 
 #: How much worse random groups are made to say what could be found (fractions, or mm), and the number of groups.
 _SHIFT, _SHIFT_MM, _GROUPS = 0.1, 10.0, 500

@@ -17,8 +17,7 @@ from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
 from nnunet_dro.naming import count, name_some
 
-#: What `--by auto:size` and the like begin with.
-_COMPUTED = "auto:"
+_COMPUTED = "auto:"  # What `--by auto:size` and the like begin with.
 
 
 def find_attributes(

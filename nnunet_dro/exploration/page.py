@@ -20,14 +20,9 @@ from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose,
 from nnunet_dro.pages.html import Column, SortableTable, page
 from nnunet_dro.pages.terminal import printed
 
-#: The most strata of an attribute that are named.
-_MOST_STRATA = 30
-
-#: The most dots of a row of a figure, those of the worst cases.
-_MOST_DOTS = 2_000
-
-#: The name of the format of summary.json; its number changes with the format.
-FORMAT = "nnunet-dro exploration 1"
+_MOST_STRATA = 30  # The most strata of an attribute that are named.
+_MOST_DOTS = 2_000  # The most dots of a row of a figure, those of the worst cases.
+FORMAT = "nnunet-dro exploration 1"  # The name of the format of summary.json; its number changes with the format.
 
 
 def exploration_files(exploration: Exploration) -> dict[str, str]:

@@ -14,11 +14,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 CodeArray = npt.NDArray[np.intp]
 
-#: Random permutations of a test; the least p value is 1 / (N_PERMUTATIONS + 1).
-N_PERMUTATIONS = 9_999
-
-#: The most cases in an array of permutations at a time.
-_MOST_CELLS = 1 << 21
+N_PERMUTATIONS = 9_999  # Random permutations of a test; the least p value is 1 / (N_PERMUTATIONS + 1).
+_MOST_CELLS = 1 << 21  # The most cases in an array of permutations at a time.
 
 
 def patients_by_size(patients: CodeArray) -> list[CodeArray]:

@@ -13,17 +13,13 @@ import pandas as pd
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 
-#: Name of the case table in the folders of a dataset.
-CASE_TABLE_FILE = "cases.csv"
+CASE_TABLE_FILE = "cases.csv"  # Name of the case table in the folders of a dataset.
 
 #: What to do where a column is asked for and there is no case table.
 NO_TABLE = f"Name the table with --cases, or write {CASE_TABLE_FILE} into the folder of the dataset."
 
-#: The entry of a case whose value is unknown, which is also the name of its stratum.
-MISSING = "missing"
-
-#: The most strata of a column that divides the cases where nobody names one.
-_MOST_STRATA = 10
+MISSING = "missing"  # The entry of a case whose value is unknown, which is also the name of its stratum.
+_MOST_STRATA = 10  # The most strata of a column that divides the cases where nobody names one.
 
 #: Entries that mean that a value is unknown.
 _EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))

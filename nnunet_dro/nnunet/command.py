@@ -75,8 +75,7 @@ def termination_as_exit() -> Iterator[None]:
         yield
 
 
-#: How many of the last lines of a log an error shows.
-N_LINES = 15
+N_LINES = 15  # How many of the last lines of a log an error shows.
 
 #: Seconds between two checks of a running command, and seconds that it has to end after being asked to.
 POLL_SECONDS, GRACE_SECONDS = 0.5, 15.0

@@ -10,18 +10,14 @@ from typing import Any
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, nearest_names
 
-#: The file in which nnU-Net keeps the description of a dataset.
-DATASET_JSON = "dataset.json"
-
-#: The file in which nnU-Net looks for the folds of a dataset.
-SPLITS_FILE = "splits_final.json"
+DATASET_JSON = "dataset.json"  # The file in which nnU-Net keeps the description of a dataset.
+SPLITS_FILE = "splits_final.json"  # The file in which nnU-Net looks for the folds of a dataset.
 
 #: The checkpoint of a finished training, and all in the order in which nnU-Net's ``--c`` looks for them.
 CHECKPOINT = "checkpoint_final.pth"
 CHECKPOINTS = (CHECKPOINT, "checkpoint_latest.pth", "checkpoint_best.pth")
 
-#: Name of the folder of a fold.
-FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
+FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)  # Name of the folder of a fold.
 
 
 def find_dataset_json(reference: Path) -> Path | None:

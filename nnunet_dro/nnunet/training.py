@@ -94,8 +94,7 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
     return target
 
 
-#: Weight of the past in nnU-Net's running mean of the pseudo Dice.
-_EMA = 0.9
+_EMA = 0.9  # Weight of the past in nnU-Net's running mean of the pseudo Dice.
 
 _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
 
@@ -161,8 +160,7 @@ def _mean(numbers: str) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-#: How many of the last lines of a log a failure quotes.
-N_LINES = 5
+N_LINES = 5  # How many of the last lines of a log a failure quotes.
 
 
 class TrainingFailedError(RuntimeError):

@@ -17,13 +17,11 @@ SMALL = (288, 16_000)
 #: Qualities of WebP to try until a picture is small enough; only noise needs the last ones.
 _QUALITIES = (80, 60, 40, 20, 5)
 
-#: Percentiles of the image that become black and white.
-_WINDOW = (0.5, 99.5)
+_WINDOW = (0.5, 99.5)  # Percentiles of the image that become black and white.
 
 Vertex = tuple[int, int]
 
-#: Masks, each with a word for the looks of its outline.
-Masks = Iterable[tuple[str, npt.NDArray[np.bool_]]]
+Masks = Iterable[tuple[str, npt.NDArray[np.bool_]]]  # Masks, each with a word for the looks of its outline.
 
 
 @dataclass(frozen=True)

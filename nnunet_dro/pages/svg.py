@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-#: Width of a figure in its own units, about one CSS pixel each on a wide screen.
-WIDTH = 480.0
-
-#: Height of a figure with axes.
-HEIGHT = 326.0
-
-#: Colours of strata before they repeat, with another shape.
-N_COLOURS = 7
+WIDTH = 480.0  # Width of a figure in its own units, about one CSS pixel each on a wide screen.
+HEIGHT = 326.0  # Height of a figure with axes.
+N_COLOURS = 7  # Colours of strata before they repeat, with another shape.
 
 #: Shapes of strata before they repeat; with `N_COLOURS` colours 35 strata look different.
 _SHAPES = (

@@ -11,11 +11,8 @@ from nnunet_dro.ranking.from_evaluations import FloatArray
 
 _ROW, _SIDE = 24.0, 172.0
 
-#: Radius of the mark of a rank, and of the blob of a rank that is always the same.
-_MARK, _BLOB = 9.5, 11.5
-
-#: Letters of a name beside a figure.
-_LETTERS = 20
+_MARK, _BLOB = 9.5, 11.5  # Radius of the mark of a rank, and of the blob of a rank that is always the same.
+_LETTERS = 20  # Letters of a name beside a figure.
 
 
 class Stop(NamedTuple):

@@ -16,11 +16,8 @@ from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 
-#: The name of the format of summary.json; its number changes with the format.
-FORMAT = "nnunet-dro ranking 1"
-
-#: The most dots on a page; with more cases, figures draw only the worst of each team.
-_MOST_DOTS = 20_000
+FORMAT = "nnunet-dro ranking 1"  # The name of the format of summary.json; its number changes with the format.
+_MOST_DOTS = 20_000  # The most dots on a page; with more cases, figures draw only the worst of each team.
 
 
 def ranking_files(ranking: Ranking) -> dict[str, str]:

@@ -29,8 +29,7 @@ from nnunet_dro.ranking.ranks import (
     worst_scores,
 )
 
-#: The metric and the label of the rows over all tasks.
-OVERALL = "all"
+OVERALL = "all"  # The metric and the label of the rows over all tasks.
 
 RANK_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "metric", "label", "team", "score", "rank")
 AGREEMENT_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "kendall_tau")

@@ -15,11 +15,8 @@ from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.ranking.from_evaluations import Contest, FloatArray
 from nnunet_dro.ranking.signed_rank import IntArray, one_sided_p, resampled_p
 
-#: Family-wise error rate of the tests of one task.
-LEVEL = 0.05
-
-#: Scores that differ by less are equal: sums in another order differ by rounding.
-_DECIMALS = 10
+LEVEL = 0.05  # Family-wise error rate of the tests of one task.
+_DECIMALS = 10  # Scores that differ by less are equal: sums in another order differ by rounding.
 
 #: What each scheme is called.
 TITLES = {

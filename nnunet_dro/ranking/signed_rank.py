@@ -10,11 +10,8 @@ from scipy.stats import rankdata
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: Up to this number of differences without ties, the p value is exact.
-MOST_EXACT = 50
-
-#: What stands for an infinite difference; its double is finite.
-_LARGEST = float(np.finfo(np.float64).max) / 4
+MOST_EXACT = 50  # Up to this number of differences without ties, the p value is exact.
+_LARGEST = float(np.finfo(np.float64).max) / 4  # What stands for an infinite difference; its double is finite.
 
 
 def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -15,8 +15,7 @@ from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
 
-#: The file in a team's evaluation that says of which files and options it is.
-_SCORED = "scored.json"
+_SCORED = "scored.json"  # The file in a team's evaluation that says of which files and options it is.
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:

@@ -17,8 +17,7 @@ from nnunet_dro.ranking import words
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
-#: A note may list the cases of a team; the page has all notes.
-_MOST_NOTES = 4
+_MOST_NOTES = 4  # A note may list the cases of a team; the page has all notes.
 
 
 def ranking_markdown(ranking: Ranking) -> str:

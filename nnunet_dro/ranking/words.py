@@ -13,8 +13,7 @@ from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
-#: Teams that a sentence names.
-_MOST_NAMES = 3
+_MOST_NAMES = 3  # Teams that a sentence names.
 
 
 def heading(ranking: Ranking) -> str:

@@ -46,8 +46,7 @@ class SharedArrays:
         self.__dict__.update({name: np.frombuffer(memory, dtype=memory._type_) for name, memory in state.items()})
 
 
-#: Below this many cases one block is faster than two levels.
-_SMALLEST_BLOCK = 512
+_SMALLEST_BLOCK = 512  # Below this many cases one block is faster than two levels.
 
 
 class Blocks:

@@ -11,8 +11,7 @@ from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.rules import Rule
 from nnunet_dro.sampling.uncertainty_sets import check_share, kl_ball_beta
 
-#: Log of the smallest weight of a group relative to the largest, in `GroupDRO`.
-_LOWEST_LOG_WEIGHT = -np.log(1000.0)
+_LOWEST_LOG_WEIGHT = -np.log(1000.0)  # Log of the smallest weight of a group relative to the largest, in `GroupDRO`.
 
 
 class GroupRule(Rule):

@@ -151,8 +151,7 @@ class KL(RuleWithBeta):
         return divergences.kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
-#: Draws every case with the same probability.
-UNIFORM = KL(0.0)
+UNIFORM = KL(0.0)  # Draws every case with the same probability.
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ _LARGEST_EXPONENT = 1e6
 _N_BISECTIONS = 50
 #: How far the hardest are learnt, relative to the others, where they earn nothing and all of the concentration.
 _EARNS_NOTHING, _EARNS_ALL = 0.1, 0.3
-#: Before the others are learnt this far, nothing can be told.
-_LEAST_LEARNT = 0.05
+_LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be told.
 
 
 def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0) -> FloatArray:

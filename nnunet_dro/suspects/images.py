@@ -17,11 +17,8 @@ from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
 from nnunet_dro.pages.svg import N_COLOURS
 
-#: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
-_SIZE = (480, 60_000)
-
-#: About how wide it is shown, in CSS pixels.
-_SHOWN = 240
+_SIZE = (480, 60_000)  # Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
+_SHOWN = 240  # About how wide it is shown, in CSS pixels.
 
 #: Slices are taken across another axis than the first only if voxels are longer along it by this factor.
 _CLEARLY_LONGER = 1.1

@@ -21,14 +21,9 @@ from nnunet_dro.suspects.terminal import decimals, is_few, ordering, score_text,
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Height of the curves of a case.
-_HEIGHT = 176.0
-
-#: Most points of a curve; with more epochs, a point stands for several.
-_MOST_POINTS = 120
-
-#: Colour and dashes of the curve of a case, and of the median.
-CASE, MEDIAN = ("s1", ""), ("s6", "5 3")
+_HEIGHT = 176.0  # Height of the curves of a case.
+_MOST_POINTS = 120  # Most points of a curve; with more epochs, a point stands for several.
+CASE, MEDIAN = ("s1", ""), ("s6", "5 3")  # Colour and dashes of the curve of a case, and of the median.
 
 
 def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:

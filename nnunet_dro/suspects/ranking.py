@@ -7,11 +7,8 @@ import pandas as pd
 
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 
-#: If a case was seen less often in the epochs that count, its score is left to chance.
-FEW = 5
-
-#: Ratio of the standard deviation to the median absolute deviation of a normal distribution.
-_MAD_TO_SD = 1.4826
+FEW = 5  # If a case was seen less often in the epochs that count, its score is left to chance.
+_MAD_TO_SD = 1.4826  # Ratio of the standard deviation to the median absolute deviation of a normal distribution.
 
 
 def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:

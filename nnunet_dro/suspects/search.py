@@ -18,8 +18,7 @@ from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.suspects.images import ImageSource, Slice, find_images, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
 
-#: Cases beside the first ones whose reference is read, to know which labels are usual.
-_OTHERS = 20
+_OTHERS = 20  # Cases beside the first ones whose reference is read, to know which labels are usual.
 
 #: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
 LOSS, WEIGHT, DICE = LOSSES.value, WEIGHTS.value, "dice"

@@ -14,8 +14,7 @@ from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.search import find_suspects
 from nnunet_dro.suspects.terminal import suspects_table
 
-#: The list of cases to leave out, which users edit.
-EXCLUSIONS_FILE = "exclusions.txt"
+EXCLUSIONS_FILE = "exclusions.txt"  # The list of cases to leave out, which users edit.
 
 _HEAD = """\
 # Cases to leave out of the training, one per line: the first of suspects.csv, trusted cases aside.

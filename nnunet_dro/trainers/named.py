@@ -13,8 +13,7 @@ from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import GroupOptions
 
-#: Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
-_SAVED_SHARE = 0.05
+_SAVED_SHARE = 0.05  # Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
 
 #: Bytes that file systems take in the name of a folder.
 _LONGEST_FOLDER = 255

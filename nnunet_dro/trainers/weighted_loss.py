@@ -20,8 +20,7 @@ from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.case_columns import N_COLUMNS, CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.options import TrainerOptions
 
-#: Weight of the past in the running mean of the importance weights, per iteration.
-_MEAN_WEIGHT_MEMORY = 0.99
+_MEAN_WEIGHT_MEMORY = 0.99  # Weight of the past in the running mean of the importance weights, per iteration.
 
 
 class HardnessWeightedLoss(nn.Module):

@@ -28,8 +28,7 @@ _STATES = {
     TrialState.WAITING: "waiting",
 }
 
-#: The reason of a failed trial that recorded none: its machine no longer responds.
-_SILENT = "no sign of life"
+_SILENT = "no sign of life"  # The reason of a failed trial that recorded none: its machine no longer responds.
 
 
 def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:

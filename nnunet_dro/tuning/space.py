@@ -15,8 +15,7 @@ from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
 from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
-#: Choice that leaves an option out of the name.
-OFF = "off"
+OFF = "off"  # Choice that leaves an option out of the name.
 
 #: Significant digits of a sampled number, so that names stay readable; the trainer reads its options from the name.
 _DIGITS = 3
@@ -24,8 +23,7 @@ _DIGITS = 3
 #: Part of a range, on its scale, that counts as its edge; and how far beyond it a value is tried.
 _EDGE, _BEYOND = 0.01, 0.1
 
-#: Beginning of the name of every trainer, which users may leave out.
-_PREFIX = "nnUNetTrainer"
+_PREFIX = "nnUNetTrainer"  # Beginning of the name of every trainer, which users may leave out.
 
 #: Form of an option that is a number, as users see it: the name of the option, then the number.
 _NUMBER_FORM = re.compile(r"([A-Za-z]\w*)<\w+>")

@@ -13,20 +13,17 @@ from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
-#: User attribute in which a study records what it is about.
-_ABOUT = "nnunet-dro tune"
+_ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is about.
 
 #: Seconds between two signs of life of a trial on a shared storage, and seconds without one after which it is dead.
 _HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
 
-#: Seconds to wait for the transaction of another thread or process on the file.
-_LOCK_SECONDS = 60
+_LOCK_SECONDS = 60  # Seconds to wait for the transaction of another thread or process on the file.
 
 #: How often a shared storage is tried to be opened, and seconds between two attempts.
 _OPENINGS, _OPENING_SECONDS = 5, 1.0
 
-#: How often a trial is restarted whose machine has died.
-_MAX_RETRIES = 3
+_MAX_RETRIES = 3  # How often a trial is restarted whose machine has died.
 
 #: Errors of file systems without locks, where other processes cannot be noticed.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)

@@ -34,8 +34,7 @@ from nnunet_dro.tuning.trials import (
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
 
-#: Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
-_STARTUP_TRIALS = 10
+_STARTUP_TRIALS = 10  # Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.space import Space
 
-#: How many of the best trainers are trained again.
-_N_BEST = 3
-
-#: Random draws after which a space counts as exhausted.
-N_ATTEMPTS = 500
-
-#: States of trials that count as finished.
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+_N_BEST = 3  # How many of the best trainers are trained again.
+N_ATTEMPTS = 500  # Random draws after which a space counts as exhausted.
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)  # States of trials that count as finished.
 
 #: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its number and what it
 #: repeats. Queued trials have them from the beginning, so that what two machines queue at the same moment is noticed.

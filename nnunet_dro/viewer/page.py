@@ -19,8 +19,7 @@ from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.viewer.volumes import MB, MOST_MB, ShownCases, shown_cases
 
-#: The page's file, beside report.html.
-PAGE = "cases.html"
+PAGE = "cases.html"  # The page's file, beside report.html.
 
 _ASSETS = Path(__file__).parent / "assets"
 

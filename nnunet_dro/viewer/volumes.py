@@ -25,14 +25,9 @@ _MARGIN, _LEAST_MARGIN = 0.2, 24
 #: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones have 500 MB.
 MOST_VOXELS = 2**24
 
-#: Voxels of its longest side: graphics cards hold no longer one.
-LONGEST = 2048
-
-#: Fewer voxels than these show nothing.
-LEAST_VOXELS = 2**12
-
-#: Compression of gzip; higher levels take four times as long and save a hundredth.
-_LEVEL = 6
+LONGEST = 2048  # Voxels of its longest side: graphics cards hold no longer one.
+LEAST_VOXELS = 2**12  # Fewer voxels than these show nothing.
+_LEVEL = 6  # Compression of gzip; higher levels take four times as long and save a hundredth.
 
 Box = tuple[slice, slice, slice]
 
@@ -153,11 +148,8 @@ def _packed(values: npt.NDArray[Any], affine: FloatArray) -> str:
     return base64.b64encode(gzip.compress(file, _LEVEL, mtime=0)).decode("ascii")
 
 
-#: Bytes of a megabyte.
-MB = 1_000_000
-
-#: The size of the page unless another is asked for, MB: mail and browsers can still handle it.
-MOST_MB = 100
+MB = 1_000_000  # Bytes of a megabyte.
+MOST_MB = 100  # The size of the page unless another is asked for, MB: mail and browsers can still handle it.
 
 
 @dataclass

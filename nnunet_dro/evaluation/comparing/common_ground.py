@@ -15,8 +15,7 @@ from nnunet_dro.evaluation.stratifying.stratify import divide, parse_by, stratif
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import count, name_some
 
-#: Options that change what a number means.
-_OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")
+_OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")  # Options that change what a number means.
 
 
 @dataclass(frozen=True)

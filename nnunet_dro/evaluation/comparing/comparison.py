@@ -35,8 +35,7 @@ from nnunet_dro.naming import name_some
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05
 
-#: How many cases `Comparison.changed` has in each direction, for each method, metric and label.
-N_CHANGED = 5
+N_CHANGED = 5  # How many cases `Comparison.changed` has in each direction, for each method, metric and label.
 
 _CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
 

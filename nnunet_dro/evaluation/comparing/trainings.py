@@ -24,8 +24,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The least number of trainings of each method for intervals that hold for other trainings.
-N_FOR_SPREAD = 3
+N_FOR_SPREAD = 3  # The least number of trainings of each method for intervals that hold for other trainings.
 
 _MEAN = list(STATISTICS).index("mean")
 

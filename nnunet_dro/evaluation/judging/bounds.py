@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 _BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm|ml)?", re.ASCII)
 
-#: Unit to the unit of the metrics that it fits.
-_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm", "ml": "ml"}
+_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm", "ml": "ml"}  # Unit to the unit of the metrics that it fits.
 
 
 @dataclass(frozen=True)

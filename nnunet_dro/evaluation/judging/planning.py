@@ -16,11 +16,8 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 
 FloatArray = npt.NDArray[np.float64]
 
-#: More cases than this are not searched for.
-_MOST_CASES = 1 << 20
-
-#: The probability with which at least so many of the collected cases have the label.
-LABEL_SURE = 0.95
+_MOST_CASES = 1 << 20  # More cases than this are not searched for.
+LABEL_SURE = 0.95  # The probability with which at least so many of the collected cases have the label.
 
 
 def worse_allowed(requirement: Requirement, n: int) -> int:

@@ -21,8 +21,7 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
 
-#: The table of a plan goes up to this number of cases that miss the bound.
-MOST_WORSE = 3
+MOST_WORSE = 3  # The table of a plan goes up to this number of cases that miss the bound.
 
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:

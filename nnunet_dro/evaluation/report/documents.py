@@ -28,8 +28,7 @@ from nnunet_dro.pages.terminal import printed
 #: With more methods, the baseline among them, the terminal counts the differences: nobody reads hundreds of rows.
 _MOST_METHODS = 5
 
-#: The most findings that the terminal tells where its tables are cut short, too.
-_MOST_FINDINGS = 20
+_MOST_FINDINGS = 20  # The most findings that the terminal tells where its tables are cut short, too.
 
 
 def evaluation_reports(

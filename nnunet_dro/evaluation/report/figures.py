@@ -19,8 +19,7 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.pages import svg
 
-#: The most dots on a page; with more cases, figures draw only the worst of each stratum.
-MOST_DOTS = 40_000
+MOST_DOTS = 40_000  # The most dots on a page; with more cases, figures draw only the worst of each stratum.
 
 #: Measures of `distribution`, and of `forest`.
 _ROW, _TOP, _BOTTOM, _SIDE, _HALF = 82.0, 4.0, 38.0, 14.0, 21.0

@@ -69,8 +69,7 @@ def number(value: float, metric: Metric, *, signed: bool = False) -> str:
     return f"{sign}{text}" if text.strip("0.") else text
 
 
-#: A difference in percentage points or mm with its sign, such as ``+3.1``.
-difference = partial(number, signed=True)
+difference = partial(number, signed=True)  # A difference in percentage points or mm with its sign, such as ``+3.1``.
 
 
 def quantity(value: float, metric: Metric) -> str:

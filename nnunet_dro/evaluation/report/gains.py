@@ -16,11 +16,8 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Note
 
-#: The most strata and labels that a sentence names.
-_MOST_NAMED = 6
-
-#: Where those are that sentences on requirements do not name.
-_WHERE = " (report.html has all, under Requirements)"
+_MOST_NAMED = 6  # The most strata and labels that a sentence names.
+_WHERE = " (report.html has all, under Requirements)"  # Where those are that sentences on requirements do not name.
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,9 @@ from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align,
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
 
-#: The most pictures of a page.
-_MOST = 60
-
-#: Share of the label's extent shown around it, and the least, in voxels.
-_MARGIN, _LEAST_MARGIN = 0.5, 12
-
-#: About how wide a picture that is alone in its frame is shown, in CSS pixels.
-_ALONE = 464
+_MOST = 60  # The most pictures of a page.
+_MARGIN, _LEAST_MARGIN = 0.5, 12  # Share of the label's extent shown around it, and the least, in voxels.
+_ALONE = 464  # About how wide a picture that is alone in its frame is shown, in CSS pixels.
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,8 @@ from nnunet_dro.pages.document import Block, Figure, Heading, Table
 from nnunet_dro.pages.html import Column
 from nnunet_dro.pages.svg import legend_line, legend_mark
 
-#: The most rows of a page's tables of strata, and of the terminal's.
-MOST_STRATA_ROWS, MOST_PRINTED_ROWS = 3_000, 1_000
-
-#: The most rows of a page's table of cases: with its names they take about 4 MB.
-MOST_CASE_ROWS = 60_000
+MOST_STRATA_ROWS, MOST_PRINTED_ROWS = 3_000, 1_000  # The most rows of a page's tables of strata, and of the terminal's.
+MOST_CASE_ROWS = 60_000  # The most rows of a page's table of cases: with its names they take about 4 MB.
 
 
 def lede(scores: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]", metrics: Sequence[Metric]) -> str:

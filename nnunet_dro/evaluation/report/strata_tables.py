@@ -21,8 +21,7 @@ from nnunet_dro.pages.document import Cell, Column, Table
 
 Record = Mapping[Hashable, Any]
 
-#: Shades of the strata table: 0 (none) to this.
-DARKEST = 6
+DARKEST = 6  # Shades of the strata table: 0 (none) to this.
 
 #: Where the shades 1 to `DARKEST` begin: per cent below the best possible value, and percentage points of IQR.
 SHADES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)

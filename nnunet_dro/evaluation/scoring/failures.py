@@ -20,8 +20,7 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 
-#: The kinds of failures.
-KINDS = ("missed", "invented")
+KINDS = ("missed", "invented")  # The kinds of failures.
 
 #: What each kind says of the label, in words.
 IN_WORDS = {"missed": "missed", "invented": "predicted where the reference lacks it"}
@@ -79,8 +78,7 @@ class Failure:
         return np.where(np.isnan(values), np.where(lost, 1.0, np.nan), COMPARE[self.comparison](values, self.bound))
 
 
-#: What fails unless the user says otherwise: less than half of what is marked is right.
-DEFAULT_FAILURE = "dice<0.5"
+DEFAULT_FAILURE = "dice<0.5"  # What fails unless the user says otherwise: less than half of what is marked is right.
 
 
 def failure_of(text: str | None, metrics: Collection[str]) -> Failure:

@@ -18,14 +18,9 @@ IndexArray = npt.NDArray[np.intp]
 WordArray = npt.NDArray[np.uint64]
 Box = tuple[slice, ...]
 
-#: Up to this many pairs of values, counting by index is faster than sorting the values.
-_MAX_INDEXED_PAIRS = 1 << 22
-
-#: Values from here on are not used as indices.
-_MAX_INDEXED_VALUE = 1 << 10
-
-#: Words per step, so that a step's memory stays in the processor's cache.
-_STEP = 1 << 15
+_MAX_INDEXED_PAIRS = 1 << 22  # Up to this many pairs of values, counting by index is faster than sorting the values.
+_MAX_INDEXED_VALUE = 1 << 10  # Values from here on are not used as indices.
+_STEP = 1 << 15  # Words per step, so that a step's memory stays in the processor's cache.
 
 _BYTE, _REPEAT = np.uint64(0xFF), np.uint64(0x0101010101010101)
 

@@ -11,8 +11,7 @@ from nnunet_dro.naming import name_some
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Stands for every label.
-EVERY_LABEL = "*"
+EVERY_LABEL = "*"  # Stands for every label.
 
 #: Numbers of lesions of a case, the last columns of its row.
 LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented")
@@ -20,8 +19,7 @@ LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "les
 #: The metrics on lesions that are computed where none is asked for.
 DEFAULT_LESION_METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "lesion_dice", "pq")
 
-#: The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
-CONNECTIVITIES = (6, 18, 26)
+CONNECTIVITIES = (6, 18, 26)  # The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
 
 _EXAMPLE = "Write iou:0.5, overlap or brats:3."
 

@@ -20,8 +20,7 @@ LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff"
 #: The largest distance of a stored value from an integer: scaled integers can read back as 3.00000006.
 INTEGER_TOLERANCE = 1e-3
 
-#: The largest value that floating-point numbers hold exactly; no label map has more labels.
-_LARGEST = 2.0**53
+_LARGEST = 2.0**53  # The largest value that floating-point numbers hold exactly; no label map has more labels.
 
 #: Formats that store no position in space; their resolution tags are no voxel size, whatever libraries make of them.
 PICTURES = (".png", ".bmp", ".tiff", ".tif")
@@ -162,8 +161,7 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
     return files
 
 
-#: A label that this share of the cases have is usual; with fewer cases nobody can say.
-_MOST, _FEWEST = 0.8, 5
+_MOST, _FEWEST = 0.8, 5  # A label that this share of the cases have is usual; with fewer cases nobody can say.
 
 
 @dataclass(frozen=True)

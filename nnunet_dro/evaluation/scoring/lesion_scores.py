@@ -22,8 +22,7 @@ LESION_COLUMNS = (
     *("matched", "matched_with", "iou", "dice"),
 )
 
-#: Column of lesions.csv to the metric that needs it.
-DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
+DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}  # Column of lesions.csv to the metric that needs it.
 
 
 def lesion_columns(metrics: Collection[str]) -> list[str]:

@@ -149,8 +149,7 @@ _METRICS = (
     _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
 )
 
-#: Name to metric, in the order of columns.
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}  # Name to metric, in the order of columns.
 
 
 def is_bounded(name: str) -> bool:

@@ -11,11 +11,8 @@ from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
 
-#: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
-BRATS_DISTANCE_MM = 374.0
-
-#: Voxel counts of a row.
-COUNTS = ("n_reference", "n_prediction", "n_intersection")
+BRATS_DISTANCE_MM = 374.0  # The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
+COUNTS = ("n_reference", "n_prediction", "n_intersection")  # Voxel counts of a row.
 
 #: Numbers of a row that are no metrics, and all that may be in one.
 _VOLUMES = ("reference_ml", "prediction_ml")

@@ -14,11 +14,8 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid
 
-#: How far the neighbourhood reaches, in voxels of the finest axis.
-_REACH = 3
-
-#: The share of the voxels that may be left to a search tree: less than the 5 % that HD95 ignores.
-_FEW = 0.02
+_REACH = 3  # How far the neighbourhood reaches, in voxels of the finest axis.
+_FEW = 0.02  # The share of the voxels that may be left to a search tree: less than the 5 % that HD95 ignores.
 
 BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.intp]

@@ -24,14 +24,9 @@ from nnunet_dro.evaluation.statistics.sample_bounds import (
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Bounds are wrong with a probability of at most this, each.
-TAIL = 0.025
-
-#: Fewer values have no interval to read: the values themselves are shorter, and say more.
-FEWEST = 6
-
-#: The most numbers in an array at a time (32 MB).
-_MOST_NUMBERS = 1 << 22
+TAIL = 0.025  # Bounds are wrong with a probability of at most this, each.
+FEWEST = 6  # Fewer values have no interval to read: the values themselves are shorter, and say more.
+_MOST_NUMBERS = 1 << 22  # The most numbers in an array at a time (32 MB).
 
 
 def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:

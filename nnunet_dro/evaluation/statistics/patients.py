@@ -29,8 +29,7 @@ _LAST_PART = re.compile(
     re.IGNORECASE,
 )
 
-#: With more cases that share the first part of the name, that part rather names a centre or a data set.
-_MOST_CASES = 6
+_MOST_CASES = 6  # With more cases that share the first part of the name, that part rather names a centre or a data set.
 
 
 def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:

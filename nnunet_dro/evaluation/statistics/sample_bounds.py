@@ -21,8 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 #: Samples of more values than this have the limit of many draws, a series of moments, in place of draws.
 MOST_DRAWN = 500
 
-#: Number of weights drawn at a time: they stay in the processor's cache.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 18  # Number of weights drawn at a time: they stay in the processor's cache.
 
 #: The matrix product is as wide as a multiple of this: a column then takes the same path whatever stands beside it.
 _WIDTH = 8

@@ -10,11 +10,8 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Up to this number of differences the interval of their typical value is exact.
-_MOST_EXACT = 200
-
-#: Up to this number of differences all their pairs are listed.
-_MOST_LISTED = 500
+_MOST_EXACT = 200  # Up to this number of differences the interval of their typical value is exact.
+_MOST_LISTED = 500  # Up to this number of differences all their pairs are listed.
 
 
 def wilcoxon_p(differences: FloatArray) -> float:

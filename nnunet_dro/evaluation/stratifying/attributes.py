@@ -27,11 +27,8 @@ FloatArray = npt.NDArray[np.float64]
 
 _NAN = float("nan")
 
-#: How far around the labels the contrast looks, in voxels.
-_RING = 3
-
-#: Shares of the grey values that are taken for outliers, in per cent.
-_OUTLIERS = 1.0
+_RING = 3  # How far around the labels the contrast looks, in voxels.
+_OUTLIERS = 1.0  # Shares of the grey values that are taken for outliers, in per cent.
 
 
 @dataclass(frozen=True)

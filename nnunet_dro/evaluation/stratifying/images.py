@@ -11,8 +11,7 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, PICTURES, itk_affine
 
-#: Plane across each anatomical axis: superior, posterior, left.
-PLANES = ("axial", "coronal", "sagittal")
+PLANES = ("axial", "coronal", "sagittal")  # Plane across each anatomical axis: superior, posterior, left.
 
 
 @dataclass(frozen=True)

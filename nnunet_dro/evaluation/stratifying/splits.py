@@ -19,8 +19,7 @@ from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, train
 
 _ATTEMPTS = 50
 
-#: With fewer validation cases, a fold of a centre that is left out says little of it.
-_FEW = 5
+_FEW = 5  # With fewer validation cases, a fold of a centre that is left out says little of it.
 
 
 def make_splits(

@@ -67,8 +67,7 @@ def strata_table(
     return given.merge(found, on="case", how="left").fillna(MISSING)
 
 
-#: Years per unit of DICOM's ages.
-_YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
+_YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}  # Years per unit of DICOM's ages.
 
 
 @dataclass(frozen=True)

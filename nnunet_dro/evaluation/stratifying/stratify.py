@@ -15,11 +15,8 @@ import pandas as pd
 from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases
 from nnunet_dro.naming import name_some, repeated
 
-#: Attribute and stratum where nothing divides the cases.
-ALL = "all"
-
-#: Up to so many different numbers are strata as they are; more are better cut.
-MOST_GROUPS = 5
+ALL = "all"  # Attribute and stratum where nothing divides the cases.
+MOST_GROUPS = 5  # Up to so many different numbers are strata as they are; more are better cut.
 
 
 def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":

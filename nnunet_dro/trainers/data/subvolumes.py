@@ -13,8 +13,7 @@ Report = Callable[[str], None]
 
 #: Number of cases that are read at the same time; reading waits for the disk, not for a core.
 _N_READERS = 8
-#: Number of cases per line of progress.
-_CASES_PER_LINE = 500
+_CASES_PER_LINE = 500  # Number of cases per line of progress.
 
 
 class Subvolumes:

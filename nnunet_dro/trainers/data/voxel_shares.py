@@ -15,11 +15,8 @@ from torch import distributed as dist
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it into background.
 OUTSIDE = -1
 
-#: Number of voxels that are counted at a time, few enough for the cache of the processor.
-BLOCK = 1 << 18
-
-#: Largest number of threads; more would wait for the disk.
-MOST_JOBS = 8
+BLOCK = 1 << 18  # Number of voxels that are counted at a time, few enough for the cache of the processor.
+MOST_JOBS = 8  # Largest number of threads; more would wait for the disk.
 
 
 def voxel_shares(trainer: Any) -> tuple[float, ...]:

@@ -32,8 +32,7 @@ from nnunet_dro.trainers.options import TrainerOptions
 _LARGEST_NORM = 12
 #: Column of the case table.
 _COLUMN = "trusted"
-#: Batches of at most this many cases have as many trusted cases; larger batches have an eighth.
-_SMALL_BATCH = 4
+_SMALL_BATCH = 4  # Batches of at most this many cases have as many trusted cases; larger batches have an eighth.
 
 
 class FastestWay:

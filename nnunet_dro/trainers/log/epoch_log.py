@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.files.output_folder import replacing
 
-#: The scalars of an epoch by their names; the first is ``epoch``.
-Row = dict[str, float]
+Row = dict[str, float]  # The scalars of an epoch by their names; the first is ``epoch``.
 
 
 class EpochLog:

@@ -16,14 +16,12 @@ from nnunet_dro.trainers.log import epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 
-#: Number of items that the line of an epoch names, hardest first, and of outliers.
-_N_HARDEST, _N_OUTLIERS = 5, 20
+_N_HARDEST, _N_OUTLIERS = 5, 20  # Number of items that the line of an epoch names, hardest first, and of outliers.
 
 #: A stale loss that is older than so many passes over the data is named. Uniform draws leave none this old.
 _OLD_IN_PASSES = 50
 
-#: Number of sub-volumes that are listed after each epoch, hardest first.
-_N_SUBVOLUMES_LISTED = 1000
+_N_SUBVOLUMES_LISTED = 1000  # Number of sub-volumes that are listed after each epoch, hardest first.
 
 
 class HardnessLog(CaseLog):
