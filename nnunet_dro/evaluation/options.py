@@ -71,19 +71,13 @@ class LockedEvaluation:
     Attributes:
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
             such as ``auto:size`` are computed; see `ATTRIBUTES`.
-        metrics: Names from `METRICS`.
-        reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
-        patient: Column of the case table that names the patient of each case. None takes all cases for independent.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
         failure: When a case has failed, a condition on one of the metrics. None stands for `DEFAULT_FAILURE`, which may
             be on a metric that is not computed.
-        instances: The labels to compare lesion by lesion; ``*`` for each.
-        match: How lesions are matched; see `parse_match`. None for ``iou:0.5``.
-        connectivity: One of `CONNECTIVITIES`; None for 26.
-        lesions_above_mm3: Lesions of the reference up to this volume are not counted; None counts all.
-        requirements: Requirements to check, as for `parse_requirement`; the outcomes are in ``about["requirements"]``.
+        match: How lesions are matched; see `parse_match`.
+        requirements: As for `parse_requirement`; the outcomes are in ``about["requirements"]``.
     """
 
     by: Annotated[
@@ -188,15 +182,10 @@ class EvaluateOptions(LockedEvaluation):
     Attributes:
         cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the dataset of the
             references (see `case_table_of`) where ``by`` or ``patient`` names a column.
-        images: Folder of nnU-Net images, for attributes that are computed from them.
         dataset_json: The file that names labels and regions. None looks for it in and above the references; without
             one, each value in the references is a label.
         jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
-        workers: Address of a dask scheduler, on whose workers to score in place of threads; they must see the files
-            under the same paths.
-        method: Name of the method that made the predictions; None takes it from the path.
-        folds: The folds of a model folder to evaluate, such as ``0`` or ``all``; none for those with validation
-            predictions.
+        workers: Address of a dask scheduler, whose workers must see the files under the same paths.
     """
 
     _FILES: ClassVar = ("cases", "images", "dataset_json")

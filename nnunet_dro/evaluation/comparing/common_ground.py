@@ -20,18 +20,14 @@ _OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")  # 
 
 @dataclass(frozen=True)
 class CommonGround:
-    """What all evaluations have in common, labels and metrics in the first one's order, and notes on what is left out.
-
-    ``with_lesions`` are the labels that were compared lesion by lesion; ``n_absent`` is how many cases are not in every
-    evaluation, references without a prediction among them.
-    """
+    """What all evaluations have in common, in the first one's order, and notes on what is left out."""
 
     cases: tuple[str, ...]
     labels: tuple[str, ...]
     metrics: tuple[str, ...]
     notes: tuple[str, ...]
-    with_lesions: tuple[str, ...] = ()
-    n_absent: int = 0
+    with_lesions: tuple[str, ...] = ()  # the labels that were compared lesion by lesion
+    n_absent: int = 0  # cases that are not in every evaluation, references without a prediction among them
 
     def reports(self, label: str, metric: str) -> bool:
         """Whether the metric was computed for the label; metrics on lesions are those of some labels only."""

@@ -17,15 +17,11 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MethodValues:
-    """The values of one method and metric, shape (n_cases, n_labels); NaN where undefined.
-
-    ``failed`` says where that is because the method missed or invented the label, and ``right`` where neither reference
-    nor prediction has the label.
-    """
+    """The values of one method and metric, shape (n_cases, n_labels); NaN where undefined."""
 
     values: FloatArray
-    failed: BoolArray
-    right: BoolArray
+    failed: BoolArray  # where that is because the method missed or invented the label
+    right: BoolArray  # where it is because neither reference nor prediction has the label
 
 
 def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> MethodValues:

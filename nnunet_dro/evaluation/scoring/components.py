@@ -21,19 +21,14 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The numbered parts of a mask (z, y, x).
+    """The numbered parts of a mask (z, y, x)."""
 
-    ``numbers`` has the number of each voxel's component, from 1, and 0 outside; ``voxels`` the flat indices of the
-    mask's voxels, and ``of_voxel`` their numbers. Of each component there are its number of voxels, the smallest box
-    around it, and its centre of mass in voxels, shape (n, 3).
-    """
-
-    numbers: IntegerArray
-    voxels: IndexArray
-    of_voxel: npt.NDArray[np.int64]
-    n_voxels: npt.NDArray[np.int64]
-    boxes: list[Box]
-    centres: npt.NDArray[np.float64]
+    numbers: IntegerArray  # of each voxel's component, from 1; 0 outside
+    voxels: IndexArray  # flat indices of the mask's voxels
+    of_voxel: npt.NDArray[np.int64]  # their numbers
+    n_voxels: npt.NDArray[np.int64]  # of each component
+    boxes: list[Box]  # the smallest one around each
+    centres: npt.NDArray[np.float64]  # of mass, in voxels, shape (n, 3)
 
     def __len__(self) -> int:
         return len(self.n_voxels)

@@ -36,15 +36,11 @@ class JointCounts:
 
 @dataclass(frozen=True)
 class Foreground:
-    """The parts of two label maps (z, y, x) where one of them is not background.
+    """The parts of two label maps (z, y, x) where one of them is not background."""
 
-    ``words`` are eight bytes each of reference and prediction, ``first`` the flat index of the voxel where each begins,
-    increasing, and ``rest`` the voxels of both that come after the last whole word.
-    """
-
-    words: tuple[WordArray, WordArray]
-    first: IndexArray
-    rest: tuple[IntegerArray, IntegerArray]
+    words: tuple[WordArray, WordArray]  # eight bytes each of reference and prediction
+    first: IndexArray  # the flat index of the voxel where each begins, increasing
+    rest: tuple[IntegerArray, IntegerArray]  # the voxels of both that come after the last whole word
     shape: tuple[int, ...]
 
     @classmethod

@@ -17,17 +17,15 @@ from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 @dataclass(frozen=True)
 class Division:
-    """What the case table (of the file ``path``, None without any) says of the evaluated cases.
-
-    ``absent`` is attribute to stratum to its number of references without a prediction, also for strata of the case
-    table without any case; a reference whose stratum is not known counts in each of them.
-    """
+    """What the case table says of the evaluated cases."""
 
     cases: tuple[str, ...]
-    path: Path | None
+    path: Path | None  # the file of the case table; None without any
     table: pd.DataFrame | None
     strata: "Mapping[str, pd.Series[str]]"
     patient_of_case: "pd.Series[str] | None"
+    #: Attribute to stratum, also one without a case, to its references without a prediction; one whose stratum is not
+    #: known counts in each of them.
     absent: "Mapping[str, Mapping[str, int]]" = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
