@@ -89,12 +89,9 @@ def share_model(
                 archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
         progress(len(shared_folds), len(shared_folds))
         kept_texts = [key for key in _TEXTS if key in dataset and not _names_a_case(dataset[key], cases)]
-        for file, content, kept in (
-            (PLANS_JSON, plans, _OF_PLANS),
-            (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts)),
-        ):
-            archive.writestr(f"{folder}/{file}", json.dumps({k: content[k] for k in kept if k in content}, indent=4))
-            left_out[file] = [key for key in content if key not in kept]
+        for file, old, keys in ((PLANS_JSON, plans, _OF_PLANS), (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts))):
+            archive.writestr(f"{folder}/{file}", json.dumps({k: old[k] for k in keys if k in old}, indent=4))
+            left_out[file] = [key for key in old if key not in keys]
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")

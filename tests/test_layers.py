@@ -95,7 +95,7 @@ MOST_LINES = 350
 
 #: A ratchet. The package was a tenth longer once and did no more, so whoever needs room finds it here first; where much
 #: of a bound is unused, it is lowered. Lines and files are those of Python, words those of the pages below docs.
-MOST = {"lines": 29_668, "files": 215, "words": 40_000}
+MOST = {"lines": 29_000, "files": 215, "words": 40_000}
 
 #: Most lines and words of the README, and most lines of a page below docs: nobody reads more at once.
 MOST_OF_README, MOST_OF_A_PAGE = (70, 600), 250

@@ -14,9 +14,7 @@ from nnunet_dro.progress_bar import progress_bar
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     fold_folder: Annotated[Path, argument("Results folder of a fold, with checkpoint_final.pth.")]
-    output: Annotated[Path | None, option("Folder for the results; default: that of the fold.", "--output", "-o")] = (
-        None
-    )
+    output: Annotated[Path | None, option("Folder for the results; default: the fold's.", "--output", "-o")] = None
     patches: Annotated[int, option("Augmented patches to measure per case; 0 to use the losses of hardness.csv.")] = 4
     prediction: Annotated[bool, option("Predict every case; the rules need it.", "--prediction/--no-prediction")] = True
     device: Annotated[Device | None, option("Device to measure on; default: cuda if there is one, else cpu.")] = None

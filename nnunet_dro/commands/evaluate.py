@@ -26,9 +26,7 @@ class _Options(EvaluateOptions):
         Path | None, argument("Folder of predicted label maps, model folder of nnU-Net, or its summary.json.")
     ] = None
     output: Output
-    dataset: Annotated[
-        str | None, option("Name or number of the dataset.", "--dataset", "-d", rich_help_panel=MODEL)
-    ] = None
+    dataset: Annotated[str | None, option("Dataset name or ID.", "--dataset", "-d", rich_help_panel=MODEL)] = None
     configuration: Annotated[
         str | None, option("Configuration, such as 3d_fullres.", "--configuration", "-c", rich_help_panel=MODEL)
     ] = None

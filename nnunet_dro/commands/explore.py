@@ -28,9 +28,7 @@ class _Options:
             autocompletion=complete_attribute,
         ),
     ] = None
-    cases: Annotated[
-        Path | None, option("Case table with more columns; those with many numbers are cut into thirds.")
-    ] = None
+    cases: Annotated[Path | None, option("Case table with more columns; many numbers are cut into thirds.")] = None
     max_attributes: Annotated[int, option("The most attributes of a combination, 1 to 3.")] = 2
     min_cases: Annotated[int, option("The fewest cases of a combination in each half of the cases.")] = 5
     candidates: Annotated[int, option("The most combinations of the first half that are tested on the other.")] = 3

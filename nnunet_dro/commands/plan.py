@@ -9,9 +9,7 @@ from nnunet_dro.commands.shared import argument, option, takes
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    requirement: Annotated[
-        str, argument('Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
-    ]
+    requirement: Annotated[str, argument('Requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')]
     pilot: Annotated[Path | None, option("Output folder of evaluate, to estimate the chance to pass.")] = None
     n: Annotated[list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)] = None
     with_label: Annotated[

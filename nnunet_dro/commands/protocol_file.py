@@ -44,10 +44,7 @@ def _kinds(hint: Any) -> tuple[type | None, ...]:
 
 
 #: Section to option to the types it may have.
-_OPTIONS = {
-    command: {name: _kinds(one.hint) for name, one in declared(section).items()}
-    for command, section in SECTIONS.items()
-}
+_OPTIONS = {key: {name: _kinds(one.hint) for name, one in declared(part).items()} for key, part in SECTIONS.items()}
 
 #: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always allowed.
 _RETIRED = {"ignore_unknown_cases": (bool,)}

@@ -43,10 +43,7 @@ class _Options(RankOptions):
     ] = None
     kept: Annotated[  # errors about `evaluations` mean those of the teams
         Path | None,
-        _own(
-            "Folder to keep the evaluations in; a later run goes on there. Default: OUTPUT-evaluations.",
-            "--evaluations",
-        ),
+        _own("Folder to keep the evaluations in; later runs go on. Default: OUTPUT-evaluations.", "--evaluations"),
     ] = None
     dataset_json: Annotated[Path | None, _scoring("dataset_json")] = None
     cases: Annotated[Path | None, _scoring("cases")] = None

@@ -14,13 +14,9 @@ from nnunet_dro.progress_bar import progress_bar
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     evaluation: Annotated[Path, argument("Output folder of evaluate whose reports are made again.")]
-    images: Annotated[
-        Path | None, option("Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.")
-    ] = None
+    images: Annotated[Path | None, option("Folder of images (CASE_0000.nii.gz ...), to show the worst cases.")] = None
     per_stratum: Annotated[int, option("Number of cases to show per stratum and label.", min=1)] = 2
-    viewer: Annotated[bool, option("Write cases.html, too: the worst cases in every plane and in 3-D.", "--viewer")] = (
-        False
-    )
+    viewer: Annotated[bool, option("Write cases.html, too: the worst cases in all planes and 3-D.", "--viewer")] = False
     viewer_mb: Annotated[float | None, option("Largest size of cases.html, in MB.", show_default="100")] = None
     pack: Annotated[
         Path | None,

@@ -41,9 +41,7 @@ Configuration = Annotated[str, argument("Configuration to train, such as 3d_full
 Plans = Annotated[str, option("Name of the plans.", "--plans", "-p")]
 TrainingDevice = Annotated[Device | None, option("Device to train on; default: cuda if there is one, else cpu.")]
 
-RequireFile = Annotated[
-    Path | None, option("File of quality requirements, one per line.", rich_help_panel=REQUIREMENTS)
-]
+RequireFile = Annotated[Path | None, option("File of requirements, one per line.", rich_help_panel=REQUIREMENTS)]
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:

@@ -14,13 +14,9 @@ class _Options:
     labels: Annotated[Path, argument("Folder of reference label maps.")]
     output: Annotated[Path, option("Case table to write (CSV).", "--output", "-o")]
     cases: Annotated[Path | None, option("Case table whose columns are kept, before the new ones.")] = None
-    dicom: Annotated[
-        Path | None, option("Folder with a folder of DICOM files for every case, named like the case.")
-    ] = None
+    dicom: Annotated[Path | None, option("Folder with a DICOM folder for every case, named like it.")] = None
     jobs: Annotated[int | None, option("Number of cases to read at a time; default: one per processor.", min=1)] = None
-    workers: Annotated[
-        str | None, option("Dask scheduler whose workers read the cases, such as tcp://scheduler:8786.")
-    ] = None
+    workers: Annotated[str | None, option("Dask scheduler for reading the cases, such as tcp://scheduler:8786.")] = None
     overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False
 
 

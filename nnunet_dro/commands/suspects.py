@@ -19,9 +19,7 @@ class RankedBy(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    fold_folder: Annotated[
-        list[Path], argument("Results folder of a fold, several of one model, or that of the model.")
-    ]
+    fold_folder: Annotated[list[Path], argument("Results folder of a fold, several of one model, or the model's.")]
     top: Annotated[int, option("Number of cases to show with pictures.")] = 20
     by: Annotated[
         RankedBy | None,
@@ -30,9 +28,7 @@ class _Options:
     write_splits: Annotated[
         bool, option("Write splits_final.json without the cases of exclusions.txt in training.", "--write-splits")
     ] = False
-    output: Annotated[
-        Path | None, option("Folder for the results; default: that of the fold or model.", "--output", "-o")
-    ] = None
+    output: Annotated[Path | None, option("Results folder; default: the fold's or model's.", "--output", "-o")] = None
 
 
 @takes(_Options)

@@ -10,9 +10,7 @@ from nnunet_dro.commands.shared import option
 
 def trainers(
     *,
-    path: Annotated[
-        bool, option("Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.", "--path")
-    ] = False,
+    path: Annotated[bool, option("Print the folder for nnU-Net's variable nnUNet_extTrainer.", "--path")] = False,
     check: Annotated[
         str | None, option("Explain a trainer's name in words.", metavar="NAME", autocompletion=complete_trainer)
     ] = None,

@@ -59,9 +59,7 @@ class _Options:
     plans: Plans = "nnUNetPlans"
     device: TrainingDevice = None
     cases: Annotated[Path | None, _option("Case table; default: cases.csv of the dataset.")] = None
-    study: Annotated[
-        str | None, _option("Name of the study; default: made from trainer, plans, configuration and fold.")
-    ] = None
+    study: Annotated[str | None, _option("Name of the study; default: trainer, plans, configuration and fold.")] = None
     storage: Annotated[
         str | None, _option("URL of a database that several machines share; default: a file in the study's folder.")
     ] = None

@@ -78,9 +78,7 @@ class Command(TyperCommand):
         flags = ["--folds", "-f"] if any("-f" in parameter.opts for parameter in self.params) else []
         for word in args:
             if words[-1:] and words[-1] in flags and word.startswith("-"):
-                raise ValueError(
-                    f"`folds` must have a value, got {words[-1]} before {word!r}. Write, for example, -f 0 1."
-                )
+                raise ValueError(f"`folds` must have a value, got {words[-1]} before {word!r}. Write, say, -f 0 1.")
             if words[-2:-1] and words[-2] in flags and _FOLD.fullmatch(word):
                 words.append("-f")
             words.append(word)

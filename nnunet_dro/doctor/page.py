@@ -42,11 +42,7 @@ def doctor_html(answer: Answer) -> str:
         Heading("Cost", anchor="cost", short="Cost"),
         Table.of_pairs("Cost", _cost(answer), kind="facts"),
     ]
-    cases = {
-        "about": "All training and validation cases of the fold, hardest first.",
-        "caption": "Every case",
-        "file": CASES_FILE,
-    }
+    cases = {"about": "All cases of the fold, hardest first.", "caption": "Every case", "file": CASES_FILE}
     return page(
         blocks,
         _methods(answer),

@@ -128,9 +128,7 @@ def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str]) -
         notes.append("fold_all was trained on these very cases, so its scores say nothing about new patients.")
     with_validation = [fold / "validation" for fold in folds if (fold / "validation").is_dir()]
     if not with_validation:
-        raise FileNotFoundError(
-            f"`prediction` must have folds with a folder validation, got none in {str(folder)!r}. {cure}"
-        )
+        raise FileNotFoundError(f"`prediction` must have folds with validation, got none in {str(folder)!r}. {cure}")
     if without := [fold.name for fold in folds if fold / "validation" not in with_validation]:
         notes.append(f"Folds without validation predictions are not evaluated: {name_some(without)}.")
     return with_validation
@@ -199,9 +197,7 @@ def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[
         ) from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         cure = "Give the one that nnU-Net writes beside the predictions."
-        raise ValueError(
-            f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}, which is not. {cure}"
-        ) from error
+        raise ValueError(f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}. {cure}") from error
     if not entries:
         raise ValueError(f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again.")
     if contradictions:

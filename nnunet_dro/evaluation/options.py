@@ -108,15 +108,9 @@ class LockedEvaluation:
         Flag("Column of the case table that names the patient, where some have several cases.", STRATA, is_column=True),
     ] = None
     nsd_tolerance_mm: Annotated[float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)] = 1.0
-    empty: Annotated[EmptyRule, Flag("Score of a label that reference, prediction or both lack.", SCORES)] = (
-        EmptyRule.UNDEFINED
-    )
-    missing: Annotated[MissingRule, Flag("Stop at missing predictions, or score them as failed.", SCORES)] = (
-        MissingRule.ERROR
-    )
-    failure: Annotated[
-        str | None, Flag("When a case has failed: a condition on one metric. Default: dice<0.5.", SCORES)
-    ] = None
+    empty: Annotated[EmptyRule, Flag("Score of a label that one or both maps lack.", SCORES)] = EmptyRule.UNDEFINED
+    missing: Annotated[MissingRule, Flag("Stop at a missing prediction, or score it 0.", SCORES)] = MissingRule.ERROR
+    failure: Annotated[str | None, Flag("When a case has failed, such as hd95>20. Default: dice<0.5.", SCORES)] = None
     instances: Annotated[
         Sequence[str],
         Flag("Label to compare lesion by lesion, by components (repeatable); * for every label.", LESIONS),
@@ -133,11 +127,7 @@ class LockedEvaluation:
     ] = None
     requirements: Annotated[
         Sequence[str],
-        Flag(
-            'Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".',
-            REQUIREMENTS,
-            "require",
-        ),
+        Flag('Requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".', REQUIREMENTS, "require"),
     ] = ()
     n_resamples: _Resamples = 2000
     seed: _Seed = 0
@@ -197,9 +187,7 @@ class EvaluateOptions(LockedEvaluation):
     dataset_json: Annotated[
         Path | None, Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES)
     ] = None
-    jobs: Annotated[
-        int | None, Flag("Number of cases to score at a time; default: one per processor.", RUNNING, least=1)
-    ] = None
+    jobs: Annotated[int | None, Flag("Cases to score at a time; default: one per processor.", RUNNING, least=1)] = None
     workers: Annotated[
         str | None, Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING)
     ] = None
@@ -251,11 +239,7 @@ class LockedComparison:
     ] = None
     requirements: Annotated[
         Sequence[str],
-        Flag(
-            'Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".',
-            REQUIREMENTS,
-            "require",
-        ),
+        Flag('Requirement on a difference (repeatable): "centre=C mean_difference_low>=0".', REQUIREMENTS, "require"),
     ] = ()
     n_resamples: _Resamples = 2000
     seed: _Seed = 0
@@ -287,17 +271,13 @@ class CompareOptions(LockedComparison):
 class RankOptions:
     """How teams are ranked: what the help of each option says, and ``by`` as in `CompareOptions`."""
 
-    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the ranks of the others are reported beside it.")] = (
-        RankingScheme.MEAN
-    )
+    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the others' ranks stand beside it.")] = RankingScheme.MEAN
     by: Annotated[
         Sequence[str],
         Flag("Columns to rank by, as for evaluate; default: as in the first evaluation.", is_column=True),
     ] = ()
     intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
-    n_resamples: Annotated[
-        int, Flag("Number of bootstrap samples that are ranked; 0 for none.", name="bootstrap", least=0)
-    ] = 1000
+    n_resamples: Annotated[int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)] = 1000
     seed: Annotated[int, Flag("Random seed of the bootstrap samples.", least=0)] = 0
     aggregate_only: Annotated[bool, Flag("Write nothing that names or shows a case, for hidden test sets.")] = False
 

@@ -46,9 +46,7 @@ def read_scores(path: Path) -> Evaluation:
         raise ValueError(f"`evaluations` must be tables of MIST or panoptica, got {str(path)!r}. {cure}") from error
     if taken := sorted({"case", "label", *METRICS} & {str(column) for column in table.columns[1:]}):
         got = f"a column {taken[0]} in {str(path)!r}"
-        raise ValueError(
-            f"`evaluations` must leave the names of metrics, `case` and `label` free, got {got}. Rename it."
-        )
+        raise ValueError(f"`evaluations` must leave names of metrics, `case` and `label` free, got {got}. Rename it.")
     table = table.rename(columns={table.columns[0]: "case"}).dropna(subset="case")
     table = table[~table["case"].str.fullmatch(_NO_CASE)].reset_index(drop=True)
     form = re.compile(rf"(.+?){between}({'|'.join(names)})")

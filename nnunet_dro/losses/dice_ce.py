@@ -205,9 +205,7 @@ def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: fl
         )
     if weight_ce == 0 and (hardness == "ce" or voxel_loss.is_adjusted):
         what = "`hardness` 'ce'" if hardness == "ce" else "An adjusted `voxel_loss`"
-        raise ValueError(
-            f"{what} needs a loss with a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`."
-        )
+        raise ValueError(f"{what} needs a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`.")
 
 
 def mean_of_present(dice: Tensor, is_present: Tensor) -> Tensor:
@@ -271,9 +269,7 @@ class DiceCECaseLosses:
     def _weighted_batch_dice(self, weights: Tensor) -> Tensor:
         """Mean weight times the Dice of the whole batch, all ranks' cases, with weights of mean 1; shape (s,)."""
         per_class = weights[None, :, None]
-        totals = torch.stack(
-            [(volume * per_class).sum(1) for volume in (self.intersection, self.predicted, self.reference)]
-        )
+        totals = torch.stack([(n * per_class).sum(1) for n in (self.intersection, self.predicted, self.reference)])
         total_weight, n_cases = weights.sum(), torch.full_like(weights[0], len(weights))
         if self.settings.sum_over_ranks is not None:
             everything = torch.cat([totals.flatten(), total_weight[None], n_cases[None]])

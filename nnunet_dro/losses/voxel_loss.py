@@ -167,10 +167,8 @@ class VoxelLoss(nn.Module):
         if self.alpha is None:
             ignored = -100 if ignore_label is None else ignore_label
             n_classes = logits.shape[1]
-            spread_over_all = self.smoothing * n_classes / max(1, n_classes - 1)
-            return F.cross_entropy(
-                logits, labels, ignore_index=ignored, reduction="none", label_smoothing=spread_over_all
-            )
+            evenly = self.smoothing * n_classes / max(1, n_classes - 1)
+            return F.cross_entropy(logits, labels, ignore_index=ignored, reduction="none", label_smoothing=evenly)
         if ignore_label is None:
             return polynomially_tailed(_margin(logits, labels), alpha=self.alpha)
         is_ignored = labels == ignore_label

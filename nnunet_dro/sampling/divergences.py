@@ -185,18 +185,14 @@ def effective_cases(probabilities: FloatArray) -> float:
 def check_beta(beta: float) -> None:
     """Raise ValueError unless ``beta`` is a finite number >= 0."""
     if not (np.isfinite(beta) and beta >= 0):
-        raise ValueError(
-            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's value."
-        )
+        raise ValueError(f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's.")
 
 
 def checked_losses(losses: FloatArray) -> FloatArray:
     """Losses as a vector of float64; raise ValueError if there is none, or one is not finite."""
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
-        raise ValueError(
-            f"`losses` must be a vector with at least one case, got shape {losses.shape}. Give one loss per case."
-        )
+        raise ValueError(f"`losses` must be a vector of 1 or more, got shape {losses.shape}. Give one loss per case.")
     if not np.isfinite(losses).all():
         bad = np.flatnonzero(~np.isfinite(losses))
         raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out.")

@@ -45,9 +45,7 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
     """
     losses = checked_losses(losses)
     if not 0 < alpha <= 1:
-        raise ValueError(
-            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws from the hardest tenth."
-        )
+        raise ValueError(f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest tenth.")
     n_aside = _n_set_aside(len(losses), epsilon)
     # A share of less than one case counts as one case: no probability exceeds 1.
     n_drawn = max(_count(alpha, len(losses) - n_aside), 1.0)
@@ -81,9 +79,7 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
 
 def _n_set_aside(n: int, epsilon: float) -> int:
     if not 0 <= epsilon < 1:
-        raise ValueError(
-            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 sets one in a hundred aside."
-        )
+        raise ValueError(f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a hundred.")
     return min(int(_count(epsilon, n)), n - 1)
 
 

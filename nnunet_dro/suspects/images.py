@@ -152,11 +152,10 @@ def _raw_images(fold: Fold) -> RawImages | None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
     ending, listed = described.get("file_ending"), described.get("dataset")
-    if labels is None or not (isinstance(ending, str) or isinstance(listed, Mapping)):
+    files = listed if isinstance(listed, Mapping) else {}
+    if labels is None or not (isinstance(ending, str) or files):
         return None
-    return RawImages(
-        folder, str(ending or ""), listed if isinstance(listed, Mapping) else {}, labels, fold.folder.parent
-    )
+    return RawImages(folder, str(ending or ""), files, labels, fold.folder.parent)
 
 
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:

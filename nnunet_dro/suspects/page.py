@@ -95,10 +95,7 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     dataset, several = suspects.folds[0].dataset, len(suspects.folds) > 1
-    to_do: list[Block] = [
-        Heading("What to do next", anchor="next", short="What to do next"),
-        Prose(steps, kind="steps"),
-    ]
+    to_do: list[Block] = [Heading("What to do next", anchor="next", short="To do next"), Prose(steps, kind="steps")]
     return page(
         [
             *map(Note, suspects.notes),
@@ -142,9 +139,7 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
     if has_curves:
         yield Figure(legend=[([legend_line(*CASE)], "the case"), ([legend_line(*MEDIAN)], "median of all cases")])
     names = suspects.labels.values if suspects.labels and suspects.pictures else ()
-    yield gallery(
-        _entries(suspects), [(f"label s{n % N_COLOURS}", name) for n, name in enumerate(names)], kind="slices"
-    )
+    yield gallery(_entries(suspects), [(f"label s{n % N_COLOURS}", one) for n, one in enumerate(names)], kind="slices")
 
 
 def _methods(suspects: Suspects) -> list[Block]:
@@ -229,9 +224,8 @@ def _planes(shown: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]
 def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
     """What is known about a case, in words."""
     score = score_text(row["score"], suspects)
-    facts = [
-        {WEIGHT: f"mean weight {score}", DICE: f"validation Dice {score}"}.get(suspects.by, f"mean rank {score} %")
-    ]
+    words = {WEIGHT: f"mean weight {score}", DICE: f"validation Dice {score}", LOSS: f"mean rank {score} %"}
+    facts = [words[suspects.by]]
     if not pd.isna(row["gap"]):
         facts.append(f"{decimals(row['gap'], 1, signed=True)} SD from the median")
     if not pd.isna(row["loss"]):

@@ -83,9 +83,7 @@ def find_suspects(
         if dice.empty:
             where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
             cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
-            raise FileNotFoundError(
-                f"`by` must be known, got 'dice' but no validation/summary.json in {where!r}. {cure}"
-            )
+            raise FileNotFoundError(f"`by` must be known, got 'dice', no validation/summary.json in {where!r}. {cure}")
         table = rank_by_dice(dice, rank_folds(logs) if logs else None)
     else:
         table = rank_folds(logs)
@@ -165,9 +163,7 @@ def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list
             notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts.")
         if n_few := int((scored & (table["times_seen"] < FEW)).sum()):
             which = f"{count(n_few, 'case')} of {int(scored.sum()):,}"
-            notes.append(
-                f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Their ranks say little."
-            )
+            notes.append(f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Ranks say little.")
         in_log = table["case"].isin(log.cases)
         if n_unscored := int((~scored & in_log).sum()):
             notes.append(f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}.")

@@ -45,9 +45,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             return RDBStorage(here, engine_kwargs=options)
         return _open_shared(url)
     except _OPENING_ERRORS as error:
-        cure = (
-            "Remove the file, or name another study with --study." if url is None else "Check the URL and its driver."
-        )
+        cure = "Remove the file, or name another with --study." if url is None else "Check the URL and its driver."
         raise ValueError(
             f"`storage` must be a database of Optuna, got {_without_password(url or here)!r}: "
             f"{message_of(error)}. {cure}"

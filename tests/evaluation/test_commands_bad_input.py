@@ -132,7 +132,7 @@ OPTIONS = [
         ["must name a reported label, not 'organ'", "Choose from: tumour"],
     ),
     (("--by", "centre"), ["`--by` must come with a case table", "centre", "--cases"]),
-    (("--by", "auto:colour"), ["must name an attribute that is known, got 'auto:colour'. Choose from: auto:size"]),
+    (("--by", "auto:colour"), ["must name a known attribute, got 'auto:colour'. Choose from: auto:size"]),
     (("--by", "auto:contrast"), ["must come with images for auto:contrast", "Add --images FOLDER"]),
     (("--by", "auto:noise", "--images", "nowhere"), ["must have an image for every case, got none for 'case_0"]),
     (cases_by("center"), ["center", "centre, age", "Choose from"]),

@@ -278,7 +278,7 @@ def test_missing_shares_are_refused():
             "`voxel_loss` must be for a label map, as this loss is, got one for reg",
         ),
         ({"voxel_loss": VoxelLoss(regions=False), "regions": True}, "`voxel_loss` must be for regions"),
-        ({"hardness": "ce", "weight_ce": 0.0}, "`hardness` 'ce' needs a loss with a cross-entropy"),
+        ({"hardness": "ce", "weight_ce": 0.0}, "`hardness` 'ce' needs a cross-entropy"),
         ({"voxel_loss": VoxelLoss(regions=False, alpha=1.0), "weight_ce": 0}, "An adjusted `voxel_loss` needs"),
     ],
 )

@@ -72,9 +72,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
             cure = "Check that both were evaluated on the same test set."
             raise ValueError(f"`evaluations` must have a case in common, got none: {differing}. {cure}")
         n_left_out = len(set().union(*cases.values())) - len(common_cases)
-        notes.append(
-            f"Compared: {count(len(common_cases), 'case')}; left out: {count(n_left_out, 'case')} ({differing})."
-        )
+        notes.append(f"Compared: {count(len(common_cases), 'case')}; left out: {n_left_out:,} ({differing}).")
     first = next(iter(evaluations))
     with_lesions = tuple(labels_with_lesions(evaluations[first].scores))
     expected = set().union(*cases.values(), *(evaluation.absent for evaluation in evaluations.values()))

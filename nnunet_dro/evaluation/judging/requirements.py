@@ -161,9 +161,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     if (bound := parse_bound(written)) is None:
         raise refusal(f"compare with a number, not {written!r}", text, "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt.")
     if bound.unit and (statistic in subject.counts or (bound.unit != "%" and statistic.endswith("_p"))):
-        raise refusal(
-            f"compare {statistic} with a number without a unit, not {written!r}", text, f"Write {bound.number}."
-        )
+        raise refusal(f"compare {statistic} with a plain number, not {written!r}", text, f"Write {bound.number}.")
     confidence = _confidence(statistic, percent, text) if at else None
     attribute, stratum = selected.pop("attribute", (None, None))
     named = {kind: value for kind, (_, value) in selected.items()} | {"stratum": stratum}

@@ -71,15 +71,13 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
     if left_out:
         yield Prose(left_out)
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
-    baseline = comparison.methods[0]
+    methods, baseline = comparison.methods, comparison.methods[0]
     for name in table["metric"].unique():
         metric = fmt.metric_named(str(name), comparison.scores)
         statistics = ("mean", metric.tail)
-        for method in comparison.methods[1:]:
+        for method in methods[1:]:
             rows = table[(table["metric"] == name) & (table["method"] == method)]
-            yield Heading(
-                f"{metric.title}, {method} against {baseline}" if len(comparison.methods) > 2 else metric.title, 3
-            )
+            yield Heading(f"{metric.title}, {method} against {baseline}" if len(methods) > 2 else metric.title, 3)
             yield difference_table(rows, metric, statistics)
             yield from bounds_for_verdicts(rows, metric)
             forests = (forest(rows, metric, statistic) for statistic in statistics)

@@ -143,10 +143,8 @@ def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: st
     """A curve per stratum: x the share of its cases, y the value they do not exceed, as percentiles have it."""
     values = [float(v) for stratum in strata for v in stratum.values]
     x, y = svg.scales((0, 100), svg.value_range(values, fraction=metric.is_bounded))
-    shares_shown = (5, 10, 25, 50, 75, 100)
-    parts = svg.axes(
-        x, y, "share of cases (%)", fmt.metric_title(metric), x_ticks=shares_shown, x_kind="grid percentile"
-    )
+    ticks = (5, 10, 25, 50, 75, 100)
+    parts = svg.axes(x, y, "share of cases (%)", fmt.metric_title(metric), x_ticks=ticks, x_kind="grid percentile")
     most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
     for stratum in strata:
         ordered = np.sort(stratum.values)

@@ -84,10 +84,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     if comparison.trainings is not None:
         return notes
     alone = "Each method is one training here, which cannot tell the method from its random seed: a second training of "
-    return [
-        *notes,
-        f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER,FOLDER) to see by how much.",
-    ]
+    return [*notes, f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER) to see by how much."]
 
 
 def _finding(

@@ -85,11 +85,7 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
 
 def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
     """An interval, or the one bound that there is: ``[50.1, 70.3]``, ``≤ 70.3``, ``≥ 50.1``, or empty text."""
-    one = [
-        f"{sign} {number(end, metric, signed=signed)}"
-        for sign, end in zip("≥≤", (low, high), strict=True)
-        if end == end
-    ]
+    one = [f"{sign} {number(x, metric, signed=signed)}" for sign, x in zip("≥≤", (low, high), strict=True) if x == x]
     return one[0] if len(one) == 1 else interval(low, high, metric, signed=signed)
 
 

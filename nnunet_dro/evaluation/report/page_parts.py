@@ -27,9 +27,7 @@ MOST_CASE_ROWS = 60_000  # The most rows of a page's table of cases: with its na
 def lede(scores: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]", metrics: Sequence[Metric]) -> str:
     """What was evaluated, in a sentence."""
     text = f"{count(scores['case'].nunique(), 'case')}, {count(scores['label'].nunique(), 'label')}"
-    by = [
-        f"{name} ({count(stratum_of_case[name].nunique(), 'stratum')})" for name in single_attributes(stratum_of_case)
-    ]
+    by = [f"{a} ({count(stratum_of_case[a].nunique(), 'stratum')})" for a in single_attributes(stratum_of_case)]
     return text + (f", by {' and by '.join(by)}" if by else "") + f". {', '.join(metric.title for metric in metrics)}."
 
 
@@ -93,11 +91,7 @@ def methods(metrics: Sequence[Metric], about: Mapping[str, Any]) -> list[Block]:
 def readable(about: Mapping[str, Any]) -> dict[str, Any]:
     """How a run was made, without what the page shows elsewhere and without the paths of all files."""
     left_out = ("definitions", "requirements", "files", "files_sha256")
-    return {
-        key: readable(value) if isinstance(value, Mapping) else value
-        for key, value in about.items()
-        if key not in left_out
-    }
+    return {k: readable(v) if isinstance(v, Mapping) else v for k, v in about.items() if k not in left_out}
 
 
 def single_attributes(stratum_of_case: Collection[str]) -> list[str]:

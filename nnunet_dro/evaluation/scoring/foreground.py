@@ -139,9 +139,7 @@ class Foreground:
 
 def enclosing(boxes: Iterable[Box]) -> Box:
     """The smallest box that holds all of these."""
-    return tuple(
-        slice(min(side.start for side in sides), max(side.stop for side in sides)) for sides in zip(*boxes, strict=True)
-    )
+    return tuple(slice(min(s.start for s in sides), max(s.stop for s in sides)) for sides in zip(*boxes, strict=True))
 
 
 def _extent(

@@ -98,11 +98,7 @@ _METRICS = (
         on_surfaces=True,
     ),
     _volume("volume_error", "Volume error", "volume of the prediction minus that of the reference", is_signed=True),
-    _volume(
-        "absolute_volume_error",
-        "Absolute volume error",
-        "difference of the volumes of prediction and reference, without a sign",
-    ),
+    _volume("absolute_volume_error", "Absolute volume error", "difference of both volumes, without a sign"),
     _per_volume(
         "relative_volume_error",
         "Relative volume error",
@@ -119,9 +115,7 @@ _METRICS = (
         "False positive volume",
         "volume of the prediction in cases whose reference lacks the label; undefined in the others",
     ),
-    _on_lesions(
-        "lesion_recall", "Lesion recall", "share of the reference's lesions that are found", undefined_if=_INVENTED
-    ),
+    _on_lesions("lesion_recall", "Lesion recall", "share of the reference's lesions found", undefined_if=_INVENTED),
     _on_lesions(
         "lesion_precision",
         "Lesion precision",
@@ -133,11 +127,7 @@ _METRICS = (
     ),
     _on_lesions("pq", "Panoptic quality", "segmentation quality times recognition quality"),
     _on_lesions("sq", "Segmentation quality", "mean IoU of the lesions that are found; 0 where none is found"),
-    _on_lesions(
-        "rq",
-        "Recognition quality",
-        "TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
-    ),
+    _on_lesions("rq", "Recognition quality", "found / (found + invented / 2 + missed / 2) of the lesions"),
     _on_lesions("lesion_dice", "Lesion-wise Dice", f"mean of the lesions' Dice; {_NOT_FOUND} 0"),
     _on_lesions(
         "lesion_hd95",

@@ -68,9 +68,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
             if unknown := sorted(set(found[which].tolist()) - labels.known):
                 names = name_some([str(v) for v in unknown])
                 cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
-                raise ValueError(
-                    f"`labels` in dataset.json must list every value, got {names} in {str(path)!r}. {cure}"
-                )
+                raise ValueError(f"`labels` in dataset.json must list all values, got {names} in {str(path)!r}. {cure}")
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
     grid, rows, lesions = reference.grid, [], []
     if scored:

@@ -155,9 +155,7 @@ def auto_names(specs: Sequence[str]) -> list[str]:
     names = [piece.split(":")[1].strip() for piece in pieces if piece.startswith(_PREFIX)]
     if unknown := [name for name in names if name not in ATTRIBUTES]:
         known = name_some([_PREFIX + name for name in ATTRIBUTES], at_most=len(ATTRIBUTES))
-        raise ValueError(
-            f"`by` must name an attribute that is known, got {_PREFIX + unknown[0]!r}. Choose from: {known}."
-        )
+        raise ValueError(f"`by` must name a known attribute, got {_PREFIX + unknown[0]!r}. Choose from: {known}.")
     return list(dict.fromkeys(names))
 
 

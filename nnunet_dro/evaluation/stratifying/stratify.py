@@ -152,9 +152,7 @@ def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
     if twice := repeated(name_of.values()):
         cure = "Replace the commas in the entries of the case table."
         raise ValueError(f"`by` must give every stratum a name of its own, got {twice[0]!r} twice for {spec!r}. {cure}")
-    strata = pd.Categorical(
-        [name_of[ranks] for ranks in intersections], categories=list(name_of.values()), ordered=True
-    )
+    strata = pd.Categorical([name_of[ranks] for ranks in intersections], list(name_of.values()), ordered=True)
     attribute = ",".join(part.column for part in parts)
     return attribute, pd.Series(strata, index=pd.Index(table["case"], name="case"), name=attribute)
 
@@ -175,9 +173,7 @@ def _ranked(part: Part, cases: list[str], entries: list[str]) -> tuple[list[int]
             )
         if value is not None and part.edges and not float(part.edges[0]) <= value <= float(part.edges[-1]):
             rule = f"between the edges {part.edges[0]} and {part.edges[-1]}"
-            raise ValueError(
-                f"column `{part.column}` must be {rule}, got {entry!r} for {case!r}. Widen the edges in --by."
-            )
+            raise ValueError(f"column `{part.column}` must be {rule}, got {entry!r} for {case!r}. Widen the edges.")
         values.append(value)
     if part.n_quantiles:
         starts, names = _quantiles(part, entries, values)

@@ -29,9 +29,7 @@ class Subvolumes:
 
     def __init__(self, cases: Sequence[str], grid: Sequence[int], allowed: NDArray[np.bool_] | None = None) -> None:
         if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
-            raise ValueError(
-                f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, for example, (1, 2, 2)."
-            )
+            raise ValueError(f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, say, (1, 2, 2).")
         case_of, *cell_of = np.nonzero(np.ones((len(cases), *grid), dtype=bool) if allowed is None else allowed)
         self.cases = tuple(str(case) for case in cases)
         #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts slices.

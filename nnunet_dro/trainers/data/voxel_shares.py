@@ -83,9 +83,7 @@ def voxel_counts(
     missing = [case for case in stamps if case not in counts]
     if missing:
         log(f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}")
-        counted = Parallel(n_jobs=jobs, prefer="threads")(
-            delayed(_count_case)(dataset, case, folder) for case in missing
-        )
+        counted = Parallel(n_jobs=jobs, prefer="threads")(delayed(_count_case)(dataset, one, folder) for one in missing)
         counts.update(zip(missing, counted, strict=True))
         entries = {
             case: {"bytes": stamp[0], "modified_s": stamp[1], "voxels": counts[case]}

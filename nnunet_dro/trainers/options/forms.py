@@ -188,11 +188,7 @@ OPTIONS = (
         "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates no batches in them.",
         source="Fidon et al. 2020, one epoch",
     ),
-    _number(
-        "explore<e>",
-        "Draws a share e of all cases uniformly, so that no stale loss grows old; 0 <= e <= 1.",
-        field="exploration",
-    ),
+    _number("explore<e>", "A share e in [0, 1] of the draws is uniform, so no loss grows old.", field="exploration"),
     _switch("replace", "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones."),
     Option(
         "subvolumes",
@@ -262,9 +258,7 @@ OPTIONS = (
         field="plain_sgd",
         source=_FIDON,
     ),
-    _number(
-        "lr<x>", "Learning rate of the first epoch; it falls to 0 over the epochs as in nnU-Net.", field="learning_rate"
-    ),
+    _number("lr<x>", "Learning rate of the first epoch; it falls to 0 as in nnU-Net.", field="learning_rate"),
     _count("epochs", "<n>epochs", "Number of epochs."),
     _count("iterations", "<n>iters", "Training iterations per epoch; the validation iterations change in proportion."),
 )

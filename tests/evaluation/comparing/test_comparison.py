@@ -214,7 +214,7 @@ def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
         compare(evaluations)
 
     comparison = compare(evaluations, intersect=True, n_resamples=0)
-    assert comparison.notes == ("Compared: 1 case; left out: 3 cases (ERM lacks c; DRO lacks a, b).",)
+    assert comparison.notes == ("Compared: 1 case; left out: 3 (ERM lacks c; DRO lacks a, b).",)
     assert comparison.scores[["method", "case"]].to_numpy().tolist() == [["ERM", "d"], ["DRO", "d"]]
     assert comparison.table["mean_difference"].tolist() == pytest.approx([0.1])
     assert comparison.stratum_of_case["all"].to_dict() == {"d": "all"}

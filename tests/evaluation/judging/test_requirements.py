@@ -261,7 +261,7 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         ("p5>=0.70%", r"ask for 1% or more where it has a unit, .* Write 70% or 0\.7\.$"),
         ("p5>0.70pt", r"ask for 1pt or more where it has a unit, .* Write 70pt or 0\.7\.$"),
         ("p5>=4mm", r"compare dice with a fraction, .*Write 0\.70 or 70%"),
-        ("n>=20%", r"compare n with a number without a unit, not '20%', .* Write 20\."),
+        ("n>=20%", r"compare n with a plain number, not '20%', .* Write 20\."),
         ("metric=hd95 p5<=4%", r"compare hd95 with mm, .* Write 4mm\."),
         ("metric=hd95 p5<=4pt", r"compare hd95 with mm, .* Write 4mm\."),
         # Confidence, and what stands beside the condition.
