@@ -15,7 +15,7 @@ class _Options:
     group: Annotated[str | None, option("Column that names the patient; no patient is in two folds.")] = None
     leave_out: Annotated[str | None, option("Column that names the centre; every centre becomes a fold.")] = None
     folds: Annotated[int, option("Number of folds; ignored with --leave-out.")] = 5
-    output: Annotated[Path | None, option("Default: splits_final.json for nnU-Net.", "--output", "-o")] = None
+    output: Annotated[Path | None, option("File to write; default: splits_final.json.", "--output", "-o")] = None
     force: Annotated[bool, option("Replace an existing file.", "--force")] = False
 
 

@@ -109,7 +109,7 @@ class LockedEvaluation:
     ] = None
     nsd_tolerance_mm: Annotated[float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)] = 1.0
     empty: Annotated[EmptyRule, Flag("Score of a label that one or both maps lack.", SCORES)] = EmptyRule.UNDEFINED
-    missing: Annotated[MissingRule, Flag("Stop at a missing prediction, or score it 0.", SCORES)] = MissingRule.ERROR
+    missing: Annotated[MissingRule, Flag("A missing prediction: stop, or score as failed.", SCORES)] = MissingRule.ERROR
     failure: Annotated[str | None, Flag("When a case has failed, such as hd95>20. Default: dice<0.5.", SCORES)] = None
     instances: Annotated[
         Sequence[str],
