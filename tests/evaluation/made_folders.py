@@ -135,5 +135,4 @@ def names_in(folder):
 def strata_of(folder, label="tumour", metric="dice"):
     """Rows of strata.csv, by attribute and stratum."""
     strata = read_csv(folder / "strata.csv")
-    rows = strata[(strata["label"] == label) & (strata["metric"] == metric)]
-    return rows.set_index(["attribute", "stratum"])
+    return strata[(strata["label"] == label) & (strata["metric"] == metric)].set_index(["attribute", "stratum"])

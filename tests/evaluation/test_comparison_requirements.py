@@ -40,9 +40,8 @@ def test_the_claim_of_rare_gains_and_common_losses_is_one_sentence():
     gain = f"rare +{100 * row['mean_difference']:.1f} (surely from +{low:.1f} to +{high:.1f})"
     assert sentence == f"As required: {gain}, common not worse by more than 7 points."
     assert sentence in comparison_html(comparison)
-    assert "- Requirement met: method=DRO pathology=rare label=one: mean\\_difference\\_low 0.0" in comparison_markdown(
-        comparison
-    )
+    line = r"- Requirement met: method=DRO pathology=rare label=one: mean\_difference\_low 0.0"
+    assert line in comparison_markdown(comparison)
 
 
 def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
@@ -60,8 +59,7 @@ def test_sentences_name_some_strata_and_count_the_others():
     by = {"site": [f"s{n % 10}" for n in range(120)]}
     evaluations = {name: evaluation(before - loss, by=by) for name, loss in (("ERM", 0), ("DRO", 0.1))}
     for requirement, word in (("site=* mean_difference>=0", "Not as"), ("site=* mean_difference>=-20pt", "As")):
-        comparison = compare(evaluations, requirements=[requirement], n_resamples=0)
-        (sentence,) = requirement_sentences(comparison, "DRO")
+        (sentence,) = requirement_sentences(compare(evaluations, requirements=[requirement], n_resamples=0), "DRO")
         assert sentence.startswith(f"{word} required: s0")
         assert len(re.findall(r"\bs\d\b", sentence)) == 5
         assert "and 5 others (report.html has all, under Requirements)" in sentence
@@ -69,9 +67,8 @@ def test_sentences_name_some_strata_and_count_the_others():
 
 def test_distances_have_to_fall():
     values = np.linspace(0.5, 0.9, 60)
-    evaluations = {
-        name: evaluation(values, hd95=distance) for name, distance in (("ERM", values * 10), ("DRO", values * 10 - 4))
-    }
+    distances = {"ERM": values * 10, "DRO": values * 10 - 4}
+    evaluations = {name: evaluation(values, hd95=hd95) for name, hd95 in distances.items()}
     sure, unsure, missed = (
         compare(evaluations, requirements=[f"metric=hd95 {text}"], n_resamples=50)
         for text in ("p75_difference<=-1mm@97.5", "mean_difference<=-1@97.5", "mean_difference<=-5@97.5")
@@ -90,10 +87,8 @@ def test_distances_have_to_fall():
 def test_cases_that_are_not_compared_leave_it_open():
     few = evaluation([0.9] * 10)
     short = replace(few, about=few.about | {"inputs": {"references_without_prediction": ["c10", "c11"]}})
-    for evaluations, n_absent in (
-        ({"ERM": evaluation([0.8] * 30), "DRO": few}, 20),
-        ({"ERM": evaluation([0.8] * 10), "DRO": short}, 2),
-    ):
+    for n, method, n_absent in ((30, few, 20), (10, short, 2)):
+        evaluations = {"ERM": evaluation([0.8] * n), "DRO": method}
         texts = ("mean_difference>=0pt", "mean_difference>=0pt n>=10", "n>=10", "mean_difference>=20pt")
 
         outcomes = compare(evaluations, requirements=texts, intersect=True, n_resamples=0).outcomes
@@ -104,8 +99,7 @@ def test_cases_that_are_not_compared_leave_it_open():
 
 
 def test_pairs_that_both_methods_fail_leave_it_open():
-    distances = [2.0] * 20 + [np.nan] * 10
-    missed = evaluation([0.9] * 20 + [0.0] * 10, hd95=distances)
+    missed = evaluation([0.9] * 20 + [0.0] * 10, hd95=[2.0] * 20 + [np.nan] * 10)
     missed.scores["n_prediction"] = [10] * 20 + [0] * 10
     texts = ("p75_method<=5mm", "p75_method<=5mm n>=20", "p75_method<=1mm", "losses<=0")
     requirements = [f"metric=hd95 {text}" for text in texts]
@@ -127,9 +121,7 @@ def test_a_p_value_is_no_per_cent(test):
 def test_several_trainings_have_no_p_value_to_require():
     seeds = [evaluation([0.5, 0.6, 0.7]), evaluation([0.6, 0.7, 0.8])]
 
-    comparison = compare({"ERM": seeds, "DRO": seeds}, requirements="holm_p<=0.05", n_resamples=0)
-
-    (outcome,) = comparison.outcomes
+    (outcome,) = compare({"ERM": seeds, "DRO": seeds}, requirements="holm_p<=0.05", n_resamples=0).outcomes
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith("; there is no p value where a method has several trainings")
 
@@ -138,10 +130,7 @@ def test_several_trainings_have_no_p_value_to_require():
     ("text", "message"),
     [
         ("mean_difference_low>=0", "so do not switch them off"),
-        (
-            "mean>=0",
-            "statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_patients, n_undef",
-        ),
+        ("mean>=0", "statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_patients, n_undef"),
         ("mean_difference>=0@95", "write mean_difference>=0@97.5"),
         ("p5_method>=0.7@95", "ask for confidence in a percentile, not in 'p5_method'"),
         ("n_missed<=2 mean_difference>=0", "allow no missed or invented labels in a comparison"),
@@ -188,8 +177,7 @@ def test_a_percentile_of_few_pairs_cannot_tell():
     assert [outcome.verdict.word for outcome in comparison.outcomes] == ["cannot tell", "cannot tell", "met"]
     assert "? cannot tell" in comparison_html(comparison)
     assert "- Requirement **cannot tell**: method=DRO" in comparison_markdown(comparison)
-    alone = compare(evaluations, requirements=texts[1], n_resamples=50)
-    (sentence,) = requirement_sentences(alone, "DRO")
+    (sentence,) = requirement_sentences(compare(evaluations, requirements=texts[1], n_resamples=50), "DRO")
     assert sentence.startswith("Cannot tell if as required: P5 in all cases +10.0")
 
 
@@ -227,9 +215,7 @@ def test_a_stratum_without_any_compared_case_is_named_and_fails(tmp_path):
     run_evaluate(tmp_path, "--by", "centre")
 
     twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--bootstrap", 0)
-    result = done(run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1"), 3)
-
-    (line,) = result.stderr.splitlines()
+    (line,) = done(run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1"), 3).stderr.splitlines()
     assert "not met: method=B centre=C label=tumour" in line
     assert line.endswith("n 0 is not >= 1; none of its cases in the case table was evaluated")
     assert "No case of centre C is compared." in summary_of(tmp_path / "both")["notes"]

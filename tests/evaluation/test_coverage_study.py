@@ -25,8 +25,7 @@ def test_bounds_for_verdicts_are_wrong_as_rarely_as_promised():
     assert guaranteed[["low_wrong", "high_wrong"]].max(axis=None) <= 0.025 + SLACK
     assert asked[["low_wrong", "high_wrong"]].max(axis=None) <= 0.05 + SLACK
     # The method that fails in 3 % of the cases, which Student's t called not worse in a fifth of the samples.
-    failing = rows("guaranteed", "difference of means", shape="3 % fail")
-    assert failing["low_wrong"].max() <= 0.025
+    assert rows("guaranteed", "difference of means", shape="3 % fail")["low_wrong"].max() <= 0.025
     assert rows("to read", "difference of means", shape="3 % fail")["low_wrong"].max() > 0.2
 
 
@@ -37,14 +36,12 @@ def test_intervals_to_read_hold_where_failures_are_in_the_sample():
     many = rows("to read", "mean", "difference of means")
     assert many[many["n"] == 500]["coverage"].min() > 0.85
     # And not where hardly any sample has one.
-    rare = rows("to read", "mean", shape="1 % at 300 mm, against 2 %").set_index("n")["coverage"]
-    assert rare[20] < 0.5
+    assert rows("to read", "mean", shape="1 % at 300 mm, against 2 %").set_index("n")["coverage"][20] < 0.5
 
 
 def test_the_correction_for_skewness_is_no_worse_than_the_alternatives():
-    chosen, t, drawn = (
-        rows(kind, "mean").set_index(["shape", "n"])["coverage"] for kind in ("to read", "Student's t", "bootstrap-t")
-    )
+    kinds = ("to read", "Student's t", "bootstrap-t")
+    chosen, t, drawn = (rows(kind, "mean").set_index(["shape", "n"])["coverage"] for kind in kinds)
 
     assert (chosen - t).min() > -0.015
     assert (chosen - t).mean() > 0.01

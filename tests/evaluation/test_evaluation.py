@@ -37,9 +37,8 @@ def write_random(root, labels, n_cases=4):
 
 
 def labels_as_nnunet_has_them(labels):
-    return [
-        tuple(v) if isinstance(v, list) else v for name, v in labels.items() if name not in ("background", "ignore")
-    ]
+    values = [values for name, values in labels.items() if name not in ("background", "ignore")]
+    return [tuple(value) if isinstance(value, list) else value for value in values]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -58,9 +57,7 @@ def test_dice_is_nnunets_own(tmp_path, kind):
         found = compute_metrics(*files, SimpleITKIO(), labels_as_nnunet_has_them(labels), labels.get("ignore"))
         expected += [[m[key] for key in ("Dice", "IoU", "n_ref", "n_pred", "TP")] for m in found["metrics"].values()]
     columns = ["dice", "iou", "n_reference", "n_prediction", "n_intersection"]
-    np.testing.assert_allclose(
-        scores[columns].to_numpy(dtype=float), np.array(expected, dtype=float), atol=1e-12, rtol=0
-    )
+    np.testing.assert_allclose(scores[columns].to_numpy(float), np.array(expected, float), atol=1e-12, rtol=0)
     assert np.isnan(expected).any()
     assert scores["dice"].between(0.1, 0.9).any()
 
@@ -113,9 +110,7 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
     summary = tmp_path / "summary.json"
     write_summary(tmp_path / "reference", tmp_path / "prediction", summary, [2, 10, (1, 3)])
 
-    evaluation = evaluate(tmp_path / "reference", summary, n_resamples=0)
-
-    assert evaluation.labels == ("1+3", "2", "10")
+    assert evaluate(tmp_path / "reference", summary, n_resamples=0).labels == ("1+3", "2", "10")
 
 
 def test_strata_of_every_kind_of_by(tmp_path):

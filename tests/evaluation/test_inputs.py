@@ -26,9 +26,6 @@ def test_formats_may_be_mixed(tmp_path):
     assert made.scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 4
 
 
-ENDINGS = ("html", "md", "tex")
-
-
 @pytest.mark.parametrize("ending", [".png", ".tif"])
 def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path, ending):
     made.write_pair(tmp_path, f"a{ending}", made.bars(4)[1], made.bars(4, 1)[1])
@@ -36,8 +33,7 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
     made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     made.run_evaluate(tmp_path, out="dice")
-    both = [f"{name}={tmp_path / name}" for name in ("out", "new")]
-    compared = run("compare", *both, "-o", tmp_path / "compared")
+    compared = run("compare", *[f"{name}={tmp_path / name}" for name in ("out", "new")], "-o", tmp_path / "compared")
 
     assert made.dice_of(tmp_path / "out", "1") == {"a": 0.75}
     assert made.scores_of(tmp_path / "out")["reference_ml"].isna().all()
@@ -48,8 +44,9 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     for text in (result.output, compared.output):
         assert "HD95" in text
         assert "(px)" in text
-    for report in (folder / f"report.{e}" for folder in (tmp_path / "out", tmp_path / "compared") for e in ENDINGS):
-        text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", report.read_text(encoding="utf-8"), flags=re.S)
+    for name in (f"{folder}/report.{ending}" for folder in ("out", "compared") for ending in ("html", "md", "tex")):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.S)
         assert "px" in text
         assert not re.search(r"\b(mm|ml)\b", text)
 
@@ -71,11 +68,10 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     predicted[7, 7, 7] = 9
     made.write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
 
-    result = made.run_evaluate(tmp_path)
+    assert "not scored: 9" in " ".join(made.run_evaluate(tmp_path).stdout.split())
 
     assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
-    assert "not scored: 9" in " ".join(result.stdout.split())
 
 
 @pytest.fixture
@@ -90,9 +86,8 @@ def few_of_a_model(tmp_path):
 
 
 def requirements_on(study, prediction, *texts, options=()):
-    required = [word for text in texts for word in ("--require", text)]
-    arguments = (study / "reference", prediction, "-o", study / "out", "--bootstrap", 0, "--overwrite")
-    result = run("evaluate", *arguments, *options, *required)
+    arguments = (study / "reference", prediction, "-o", study / "out", "--bootstrap", 0, "--overwrite", *options)
+    result = run("evaluate", *arguments, *(word for text in texts for word in ("--require", text)))
     assert result.exit_code in (0, 3), result.output
     return result.exit_code, result.stderr, [one["verdict"] for one in made.summary_of(study / "out")["requirements"]]
 
@@ -187,10 +182,8 @@ def test_extra_predictions_are_named_and_other_files_play_no_part(study):
     for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
         (study / "prediction" / name).write_text("no label map")
 
-    result = done(made.run_evaluate(study))
-
     note = "Predictions without a reference are not evaluated: stranger."
-    assert note in " ".join(result.stdout.split())
+    assert note in " ".join(done(made.run_evaluate(study)).stdout.split())
     assert note in made.summary_of(study / "out")["notes"]
     assert set(made.dice_of(study / "out")) == {"case_00", "case_01"}
 
@@ -229,8 +222,7 @@ def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
     by = [word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)]
     done(made.run_evaluate(tmp_path, *by))
 
-    noted = [note for note in made.summary_of(tmp_path / "out")["notes"] if "strata for" in note]
-    assert noted == [
+    assert [note for note in made.summary_of(tmp_path / "out")["notes"] if "strata for" in note] == [
         f"{name} has {n} strata for 7 cases. --by {name}:q3 cuts the numbers into thirds of the cases."
         for name, n in (("age", 7), ("site", 6))
     ]
@@ -399,9 +391,8 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, monkeypa
 def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, chosen):
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
     (model / "fold_0").rename(model / "fold_all")
-    if chosen == "only":
-        (model / "fold_1").rename(trained / "fold_1")
-        (model / "fold_2").rename(trained / "fold_2")
+    for name in ("fold_1", "fold_2") if chosen == "only" else ():
+        (model / name).rename(trained / name)
     folders = (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations", model / "fold_all")
     named = {"folds": (*_OF_MODEL, "-f", "all"), "folder": folders, "only": _OF_MODEL}[chosen]
 

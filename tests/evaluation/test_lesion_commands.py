@@ -35,8 +35,7 @@ def write_pairs(root, references, predictions):
 @pytest.fixture
 def study(tmp_path):
     """Four cases: all found; the small one missed; all missed; no lesion, and one invented."""
-    references = [spots(12, 4)] * 3 + [spots()]
-    return write_pairs(tmp_path, references, [spots(12, 4), spots(12), spots(), spots(0, 0, 0, 5)])
+    return write_pairs(tmp_path, [spots(12, 4)] * 3 + [spots()], [spots(12, 4), spots(12), spots(), spots(0, 0, 0, 5)])
 
 
 @pytest.fixture
@@ -81,14 +80,13 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
     ]
     assert lesions.groupby("of").size().to_dict() == {"prediction": 4, "reference": 6}
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
-    numbers = ["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]
-    assert sizes[numbers].to_numpy().tolist() == [
+    assert sizes[["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]].to_numpy().tolist() == [
         ["0 to 10", 3, 3, 1, 0, pytest.approx(1 / 3)],
         ["10 to 100", 3, 3, 2, 1, pytest.approx(2 / 3)],
     ]
-    assert made.summary_of(study / "out")["definitions"]["lesions"].startswith(
-        "connected components (26 neighbours) of tumour"
-    )
+    definition = made.summary_of(study / "out")["definitions"]["lesions"]
+    assert definition.startswith("connected components (26 neighbours) of tumour")
+    assert "(a pair at exactly 0.5 counts)" in definition
 
 
 def test_metrics_on_lesions_are_those_of_the_named_labels(study):
@@ -114,9 +112,8 @@ def test_lesions_have_strata_and_requirements(study):
 
     result = done(made.run_evaluate(study, "--instances", "*", "--by", "centre", *requirements), 3)
 
-    assert result.stderr.splitlines() == [
-        "nnunet-dro: requirement not met: centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
-    ]
+    unmet = "centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
+    assert result.stderr == f"nnunet-dro: requirement not met: {unmet}\n"
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
     assert sizes.loc[sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]].to_numpy().tolist() == [
         *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
@@ -238,8 +235,7 @@ def made_lesions(matched_of_case):
 
 
 def recall_and_width(cases, **options):
-    strata = {"all": pd.Series("all", index=list(cases))}
-    table = lesion_sizes(made_lesions(cases), strata, n_resamples=500, **options)
+    table = lesion_sizes(made_lesions(cases), {"all": pd.Series("all", index=list(cases))}, n_resamples=500, **options)
     recall, low, high = table[["recall", "recall_low", "recall_high"]].iloc[0].astype(float)
     return recall, high - low
 

@@ -14,7 +14,7 @@ from nnunet_dro.evaluation import evaluate, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
-from tests.commands import done, run
+from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 from tests.kept.folders import VERSION_0_2
 
@@ -48,8 +48,8 @@ def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
     table = study / "out" / "scores.csv"
     table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
 
-    result = done(run("report", study / "out"), 2)
-    assert "`evaluation` must hold its tables as written, got another scores.csv, or none, in" in result.stderr
+    words = "`evaluation` must hold its tables as written, got another scores.csv, or none, in"
+    refused(run("report", study / "out"), words)
 
 
 def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
@@ -89,8 +89,7 @@ def test_odd_names_are_kept_and_never_become_markup(tmp_path):
 def test_file_name_that_is_no_utf8_is_kept(study):
     name = b"case_\xff.nii.gz"
     for folder in ("reference", "prediction"):
-        source = study / folder / "case_01.nii.gz"
-        os.rename(os.fsencode(source), os.path.join(os.fsencode(study / folder), name))
+        os.rename(os.fsencode(study / folder / "case_01.nii.gz"), os.path.join(os.fsencode(study / folder), name))
     (study / "prediction" / "case_00.nii.gz").unlink()
 
     done(made.run_evaluate(study, "--missing", "worst"))
@@ -162,9 +161,8 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
     made.run_evaluate(study)
     before = made.contents(study / "out")
     made.write_map(study / "prediction" / "case_00.nii.gz", made.bars(4, 3))
-    write_text = Path.write_text
 
-    def refuse(path, *arguments, **options):
+    def refuse(path, *arguments, write_text=Path.write_text, **options):
         if path.name.startswith("summary"):
             raise OSError(28, "No space left on device", str(path))
         return write_text(path, *arguments, **options)
@@ -238,16 +236,14 @@ def test_options_are_read_as_they_were_written(study):
     done(made.run_evaluate(study, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7"))
 
     written, options = made.summary_of(study / "out")["options"], read_evaluation(study / "out").options
-    folders = {name: str(study / name) for name in ("reference", "prediction")}
-    assert {**folders, **options.record()} == written
+    assert written == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
     assert (options.by, options.failure, options.instances) == (("auto:size",), "dice<0.7", ("tumour",))
 
 
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study):
     folders, options = (study / "reference", study / "prediction"), EvaluateOptions(n_resamples=0, seed=7)
-    requirement = parse_requirement("label=tumour mean>=0.5")
 
-    evaluation = evaluate(*folders, options, seed=3, requirements=[requirement])
+    evaluation = evaluate(*folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")])
     assert (evaluation.options.n_resamples, evaluation.options.seed) == (0, 3)
     assert [outcome["passed"] for outcome in evaluation.about["requirements"]] == [True]
     with pytest.raises(TypeError, match="speed"):

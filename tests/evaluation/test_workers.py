@@ -67,13 +67,8 @@ def test_submissions_are_scored_and_attributes_measured_on_a_scheduler(tmp_path,
             ["evaluate", "reference", "prediction", "--by", "auto:size", "--bootstrap", "0", "-o", f"{where}-auto"],
         ):
             done(run(*words, *more))
-        names = (
-            f"{where}/ranks.csv",
-            f"{where}-evaluations/again/scores.csv",
-            f"{where}.csv",
-            f"{where}-auto/scores.csv",
-        )
-        tables[where] = [(tmp_path / name).read_text() for name in names]
+        ends = ("/ranks.csv", "-evaluations/again/scores.csv", ".csv", "-auto/scores.csv")
+        tables[where] = [(tmp_path / f"{where}{end}").read_text() for end in ends]
 
     assert tables["here"] == tables["there"]
 

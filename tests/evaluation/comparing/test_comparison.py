@@ -36,10 +36,8 @@ def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_referen
         for name, s in strata.items()
     }
     table = summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)
-    about = {"options": options or {}}
-    return Evaluation(
-        "m", scores, table, stratum_of_case, worst_strata(table), false_positives(scores), about, tuple(notes)
-    )
+    found, about = (worst_strata(table), false_positives(scores)), {"options": options or {}}
+    return Evaluation("m", scores, table, stratum_of_case, *found, about, tuple(notes))
 
 
 def two(baseline, method, **options):
@@ -67,9 +65,7 @@ def test_table_by_hand():
     expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
     expected += ["typical_difference", "typical_difference_low", "typical_difference_high"]
 
-    table = compare(two([0.5], [0.5]), n_resamples=0).table
-    assert list(COLUMNS) == expected
-    assert table.columns.tolist() == expected
+    assert list(COLUMNS) == compare(two([0.5], [0.5]), n_resamples=0).table.columns.tolist() == expected
 
 
 def test_intervals_are_those_of_the_complete_pairs():
@@ -92,26 +88,19 @@ def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
     assert len(comparison.notes) == 1
     assert "1 pair has a value in one method only" in comparison.notes[0]
     assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
-    assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == [
-        ["ERM", 3, 2, 0.5],
-        ["DRO", 3, 2, 0.6],
-    ]
+    rows = [["ERM", 3, 2, 0.5], ["DRO", 3, 2, 0.6]]
+    assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == rows
 
 
 def test_less_is_better_for_distances():
-    evaluations = {
-        "ERM": evaluation([0.5, 0.5, 0.5], hd95=[1.0, 2.0, 3.0]),
-        "DRO": evaluation([0.5, 0.5, 0.5], hd95=[0.5, 2.0, 1.0]),
-    }
-    comparison = compare(evaluations, n_resamples=0)
+    distances = {"ERM": [1.0, 2.0, 3.0], "DRO": [0.5, 2.0, 1.0]}
+    comparison = compare({name: evaluation([0.5] * 3, hd95=hd95) for name, hd95 in distances.items()}, n_resamples=0)
     row = comparison.table.set_index("metric").loc["hd95"]
 
     assert row["mean_difference"] == pytest.approx(-2.5 / 3)
     assert row[["wins", "ties", "losses"]].tolist() == [2, 1, 0]
-    assert comparison.changed[["metric", "case", "difference"]].to_numpy().tolist() == [
-        ["hd95", "c02", -2.0],
-        ["hd95", "c00", -0.5],
-    ]
+    changed = [["hd95", "c02", -2.0], ["hd95", "c00", -0.5]]
+    assert comparison.changed[["metric", "case", "difference"]].to_numpy().tolist() == changed
 
 
 def test_three_methods_are_each_compared_with_the_first():
@@ -206,10 +195,8 @@ def test_holm_by_hand():
 
 
 def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
-    evaluations = {
-        "ERM": evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]),
-        "DRO": evaluation([0.4, 0.5], cases=["d", "c"]),
-    }
+    erm, dro = evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]), evaluation([0.4, 0.5], cases=["d", "c"])
+    evaluations = {"ERM": erm, "DRO": dro}
     with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
         compare(evaluations)
 
@@ -264,11 +251,9 @@ def test_methods_must_have_names_of_their_own(names, message):
 
 def test_what_is_not_known_or_not_compared_may_differ():
     tolerance = {"options": {"nsd_tolerance_mm": 1}, "notes": ["Two extra predictions."]}
-    evaluations = {
-        "ERM": evaluation([1.0], hd95=[1.0], n_reference=NAN, **tolerance),
-        "DRO": evaluation([0.5], n_reference=8, options={"nsd_tolerance_mm": 2}),
-    }
-    comparison = compare(evaluations, n_resamples=0)
+    erm = evaluation([1.0], hd95=[1.0], n_reference=NAN, **tolerance)
+    dro = evaluation([0.5], n_reference=8, options={"nsd_tolerance_mm": 2})
+    comparison = compare({"ERM": erm, "DRO": dro}, n_resamples=0)
 
     assert comparison.table[["metric", "mean_difference"]].to_numpy().tolist() == [["dice", -0.5]]
     lacking = "Only the metrics that all methods have are compared: DRO lacks hd95."
@@ -281,8 +266,7 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
     comparison = compare(evaluations, by=["age:0,18,100", "centre", "age"], n_resamples=0)
 
     assert list(comparison.stratum_of_case) == ["age:0,18,100", "centre", "age"]
-    cut = ["0 to 18", "18 to 100", "18 to 100", "18 to 100"]
-    assert comparison.stratum_of_case["age:0,18,100"].tolist() == cut
+    assert comparison.stratum_of_case["age:0,18,100"].tolist() == ["0 to 18", "18 to 100", "18 to 100", "18 to 100"]
     assert list(compare(evaluations, by=["age:0,18,100"], n_resamples=0).stratum_of_case) == ["age"]
     assert comparison.table["stratum"].tolist() == ["0 to 18", "18 to 100", "A", "B", "3", "40", "50", "70"]
     assert "method (case table)" in comparison.scores.columns
@@ -294,8 +278,7 @@ def test_order_of_rows_does_not_matter():
     rng = np.random.default_rng(0)
     evaluations = two({"one": rng.random(20), "two": rng.random(20)}, {"one": rng.random(20), "two": rng.random(20)})
     shuffled = dict(evaluations)
-    rows = evaluations["DRO"].scores.sample(frac=1, random_state=1)
-    shuffled["DRO"] = replace(evaluations["DRO"], scores=rows)
+    shuffled["DRO"] = replace(evaluations["DRO"], scores=evaluations["DRO"].scores.sample(frac=1, random_state=1))
 
     pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
 

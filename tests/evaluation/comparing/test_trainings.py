@@ -66,9 +66,8 @@ def test_what_the_trainings_of_a_pair_share_cancels():
     shared = 0.1 * rng.normal(size=(5, 1))
     before, after = (0.5 + shared + 0.01 * rng.normal(size=(5, 60)) for _ in range(2))
 
-    in_order, mixed = differences_over_trainings(
-        [(before, after), (before, after[[1, 2, 3, 4, 0]])], bounded=[False] * 2, n_resamples=10
-    )[ENDS].to_numpy()
+    pairs = [(before, after), (before, after[[1, 2, 3, 4, 0]])]
+    in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2, n_resamples=10)[ENDS].to_numpy()
 
     assert np.diff(in_order) < 0.02
     assert np.diff(mixed) > 0.1
@@ -97,14 +96,11 @@ def test_the_table_has_means_over_the_trainings_and_their_range():
     # Three differences of 0.05, 0.1 and 0.15, and cases that all differ by the same.
     half = stats.t.ppf(0.975, 2) * 0.05 / np.sqrt(3)
     assert (row["mean_difference_low"], row["mean_difference_high"]) == pytest.approx((0.1 - half, 0.1 + half))
-    assert np.isnan(row["wilcoxon_p"])
-    assert np.isnan(row["holm_p"])
+    assert np.isnan([row["wilcoxon_p"], row["holm_p"]]).all()
     assert row["wins"] == 60
     assert comparison.strata["mean"].tolist() == pytest.approx([0.5, 0.6])
-    assert comparison.trainings.groupby("of", sort=False)["mean"].apply(list).to_dict() == {
-        "ERM": pytest.approx([0.5, 0.6, 0.4]),
-        "DRO": pytest.approx([0.6, 0.65, 0.55]),
-    }
+    means = comparison.trainings.groupby("of", sort=False)["mean"].apply(list).to_dict()
+    assert means == {"ERM": pytest.approx([0.5, 0.6, 0.4]), "DRO": pytest.approx([0.6, 0.65, 0.55])}
     assert comparison.scores.groupby("method", sort=False)["dice"].mean().tolist() == pytest.approx([0.5, 0.6])
     assert any("Intervals hold for other cases and other trainings" in note for note in comparison.notes)
 
@@ -146,15 +142,11 @@ def test_patients_are_what_is_independent_with_trainings_too():
     of_patient = np.repeat(0.1 * rng.normal(size=60), 3)
     given = {}
     for name, middle in (("ERM", 0.4), ("DRO", 0.5)):
-        gain = of_patient if name == "DRO" else 0
-        given[name] = [
-            evaluation(middle + gain + 0.01 * rng.normal(size=180), p=patients, options={"patient": "p"})
-            for _ in range(3)
-        ]
+        values = middle + (of_patient if name == "DRO" else 0) + 0.01 * rng.normal(size=(3, 180))
+        given[name] = [evaluation(of_training, p=patients, options={"patient": "p"}) for of_training in values]
     with_patients = compare(given, n_resamples=20).table.iloc[0]
-    for evaluations in given.values():
-        for one in evaluations:
-            one.about["options"].clear()
+    for one in (*given["ERM"], *given["DRO"]):
+        one.about["options"].clear()
     without = compare(given, n_resamples=20).table.iloc[0]
 
     widths = [row["mean_difference_high"] - row["mean_difference_low"] for row in (with_patients, without)]

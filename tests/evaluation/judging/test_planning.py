@@ -45,9 +45,7 @@ def dice(n_below, n):
     ],
 )
 def test_cases_needed(text, share, expected):
-    found = [cases_needed(parse_requirement(text), n_worse=n) for n in range(len(expected))]
-
-    assert found == expected
+    assert [cases_needed(parse_requirement(text), n_worse=n) for n in range(len(expected))] == expected
     # At the percentile itself, at most the allowed number of cases misses the bound in 5 % of the samples.
     for n_worse, n in enumerate(expected):
         assert stats.binom.cdf(n_worse, n, share) <= 0.05 < stats.binom.cdf(n_worse, n - 1, share)
@@ -62,11 +60,8 @@ def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, pass
 
 
 def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
-    outcome = outcome_of(dice(0, 58), "p5>=0.70@95")
-
-    assert outcome.line == (
-        "label=tumour: p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
-    )
+    said = "p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
+    assert outcome_of(dice(0, 58), "p5>=0.70@95").line == f"label=tumour: {said}"
     values = [1.0] * 10 + [5.0]
 
     assert outcome_of(values[:10] * 2, "metric=hd95 p75<=4@95").passed
@@ -74,12 +69,10 @@ def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
     assert failed.line.startswith("label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)")
     patients = pd.Series(np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)])
     scores = pd.DataFrame({"case": patients.index, "label": "tumour", "dice": dice(0, 118)})
+    requirements = [parse_requirement("p5>=0.70@95")]
+    options = {"patient_of_case": patients, "n_resamples": 0, "one_sided": one_sided_of(requirements)}
     for count, passed in ((118, True), (116, False)):
-        requirement = parse_requirement("p5>=0.70@95")
-        strata = summarise(
-            scores[:count], patient_of_case=patients, n_resamples=0, one_sided=one_sided_of([requirement])
-        )
-        assert check_requirements(strata, [requirement])[0].passed is passed
+        assert check_requirements(summarise(scores[:count], **options), requirements)[0].passed is passed
 
 
 @pytest.fixture
@@ -156,9 +149,8 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
     text, rows = planned("label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100)
 
     # Three of four cases of A, and eleven of twelve of B.
-    assert (
-        "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count." in text
-    )
+    said = "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count."
+    assert said in text
     (of_b,) = [row for row in rows if "B" in row]
     assert of_b[2:4] == ["11", "0"]
     rng = np.random.default_rng(2)
@@ -204,8 +196,5 @@ def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
     chances = pd.DataFrame({"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]})
     chances = chances.assign(n=[9, 0], n_worse=0, **{"59": 0.5})
 
-    text = screen(plan_table(requirement, [59], chances, share=1.0), width=200)
-
-    assert (
-        "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing." in text
-    )
+    said = "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing."
+    assert said in screen(plan_table(requirement, [59], chances, share=1.0), width=200)

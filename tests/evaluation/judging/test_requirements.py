@@ -39,10 +39,9 @@ def test_every_comparison_and_statistic(condition, passed):
 
 @pytest.mark.parametrize("condition", ["p5>=0.70", "p5 >= 0.70", "p5>= 0.70", "p5 >=0.70"])
 def test_condition_may_have_spaces_and_any_place(condition):
+    parts = ("p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem")
     for text in (f"pathology=a {condition} label='brain stem'", f"{condition} pathology=a label='brain stem'"):
-        assert parse_requirement(text) == Requirement(
-            text, "p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem"
-        )
+        assert parse_requirement(text) == Requirement(text, *parts)
 
 
 def test_names_keep_their_odd_characters():
@@ -79,9 +78,7 @@ def test_the_line_of_an_outcome_says_what_was_found_and_asked_for(where, conditi
 def test_patients_can_be_required_and_are_told():
     strata = STRATA.assign(n_patients=[12, 12, 1, 1, 3, 3])
 
-    lines = [(o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)]
-
-    assert lines == [
+    assert [(o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)] == [
         (True, "pathology=spina_bifida label=cerebellum: n_patients 12 is >= 10 (23 cases, 12 patients)"),
         (
             False,
@@ -111,15 +108,9 @@ def test_a_percentile_without_a_case_beyond_it_cannot_tell(statistic, enough):
 
 
 def test_a_requirement_may_say_how_many_cases_are_enough():
-    lines = {outcome.n: outcome.line for outcome in check("p5>=0.7", FEW)}
-    assert lines[8] == (
-        "label=tumour: p5 0.800 is >= 0.7 (8 cases); of fewer than 20 cases none lies beyond p5; if 8 are enough, "
-        "add n>=8"
-    )
-
-    words = [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)]
-
-    assert words == ["not met"] * 7 + ["met"] * 53
+    said = "p5 0.800 is >= 0.7 (8 cases); of fewer than 20 cases none lies beyond p5; if 8 are enough, add n>=8"
+    assert check("p5>=0.7", FEW)[7].line == f"label=tumour: {said}"
+    assert [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)] == ["not met"] * 7 + ["met"] * 53
     assert check("p5>=0.7 n>=8", FEW)[6].line.endswith("(7 cases); n 7 is not >= 8")
     # More may be asked for than the percentile needs, and of any statistic.
     assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [True] * 31
@@ -128,11 +119,9 @@ def test_a_requirement_may_say_how_many_cases_are_enough():
 def test_with_patients_their_number_is_what_a_percentile_needs():
     strata = FEW.assign(n=60, n_patients=FEW["n"])
 
-    words = [o.verdict.word for o in check("p5>=0.7", strata)]
-    assert words == ["cannot tell"] * 19 + ["met"] * 41
-    assert check("p5>=0.7", strata)[7].line.endswith(
-        "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
-    )
+    assert [o.verdict.word for o in check("p5>=0.7", strata)] == ["cannot tell"] * 19 + ["met"] * 41
+    said = "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
+    assert check("p5>=0.7", strata)[7].line.endswith(said)
     assert [o.passed for o in check("p5>=0.7 n_patients>=8", strata)] == [False] * 7 + [True] * 53
     # Sixty cases of eight patients are not sixty values.
     assert not check("p5>=0.7 n>=8", strata)[7].passed
@@ -157,9 +146,7 @@ def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
 def test_the_share_of_failures_can_be_bounded():
     strata = FEW.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / FEW["n"]))
 
-    passed = [o.n for o in check("failure_high<=10%", strata) if o.passed]
-
-    assert passed == list(range(29, 61))
+    assert [o.n for o in check("failure_high<=10%", strata) if o.passed] == list(range(29, 61))
     assert check("failure_high<=10%", strata)[29].line == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
     assert all(o.passed for o in check("n_failed<=0", strata))
     unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
@@ -202,9 +189,8 @@ def test_a_bound_is_never_met_where_the_number_itself_misses_it():
     for text in ("mean_low>=0.93", "mean_high<=0.5", "p5>=0.93@95"):
         outcomes = check(f"pathology=spina_bifida {text}", strata)
         assert [o.verdict.word for o in outcomes] == ["not met"] * 2
-    assert outcomes[0].line == (
-        "pathology=spina_bifida label=cerebellum: p5's lower 95 % bound 0.950 is >= 0.93 (23 cases); p5 itself is 0.612"
-    )
+    said = "p5's lower 95 % bound 0.950 is >= 0.93 (23 cases); p5 itself is 0.612"
+    assert outcomes[0].line == f"pathology=spina_bifida label=cerebellum: {said}"
 
 
 @pytest.mark.parametrize(
@@ -319,9 +305,8 @@ def test_metric_is_dice_or_the_only_one():
 
 def test_file_has_a_requirement_a_line(tmp_path):
     path = tmp_path / "requirements.txt"
-    path.write_text(
-        "\ufeff# don't\n\nmean>=0.8  # isn't much\r\n  label='stem #2' site=a#1 p5>=0.7\n", encoding="utf-8"
-    )
+    text = "\ufeff# don't\n\nmean>=0.8  # isn't much\r\n  label='stem #2' site=a#1 p5>=0.7\n"
+    path.write_text(text, encoding="utf-8")
 
     first, second = read_requirements(path)
 

@@ -10,6 +10,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 
+LABELS = ("white matter", "ventricles", "cerebellum")
 ORDER = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
 HOSTILE = (
     "<script>window.hurt=1</script>",
@@ -26,17 +27,8 @@ def ordered(values, index):
     return pd.Series(pd.Categorical(values, categories=names, ordered=True), index=index)
 
 
-def scores_of(
-    n_cases=60,
-    labels=("white matter", "ventricles", "cerebellum"),
-    *,
-    seed=0,
-    gain=0.0,
-    metrics=("dice",),
-    cases=None,
-    attributes=None,
-):
-    rng = np.random.default_rng(seed)
+def scores_of(n_cases=60, labels=LABELS, *, gain=0.0, metrics=("dice",), cases=None, attributes=None):
+    rng = np.random.default_rng(0)
     cases = cases or [f"case_{n:04d}" for n in range(n_cases)]
     attributes = attributes or {
         "pathology": [("control", "spina_bifida", "other")[n % 3] for n in range(len(cases))],
@@ -64,27 +56,16 @@ def with_bounds(table, *, of=""):
     return table.assign(**{f"{name}{of}{end}": table[name + of] + by for name in STATISTICS for end, by in ends})
 
 
-def strata_of(scores, stratum_of_case, metrics=("dice",)):
-    """Statistics without counts of failures, with made-up bounds."""
-    return with_bounds(summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)[ORDER])
-
-
-def all_cases(scores):
+def evaluation_of(scores, stratum_of_case, metrics=("dice",), *, notes=(), about=None):
+    """An evaluation without counts of failures, and with made-up bounds."""
     cases = scores["case"].unique()
-    return {"all": pd.Series(pd.Categorical(["all"] * len(cases), categories=["all"], ordered=True), index=cases)}
-
-
-def evaluation_of(
-    scores, stratum_of_case, metrics=("dice",), *, method="nnUNetTrainer__nnUNetPlans__3d_fullres", notes=(), about=None
-):
-    strata = strata_of(scores, stratum_of_case or all_cases(scores), metrics)
+    groups = stratum_of_case or {"all": ordered(["all"] * len(cases), cases)}
+    strata = with_bounds(summarise(scores, groups, metrics=metrics, n_resamples=0)[ORDER])
     empty = [
         (label, 3, 1, 2.5, 2.5, scores["case"].iloc[0]) if n == 0 else (label, 0, 0, np.nan, np.nan, "")
         for n, label in enumerate(scores["label"].unique())
     ]
-    false_positives = pd.DataFrame(
-        empty, columns=["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
-    )
+    columns = ["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
     about = about or {
         "versions": {"nnunet-dro": "0.1.0", "numpy": "2.2.6"},
         "options": {"metrics": list(metrics), "by": list(stratum_of_case), "empty": "undefined"},
@@ -92,16 +73,14 @@ def evaluation_of(
         "inputs": {"reference": "labelsTr", "prediction": "predictions"},
     }
     worst = worst_strata(strata).drop(columns=["gap_low", "gap_high"])
-    return Evaluation(
-        method, scores, strata, stratum_of_case or all_cases(scores), worst, false_positives, about, notes
-    )
+    method = "nnUNetTrainer__nnUNetPlans__3d_fullres"
+    return Evaluation(method, scores, strata, groups, worst, pd.DataFrame(empty, columns=columns), about, notes)
 
 
 def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",)):
     """A comparison whose intervals and p values are made up, as are those of `evaluation_of`."""
-    made = compare(
-        {name: evaluation_of(s, stratum_of_case, metrics) for name, s in scores_by_method.items()}, n_resamples=0
-    )
+    evaluations = {name: evaluation_of(scores, stratum_of_case, metrics) for name, scores in scores_by_method.items()}
+    made = compare(evaluations, n_resamples=0)
     table = made.table.drop(columns=["n_left_out", "n_worst_baseline", "n_worst_method"])
     gain, n, same = table["mean_difference"], table["n"], table["mean_baseline"] == table["mean_method"]
     table = with_bounds(table, of="_difference").assign(
@@ -111,5 +90,4 @@ def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",)):
         **{"wins": np.where(same, 0, n), "ties": np.where(same, n, 0), "losses": 0},
     )
     about = {"versions": {"nnunet-dro": "0.1.0"}, "definitions": {"Holm": "over the tests of one metric"}}
-    strata = with_bounds(made.strata[["method", *ORDER]])
-    return replace(made, table=table, strata=strata, about=about, notes=())
+    return replace(made, table=table, strata=with_bounds(made.strata[["method", *ORDER]]), about=about, notes=())

@@ -19,8 +19,7 @@ def report(n_cases=30, *, failed=False, **options):
     evaluation = evaluation_of(*scores_of(n_cases, **options))
     if failed:
         counts = {"n_missed": 2, "n_invented": 1, "n_patients": 12, "n_undefined": 1}
-        strata = evaluation.strata.assign(**counts, p5_low=math.nan, p10_low=math.nan)
-        evaluation = replace(evaluation, strata=strata)
+        evaluation = replace(evaluation, strata=evaluation.strata.assign(**counts, p5_low=math.nan, p10_low=math.nan))
     return evaluation_html(evaluation)
 
 
@@ -132,9 +131,7 @@ def test_pages_of_the_table_hold_every_row_once(open_page):
     assert page.text("#count") == "Rows 1 to 50 of 15,000"
 
     page.run("document.querySelectorAll('#casetable th button')[0].click()")
-    page.run(
-        "const i = document.querySelector('#filters input'); i.value = '0049'; i.dispatchEvent(new Event('input'))"
-    )
+    page.run("const [i] = arguments; i.value = '0049'; i.dispatchEvent(new Event('input'))", page.one("#filters input"))
     assert page.column(0)[:3] == ["case_0049"] * 3
 
 
@@ -211,10 +208,8 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
     assert len(cut) >= 2
     assert max(cut) <= 0
     assert page.run(script("broken_words"), "main section:not(#cases) th, h1") == []
-    last = page.run(
-        "return arguments[0].map(b => b.querySelector('thead tr:last-child th:last-child').innerText)", tables
-    )
-    assert "P5" in last
+    last = "return arguments[0].map(b => b.querySelector('thead tr:last-child th:last-child').innerText)"
+    assert "P5" in page.run(last, tables)
 
 
 @pytest.mark.parametrize("make", [report, comparison])
@@ -228,9 +223,8 @@ def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
     page.scroll_to(box)
     assert not hint.is_displayed()
     # Whose numbers they are stays in view.
-    assert (
-        page.run("return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left", box) >= 0
-    )
+    left = "return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left"
+    assert page.run(left, box) >= 0
     page.resize(1200)
     page.scroll_to(box)
     assert not hint.is_displayed()
@@ -257,8 +251,7 @@ def test_dark_follows_the_system_and_the_button(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_on_every_shade_can_be_read(open_page, scheme):
-    page = open_page(report(), prefers_color_scheme=scheme)
-    ratios = page.run(script("contrast"))
+    ratios = open_page(report(), prefers_color_scheme=scheme).run(script("contrast"))
     assert len(ratios) == 18
     assert min(ratios) >= 4.5
 
@@ -266,9 +259,8 @@ def test_numbers_on_every_shade_can_be_read(open_page, scheme):
 def test_rows_dots_and_pictures_lead_to_each_other_and_to_the_viewer(open_page):
     evaluation = evaluation_of(*scores_of(6, labels=("one",)))
     outlines = (("reference", "M1 1h2v2h-2z"), ("prediction", "M1 1h1v1h-1z"))
-    entry = GalleryEntry(
-        "case_0003", "one", "Dice 50.0 %", ("centre: B",), (Plane("", 4, 4, 1.0, 1.8, PIXEL, outlines),)
-    )
+    plane = Plane("", 4, 4, 1.0, 1.8, PIXEL, outlines)
+    entry = GalleryEntry("case_0003", "one", "Dice 50.0 %", ("centre: B",), (plane,))
     address = "cases.html#case=case_0003&label=one"
     page = open_page(evaluation_html(evaluation, [entry], {("case_0003", "one"): address}))
 

@@ -5,15 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.report.figures import (
-    StratumCases,
-    against_volume,
-    distribution,
-    forest,
-    paired,
-    quantile_curves,
-    swarm,
-)
+from nnunet_dro.evaluation.report import figures
+from nnunet_dro.evaluation.report.figures import against_volume, distribution, forest, paired, quantile_curves, swarm
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
@@ -22,7 +15,7 @@ DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 def stratum(values, index=0, title="A", **marks):
     given = dict.fromkeys(("mean", "p5", "p25", "median", "p75", "max"), math.nan) | marks
     values = np.asarray(values, dtype=float)
-    return StratumCases(index, title, len(values), values, np.arange(len(values)), given)
+    return figures.StratumCases(index, title, len(values), values, np.arange(len(values)), given)
 
 
 def differences(*rows):
@@ -36,17 +29,14 @@ def points(x, y):
 
 
 def test_swarm_keeps_equal_dots_apart_and_inside():
-    offsets = swarm(np.zeros(5), size=5, half=20)
-    assert sorted(offsets) == [-10, -5, 0, 5, 10]
-    crowd = swarm(np.zeros(1000), size=5, half=20)
-    assert np.abs(crowd).max() == 20
+    assert sorted(swarm(np.zeros(5), size=5, half=20)) == [-10, -5, 0, 5, 10]
+    assert np.abs(swarm(np.zeros(1000), size=5, half=20)).max() == 20
     assert swarm(np.array([])).size == 0
 
 
 def test_every_case_is_a_dot_at_its_value():
-    svg = distribution(
-        [stratum([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)], DICE, label="x", column=3
-    )
+    marked = stratum([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)
+    svg = distribution([marked], DICE, label="x", column=3)
 
     assert len(re.findall('data-row="', svg)) == 3
     # Circles start 3.1 left of their centre; the axis runs from 14 to 466.

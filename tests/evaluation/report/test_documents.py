@@ -9,19 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.report import (
-    comparison_latex,
-    comparison_markdown,
-    comparison_table,
-    evaluation_latex,
-    evaluation_markdown,
-    evaluation_table,
-)
+from nnunet_dro.evaluation.report import comparison_latex, comparison_markdown, comparison_table
+from nnunet_dro.evaluation.report.documents import evaluation_latex, evaluation_markdown, evaluation_table
 from tests.pages.screen import screen
 
 from .made import HOSTILE, comparison_of, evaluation_of, ordered, scores_of
-
-GOLDEN = Path(__file__).parent / "golden"
 
 
 def rows(text):
@@ -69,7 +61,8 @@ def table_3():
 
 @pytest.mark.parametrize("make", [table_2, table_3])
 def test_tables_in_the_form_of_the_paper(make):
-    assert comparison_latex(make()) == (GOLDEN / f"{make.__name__}.tex").read_text(encoding="utf-8")
+    golden = Path(__file__).parent / "golden" / f"{make.__name__}.tex"
+    assert comparison_latex(make()) == golden.read_text(encoding="utf-8")
 
 
 def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
@@ -87,8 +80,7 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     better, nearly = (scores.assign(dice=scores["dice"] + gain) for gain in (0.06, 0.03))
     strata = pathology_of(scores, ["all"])
     assert r"\textbf{61.0}" in comparison_latex(comparison_of({"a": scores, "b": better}, strata))
-    three = comparison_latex(comparison_of({"a": scores, "b": better, "c": nearly}, strata))
-    assert r"\textbf{61.0}" not in three
+    assert r"\textbf{61.0}" not in comparison_latex(comparison_of({"a": scores, "b": better, "c": nearly}, strata))
     wide, narrow = scores_from({("all", "one"): (0.0, 1.0)}), scores_from({("all", "one"): (0.2, 0.8)})
     text = comparison_latex(comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"])))
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{\textbf{30.0}}{" in text
@@ -139,8 +131,7 @@ def test_markdown_has_the_numbers_and_their_intervals():
 
 
 def test_every_row_has_as_many_cells_as_its_head():
-    attributes = {"a|b": list(HOSTILE)}
-    scores, strata = scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes=attributes)
+    scores, strata = scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes={"a|b": list(HOSTILE)})
     for text in (
         evaluation_markdown(evaluation_of(scores, strata)),
         comparison_markdown(comparison_of({"a|b": scores, "<i>": scores}, strata)),
@@ -181,8 +172,7 @@ def test_of_many_methods_the_differences_are_counted():
     assert max(map(len, lines)) <= 80
     assert "19 methods against base" in lines[0]
     rows = {line[:9]: line.split()[2:] for line in lines if line.startswith("method ")}
-    n_rows = sum(map(int, rows["method 00"]))
-    assert rows["method 00"] == ["0", "0", str(n_rows)]
+    assert rows["method 00"] == ["0", "0", str(sum(map(int, rows["method 00"])))]
     assert int(rows["method 07"][1]) > 0
     assert any("nnunet-dro rank" in line for line in lines)
 
@@ -213,8 +203,7 @@ def photographs(*, patients=False):
 
 @pytest.mark.parametrize("patients", [False, True])
 def test_narrow_terminal_cuts_no_name_and_no_number(patients):
-    evaluation = photographs(patients=patients)
-    lines = screen(evaluation_table(evaluation)).splitlines()
+    lines = screen(evaluation_table(photographs(patients=patients))).splitlines()
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if "…" in line]
     assert any("fluore" in line for line in lines)

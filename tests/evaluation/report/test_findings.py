@@ -107,8 +107,7 @@ def small_gain(**columns):
     """The finding on a gain of two points whose interval includes 0, with other columns of its row."""
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
-    comparison = replace(comparison, table=comparison.table.assign(**columns))
-    return verdicts(comparison)[0].findings[0]
+    return verdicts(replace(comparison, table=comparison.table.assign(**columns)))[0].findings[0]
 
 
 def test_verdict_says_what_may_be_chance_and_who_gained():

@@ -109,9 +109,9 @@ def test_how_files_are_stored_does_not_change_the_pictures(dataset):
 
     for path in dataset.glob("*.nii.gz"):
         SimpleITK.WriteImage(SimpleITK.DICOMOrient(SimpleITK.ReadImage(str(path)), "ASR"), str(path))
-    assert [[plane.outlines for plane in entry.planes[:2]] for entry in pictured(dataset)] == [
-        [plane.outlines for plane in entry.planes[:2]] for entry in plain
-    ]
+    both = (pictured(dataset), plain)
+    turned, before = ([[plane.outlines for plane in entry.planes[:2]] for entry in entries] for entries in both)
+    assert turned == before
 
 
 def test_a_label_or_a_case_without_files_or_of_another_shape_is_named(dataset):

@@ -35,8 +35,7 @@ def entries(table, row=0):
 def test_few_values_are_listed_and_more_are_not(n):
     values = np.random.default_rng(n).uniform(size=n)
     record = describe(values) | {"n": n + 1, "n_undefined": 1}
-    expected = sorted(values) if n < 6 else []
-    assert values_of_few(record) == pytest.approx(expected)
+    assert values_of_few(record) == pytest.approx(sorted(values) if n < 6 else [])
 
 
 def test_few_values_stand_in_place_of_intervals_and_percentiles():

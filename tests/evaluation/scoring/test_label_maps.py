@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.label_maps import _read_with_itk, read_label_map
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
+from tests.evaluation.made_folders import write_map
 
 VALUES = np.random.default_rng(0).integers(0, 100, (5, 6, 7))
 
@@ -72,11 +73,8 @@ def test_every_integer_type_is_read(tmp_path, dtype, kind):
 
 @pytest.mark.parametrize("ending", [".nii.gz", ".nii", ".nrrd", ".mha"])
 def test_formats_with_geometry_agree(tmp_path, ending):
-    image = SimpleITK.GetImageFromArray(VALUES.astype(np.uint8))
-    image.SetSpacing((0.5, 0.75, 2))
-    image.SetOrigin((-10, 20, 30))
-    image.SetDirection((0, 1, 0, -1, 0, 0, 0, 0, 1))
-    SimpleITK.WriteImage(image, str(tmp_path / f"a{ending}"))
+    turned = (0, 1, 0, -1, 0, 0, 0, 0, 1)
+    write_map(tmp_path / f"a{ending}", VALUES, spacing=(0.5, 0.75, 2), origin=(-10, 20, 30), direction=turned)
 
     label_map = read_label_map(tmp_path / f"a{ending}")
 
@@ -160,14 +158,11 @@ def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
     assert big.grid.affine == pytest.approx(little.grid.affine, abs=1e-4)
 
 
-NOT_NUMBERS = {"nan": np.nan, "inf": np.inf}
-
-
-@pytest.mark.parametrize("name", NOT_NUMBERS)
+@pytest.mark.parametrize("name", ["nan", "inf"])
 @pytest.mark.parametrize("stored", ["f4.nii.gz", "f8.nii", "scaled.nii", "big-endian.nii.gz", "f4.nrrd", "f4.mha"])
 def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
     values = VALUES.astype(np.float64)
-    values[2, 3, 4] = NOT_NUMBERS[name]
+    values[2, 3, 4] = float(name)
     path = tmp_path / stored
     if stored.endswith((".nrrd", ".mha")):
         SimpleITK.WriteImage(SimpleITK.GetImageFromArray(values.astype(np.float32)), str(path))
@@ -197,9 +192,7 @@ def damaged(tmp_path):
     content = (tmp_path / "whole.nii.gz").read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
-    four = nibabel.Nifti1Image(np.zeros((3, 4, 5, 2), np.uint8), np.eye(4))
-    nibabel.save(four, tmp_path / "four.nii.gz")
-    four_axes = (tmp_path / "four.nii.gz").read_bytes()
+    nibabel.save(nibabel.Nifti1Image(np.zeros((3, 4, 5, 2), np.uint8), np.eye(4)), tmp_path / "four.nii.gz")
     return {
         "cut.nii.gz": content[:-200],
         "cut_early.nii.gz": content[:100],
@@ -211,7 +204,7 @@ def damaged(tmp_path):
         "text.png": b"this is no image",
         "no_voxels.nii": content_with(tmp_path / "whole.nii", 42, "<h", 0),
         "cut.nii": (tmp_path / "whole.nii").read_bytes()[:-10],
-        "four.nii.gz": four_axes,
+        "four.nii.gz": (tmp_path / "four.nii.gz").read_bytes(),
     }
 
 
@@ -230,9 +223,7 @@ def test_four_axes_and_colours_are_refused(tmp_path):
     SimpleITK.WriteImage(image, str(tmp_path / "a.nrrd"))
     with pytest.raises(ValueError, match=r"4 axes .*a\.nrrd"):
         read_label_map(tmp_path / "a.nrrd")
-    image = nibabel.Nifti1Image(VALUES.transpose().astype(np.uint8)[..., None], np.eye(4))
-    nibabel.save(image, tmp_path / "a.nii.gz")
-
+    nibabel.save(nibabel.Nifti1Image(VALUES.transpose().astype(np.uint8)[..., None], np.eye(4)), tmp_path / "a.nii.gz")
     assert read_label_map(tmp_path / "a.nii.gz").values.shape == VALUES.shape
     colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     SimpleITK.WriteImage(SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png"))
@@ -266,8 +257,7 @@ def test_map_stored_in_another_order_is_turned(order, flips):
         column = 2 - order[axis]
         affine[:3, 2 - axis] = flips[axis] * reference.affine[:3, column]
         if flips[axis] < 0:
-            reference_length = VALUES.shape[order[axis]] - 1
-            affine[:3, 3] += reference_length * reference.affine[:3, column]
+            affine[:3, 3] += (VALUES.shape[order[axis]] - 1) * reference.affine[:3, column]
     affine[:3, 3] += reference.affine[:3, 3]
 
     assert np.array_equal(onto(stored, Grid(stored.shape, affine), reference), VALUES)
@@ -284,9 +274,8 @@ def test_map_stored_in_another_order_is_turned(order, flips):
     ],
 )
 def test_another_grid_is_refused(change, what):
-    reference = Grid(VALUES.shape, np.eye(4))
     with pytest.raises(ValueError, match=what):
-        onto(VALUES, Grid(VALUES.shape, change(np.eye(4))), reference)
+        onto(VALUES, Grid(VALUES.shape, change(np.eye(4))), Grid(VALUES.shape, np.eye(4)))
 
 
 def test_another_shape_is_refused_even_if_the_corner_is_the_same():

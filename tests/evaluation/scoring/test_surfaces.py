@@ -1,5 +1,6 @@
 """Distances against MONAI, whose definitions they share, and against geometry that can be checked by hand."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -26,8 +27,7 @@ def random_case(seed):
     shape = tuple(int(n) for n in rng.integers(8, 40, 3))
     centre = rng.uniform(0.2, 0.8, 3) * shape
     reference = ellipsoid(shape, centre, rng.uniform(1.5, 10, 3))
-    shift = rng.normal(0, rng.choice([0.5, 3, 12]), 3)
-    prediction = ellipsoid(shape, centre + shift, rng.uniform(1.5, 10, 3))
+    prediction = ellipsoid(shape, centre + rng.normal(0, rng.choice([0.5, 3, 12]), 3), rng.uniform(1.5, 10, 3))
     if seed % 3 == 0:
         prediction |= rng.random(shape) < 0.003
     for mask in (reference, prediction):
@@ -38,13 +38,9 @@ def random_case(seed):
 
 def special_cases():
     empty = np.zeros((9, 10, 11), bool)
-    one, border, whole, block = empty.copy(), empty.copy(), ~empty, empty.copy()
-    one[4, 5, 6] = True
-    border[:3, :, 8:] = True
-    block[2:6, 2:7, 3:8] = True
-    far = empty.copy()
-    far[0, 0, 0] = True
-    return [(a, b) for a in (one, border, whole, block, far) for b in (one, border, whole, block, far)]
+    one, border, block, far = (empty.copy() for _ in range(4))
+    one[4, 5, 6] = border[:3, :, 8:] = block[2:6, 2:7, 3:8] = far[0, 0, 0] = True
+    return list(itertools.product((one, border, ~empty, block, far), repeat=2))
 
 
 CASES = [random_case(seed) for seed in range(50)] + special_cases()
@@ -56,12 +52,11 @@ def monai(reference, prediction, spacing, tolerance):
         warnings.simplefilter("ignore")
         metrics = pytest.importorskip("monai.metrics")
         tensors = [torch.from_numpy(mask)[None, None] for mask in (prediction, reference)]
-        hd95 = metrics.compute_hausdorff_distance(*tensors, include_background=True, percentile=95, spacing=spacing)
-        hd = metrics.compute_hausdorff_distance(*tensors, include_background=True, spacing=spacing)
-        assd = metrics.compute_average_surface_distance(
-            *tensors, include_background=True, symmetric=True, spacing=spacing
-        )
-        nsd = metrics.compute_surface_dice(*tensors, [tolerance], include_background=True, spacing=spacing)
+        options = {"include_background": True, "spacing": spacing}
+        hd95 = metrics.compute_hausdorff_distance(*tensors, percentile=95, **options)
+        hd = metrics.compute_hausdorff_distance(*tensors, **options)
+        assd = metrics.compute_average_surface_distance(*tensors, symmetric=True, **options)
+        nsd = metrics.compute_surface_dice(*tensors, [tolerance], **options)
     return {"hd95": float(hd95), "hd": float(hd), "assd": float(assd), "nsd": float(nsd)}
 
 
@@ -115,9 +110,8 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     reference, prediction = np.zeros((2, 12, 12, 12), np.uint8)
     reference[3:6, 3:6, 3:6] = prediction[3:6, 3:6, 4:7] = 1
 
-    row = score_case(
-        reference, prediction, Labels({"cube": (1,)}), Scoring(ALL_DISTANCES, nsd_tolerance_mm=1.9), spacing=(1, 1, 2)
-    )[0]
+    scoring = Scoring(ALL_DISTANCES, nsd_tolerance_mm=1.9)
+    (row,) = score_case(reference, prediction, Labels({"cube": (1,)}), scoring, spacing=(1, 1, 2))
 
     assert row["hd"] == row["hd95"] == row["hd95_pooled"] == 2
     # Of each cube's 26 border voxels the nine of the far side are a voxel (2 mm) away, and the one next to the centre,
@@ -158,8 +152,7 @@ def test_a_slice_is_a_plane():
 
 
 def test_regions_are_their_union_and_ignored_voxels_have_no_border():
-    rng = np.random.default_rng(0)
-    reference, prediction = rng.integers(0, 3, (2, 6, 7, 8)).astype(np.uint16) * 400
+    reference, prediction = np.random.default_rng(0).integers(0, 3, (2, 6, 7, 8)).astype(np.uint16) * 400
     row = score_case(reference, prediction, Labels({"both": (400, 800)}), Scoring(ALL_DISTANCES))[0]
 
     whole = SurfaceDistances(reference > 0, prediction > 0, (1, 1, 1))
@@ -195,16 +188,8 @@ def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
     prediction = empty if lacking != "reference" else block
     theirs = monai(reference, prediction, (1.0, 1.0, 5.0), 1.0)
 
-    rows = score_case(
-        reference.astype(np.uint8),
-        prediction.astype(np.uint8),
-        Labels({"a": (1,)}),
-        Scoring(("hd95", "hd", "nsd")),
-        spacing=(1.0, 1.0, 5.0),
-    )
+    maps, scoring = (mask.astype(np.uint8) for mask in (reference, prediction)), Scoring(("hd95", "hd", "nsd"))
+    (row,) = score_case(*maps, Labels({"a": (1,)}), scoring, spacing=(1.0, 1.0, 5.0))
 
-    for metric in ("hd95", "hd", "nsd"):
-        if np.isfinite(theirs[metric]):
-            assert rows[0][metric] == theirs[metric]
-        else:
-            assert np.isnan(rows[0][metric])
+    for metric in scoring.metrics:
+        np.testing.assert_equal(row[metric], theirs[metric] if np.isfinite(theirs[metric]) else np.nan)

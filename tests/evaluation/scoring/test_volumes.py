@@ -11,7 +11,6 @@ from tests.commands import done, run
 from tests.evaluation import made_folders as made
 
 VOLUMES = tuple(name for name, metric in METRICS.items() if metric.of_volumes)
-SIGNED = tuple(name for name in VOLUMES if METRICS[name].is_signed)
 ALL_VOLUMES = ("--metrics", ",".join(VOLUMES))
 
 
@@ -46,8 +45,7 @@ def test_errors_are_those_of_itks_physical_sizes(tmp_path):
             reference, prediction = (physical_ml(path, value) for path in paths)
             error = prediction - reference
             relative = error / reference if reference else np.nan
-            only_predicted = np.nan if reference else prediction
-            expected = (error, abs(error), relative, abs(relative), only_predicted)
+            expected = (error, abs(error), relative, abs(relative), np.nan if reference else prediction)
             np.testing.assert_allclose(row[list(VOLUMES)].astype(float), expected, rtol=1e-6, atol=1e-12)
             n_empty += not reference
     assert n_empty
@@ -143,18 +141,14 @@ def two_methods(tmp_path_factory):
     ],
 )
 def test_requirements_on_volumes_have_units(two_methods, tmp_path, text, code, line):
-    folders = [two_methods / "ERM" / name for name in ("reference", "prediction")]
-
-    result = run("evaluate", *folders, "-o", tmp_path / "out", "--bootstrap", 0, *ALL_VOLUMES, "--require", text)
+    result = made.run_evaluate(two_methods / "ERM", *ALL_VOLUMES, "--require", text, out=tmp_path / "out")
 
     assert (result.exit_code, line in result.stderr) == (code, True), result.stderr
 
 
 @pytest.mark.parametrize("text", ["volume_error<-0.5", "volume_error>0.5"])
 def test_failures_may_be_of_one_sign(two_methods, tmp_path, text):
-    folders = [two_methods / "ERM" / name for name in ("reference", "prediction")]
-
-    done(run("evaluate", *folders, "-o", tmp_path / "out", "--bootstrap", 0, *ALL_VOLUMES, "--failure", text))
+    done(made.run_evaluate(two_methods / "ERM", *ALL_VOLUMES, "--failure", text, out=tmp_path / "out"))
 
     assert made.strata_of(tmp_path / "out", "1", "volume_error")["n_failed"].tolist() == [1]
 
@@ -165,7 +159,7 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
     done(run("compare", *methods, "-o", tmp_path / "out", "--bootstrap", 0))
 
     table = made.read_csv(tmp_path / "out" / "comparison.csv")
-    assert set(table["metric"]) == set(VOLUMES) - set(SIGNED)
+    assert set(table["metric"]) == {name for name in VOLUMES if not METRICS[name].is_signed} < set(VOLUMES)
     assert "Errors with a sign are not compared" in " ".join(made.summary_of(tmp_path / "out")["notes"])
     row = table[(table["label"] == "1") & (table["metric"] == "absolute_volume_error")].iloc[0]
     assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 0)

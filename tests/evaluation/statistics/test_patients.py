@@ -22,8 +22,7 @@ def described(values, patients, **options):
     """The row of one stratum, with patients or without (None)."""
     cases = [f"c{n:04}" for n in range(len(values))]
     of_case = None if patients is None else pd.Series([f"p{n}" for n in patients], index=cases)
-    scores = pd.DataFrame({"case": cases, "label": "one", "dice": values})
-    return summarise(scores, patient_of_case=of_case, **options)
+    return summarise(pd.DataFrame({"case": cases, "label": "one", "dice": values}), patient_of_case=of_case, **options)
 
 
 def test_patient_values_are_means_of_the_cases_that_have_a_value():
@@ -69,14 +68,12 @@ def population(rng, n_patients, *, soft):
     skill = rng.beta(6, 2, n_patients) if soft else np.where(rng.random(n_patients) < 0.25, 0.46, 0.947)
     sizes = 1 + rng.binomial(8, np.clip(1 - skill, 0, 1)) if soft else np.where(skill < 0.5, 6, 1)
     patients = np.repeat(np.arange(n_patients), sizes)
-    noise = rng.normal(0, 0.05 if soft else 0, len(patients))
-    return np.clip(skill[patients] + noise, 0, 1), patients
+    return np.clip(skill[patients] + rng.normal(0, 0.05 if soft else 0, len(patients)), 0, 1), patients
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
-    rng = np.random.default_rng(0)
-    every = patient_values(*population(rng, 200_000, soft=soft))
+    every = patient_values(*population(np.random.default_rng(0), 200_000, soft=soft))
     # Samples of 60 patients.
     ascending = np.sort(every[:120_000].reshape(2000, 60), axis=1)
     for percent in PERCENTILES.values():

@@ -3,15 +3,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation import METRICS, worst_strata
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS, enough_cases
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means, intervals
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    percentile_notes,
-    summarise,
-    worst_strata,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, percentile_notes, summarise
 
 
 def scores(values, label="one", **columns):
@@ -123,15 +118,11 @@ def test_intervals_are_those_of_the_stratum_alone():
     [
         (["site10", "missing", "site2"], ["site2", "site10", "missing"]),
         (["[red]b[/]", "ä,é", "a"], ["[red]b[/]", "a", "ä,é"]),
-        (
-            pd.Categorical(["old", "young", "old"], categories=["young", "middle", "old"], ordered=True),
-            ["young", "old"],
-        ),
+        (pd.Categorical(["old", "young", "old"], ["young", "middle", "old"], ordered=True), ["young", "old"]),
     ],
 )
 def test_strata_are_in_their_order(strata, expected):
     stratum_of_case = pd.Series(strata, index=["c0", "c1", "c2"])
-
     assert summarise(scores([0.0, 0.5, 1.0]), {"age": stratum_of_case})["stratum"].tolist() == expected
 
 
@@ -162,17 +153,15 @@ def test_false_positives_by_hand():
     assert table.iloc[0].tolist() == ["one", 3, 2, 2.0, 3.0, "c1"]
     assert table.iloc[1].fillna("").tolist() == ["two", 0, 0, "", "", ""]
     # Without volumes they are ranked by voxels.
-    row = false_positives(rows.assign(prediction_ml=np.nan)).iloc[0]
-    assert row.fillna("").tolist() == ["one", 3, 2, "", "", "c1"]
+    assert false_positives(rows.assign(prediction_ml=np.nan)).iloc[0].fillna("").tolist() == ["one", 3, 2, "", "", "c1"]
 
 
 def test_notes_name_the_strata_with_too_few_cases():
     values = np.full(36, 0.5)
     values[:2] = np.nan
     centre = pd.Series(["A"] * 5 + ["B"] * 11 + ["C"] * 20, index=[f"c{n}" for n in range(36)])
-    table = summarise(scores(values), {"centre": centre}, n_resamples=0)
 
-    assert percentile_notes(table) == [
+    assert percentile_notes(summarise(scores(values), {"centre": centre}, n_resamples=0)) == [
         "p75, p25 and iqr are uncertain in A (3) of centre: with fewer than 4 cases no case lies beyond.",
         "p10 is uncertain in A (3) of centre: with fewer than 10 cases no case lies beyond.",
         "p5 is uncertain in A (3), B (11) of centre: with fewer than 20 cases no case lies beyond.",
@@ -215,8 +204,7 @@ def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
     centre = pd.Series(["A"] * 60 + ["B"] * 60, index=frame["case"])
     row = worst_strata(summarise(frame, {"centre": centre}, metrics=["hd95"], n_resamples=50)).iloc[-1]
 
-    found = row[["statistic", "worst_stratum", "gap", "gap_low", "gap_high"]].tolist()
-    assert found == ["p75", "B", 3, 3, 3]
+    assert row[["statistic", "worst_stratum", "gap", "gap_low", "gap_high"]].tolist() == ["p75", "B", 3, 3, 3]
 
 
 def test_percentiles_say_which_share_of_the_cases_lies_beyond():

@@ -9,21 +9,14 @@ from scipy import ndimage
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
-from nnunet_dro.evaluation.stratifying.attributes import (
-    CaseFiles,
-    auto_names,
-    contrast,
-    measure,
-    noise,
-    with_auto_columns,
-)
+from nnunet_dro.evaluation.stratifying import attributes
+from nnunet_dro.evaluation.stratifying.attributes import auto_names, contrast, measure, noise
 from tests.evaluation.made_folders import write_map
 
 
 def label_map(values, spacing=(1.0, 1.0, 1.0)):
     values = np.asarray(values, np.uint8)
-    affine = None if spacing is None else np.diag([*spacing, 1.0])
-    return LabelMap(values, Grid(values.shape, affine))
+    return LabelMap(values, Grid(values.shape, None if spacing is None else np.diag([*spacing, 1.0])))
 
 
 def test_attributes_of_the_reference_by_hand():
@@ -96,13 +89,13 @@ def references(folder, sizes):
     for n, size in enumerate(sizes):
         values = np.zeros((4, 8, 8), np.uint8)
         values.ravel()[:size] = 1
-        files.append(CaseFiles(f"case_{n:02}", folder / f"case_{n:02}.nii.gz"))
+        files.append(attributes.CaseFiles(f"case_{n:02}", folder / f"case_{n:02}.nii.gz"))
         write_map(files[-1].reference, values, spacing=(10, 10, 10))
     return files
 
 
 def with_columns(files, *by):
-    return with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
+    return attributes.with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
 
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):

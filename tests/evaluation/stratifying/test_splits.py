@@ -67,8 +67,7 @@ def test_every_stratum_is_spread_over_the_folds(raw, spec, expected):
 @pytest.mark.parametrize("stratify", [None, "centre"])
 def test_cases_of_a_patient_stay_together(raw, stratify):
     cases = numbered(60)
-    patients = [f"p{i // 3}" for i in range(60)]
-    rows = table(cases, patient=patients, centre=["A", "B"] * 30)
+    rows = table(cases, patient=[f"p{i // 3}" for i in range(60)], centre=["A", "B"] * 30)
 
     splits = make_splits(raw(cases), rows, group="patient", stratify=stratify)
 
@@ -118,10 +117,8 @@ def test_note_names_the_folds_that_lack_a_stratum(raw):
     strata = pd.Series(["A", "A", "B", "B"], index=list("abcd"), name="centre")
     splits = [{"train": ["c", "d"], "val": ["a", "b"]}, {"train": ["a", "b"], "val": ["c", "d"]}]
 
-    assert split_notes(splits, strata) == [
-        "centre=A has 2 cases: fold 1 validates on none of them.",
-        "centre=B has 2 cases: fold 0 validates on none of them.",
-    ]
+    said = "centre={} has 2 cases: fold {} validates on none of them."
+    assert split_notes(splits, strata) == [said.format("A", 1), said.format("B", 0)]
     splits = [{"train": ["a", "b"], "val": ["c"]}, {"train": ["c"], "val": ["a", "b"]}]
     strata = stratify_all(table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"])["site"]
 
@@ -184,13 +181,8 @@ def test_five_thousand_cases(raw):
 )
 def test_unusable_options_are_refused(raw, options, message):
     cases = numbered(6)
-    rows = table(
-        cases,
-        patient=["p", "p", "q", "q", "r", "r"],
-        centre=["A", "A", "A", "B", "B", "B"],
-        gaps=["1", "missing", "1", "missing", "2", "2"],
-        same=["x"] * 6,
-    )
+    gaps = ["1", "missing", "1", "missing", "2", "2"]
+    rows = table(cases, patient=list("ppqqrr"), centre=list("AAABBB"), gaps=gaps, same=["x"] * 6)
     with pytest.raises(ValueError, match=message):
         make_splits(raw(cases), rows, **options)
 

@@ -22,12 +22,12 @@ def table_of(tmp_path):
 
 @pytest.fixture
 def sheet_of(tmp_path):
-    def read(*rows, name="cases.xlsx"):
+    def read(*rows):
         book = openpyxl.Workbook()
         for row in rows:
             book.active.append(row)
-        book.save(tmp_path / name)
-        return read_cases(tmp_path / name)
+        book.save(tmp_path / "cases.xlsx")
+        return read_cases(tmp_path / "cases.xlsx")
 
     return read
 
@@ -63,10 +63,8 @@ def test_tables_are_read_as_text(table_of, text, expected):
 def test_sheet_gives_text(sheet_of):
     table = sheet_of(["case", "age", "site", 2], ["001", 1.0, None, True], [2, 0.5, "n/a", pd.Timestamp("2020-01-31")])
 
-    assert table["case"].tolist() == ["001", "2"]
-    assert table["age"].tolist() == ["1", "0.5"]
-    assert table["site"].tolist() == ["missing", "missing"]
-    assert table["2"].tolist() == ["true", "2020-01-31"]
+    expected = {"case": ["001", "2"], "age": ["1", "0.5"], "site": ["missing"] * 2, "2": ["true", "2020-01-31"]}
+    assert table.to_dict("list") == expected
 
 
 JSON = {
@@ -189,9 +187,7 @@ def test_absent_column_names_those_there_are(table_of, column):
     ],
 )
 def test_by_is_read(spec, parts):
-    columns = ["case", "centre", "age", "stage", "a,b:1", "t:2", "18"]
-
-    assert list(parse_by(spec, columns)) == parts
+    assert list(parse_by(spec, ["case", "centre", "age", "stage", "a,b:1", "t:2", "18"])) == parts
 
 
 @pytest.mark.parametrize(
@@ -283,11 +279,7 @@ def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
     [
         ({"age": ["5", "old"]}, "age:0,120", "`age` must be a finite number to be cut, got 'old' for 'c1'"),
         ({"age": ["5", "inf"]}, "age:0,120", "`age` must be a finite number to be cut, got 'inf' for 'c1'"),
-        (
-            {"age": ["5", "120.5"]},
-            "age:0,120",
-            "`age` must be between the edges 0 and 120, got '120.5' for 'c1'. Widen the edges",
-        ),
+        ({"age": ["5", "90.5"]}, "age:0,90", "`age` must be between the edges 0 and 90, got '90.5' for 'c1'. Widen"),
         ({"age": ["5", "-1"]}, "age:0,120", "between the edges 0 and 120, got '-1' for 'c1'"),
         ({"age": ["1", "1.0", "2"]}, "age:q3", "`age` must have at least 3 different numbers"),
         ({"age": ["missing", "missing"]}, "age:q3", "`age` must have at least 3 different numbers"),
