@@ -46,9 +46,7 @@ def test_draws_of_equal_or_unknown_hardness_are_uniform():
 
 def test_hardness_log_gives_the_fresh_losses_of_its_last_third(tmp_path):
     path = tmp_path / "hardness.csv"
-    rows = [(epoch, "a", 10 + epoch, 1) for epoch in range(6)] + [
-        (epoch, "b", 5, int(epoch == 0)) for epoch in range(6)
-    ]
+    rows = [(n, "a", 10 + n, 1) for n in range(6)] + [(n, "b", 5, int(n == 0)) for n in range(6)]
     text = "".join(f"{epoch},{case},{loss},0.5,{draws}\n" for epoch, case, loss, draws in rows)
     path.write_text("epoch,case,loss,probability,draws\n" + text)
     assert stale_losses(path, ["a", "b", "never"])[:2] == [[14.0, 15.0], [5.0]]

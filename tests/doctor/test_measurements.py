@@ -20,8 +20,7 @@ def test_rows_come_back_exactly(tmp_path):
     made = make(tmp_path / "new")
     for case in ("b", "a,1"):
         made.add(row(case))
-    again = make(tmp_path / "new")
-    table = again.table({"a,1": "validation", "b": "training"})
+    table = make(tmp_path / "new").table({"a,1": "validation", "b": "training"})
     pd.testing.assert_frame_equal(table, made.table({"a,1": "validation", "b": "training"}))
     assert table["loss_2"][0] == row("b")["loss_2"]
     assert table["set"].tolist() == ["validation", "training"]
@@ -33,8 +32,7 @@ def test_half_a_row_of_a_killed_run_is_dropped(tmp_path):
     path = tmp_path / "doctor.csv"
     whole = path.read_text()
     path.write_text(whole + "b,training,0.1,0.2,-0.5")
-    again = make(tmp_path)
-    assert list(again.rows) == ["a"]
+    assert list(make(tmp_path).rows) == ["a"]
     assert path.read_text() == whole
     (tmp_path / "doctor.json").unlink()
     assert make(tmp_path).rows == {}, "a table without settings counts as none"

@@ -41,8 +41,7 @@ def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
 
 
 def test_what_size_and_contrast_explain_is_small_or_faint():
-    spread = [*np.linspace(0.1, 0.9, 60)]
-    table = cases(a={"training": spread}, faint={"training": [*np.linspace(0.1, 0.5, 40)]})
+    table = cases(a={"training": [*np.linspace(0.1, 0.9, 60)]}, faint={"training": [*np.linspace(0.1, 0.5, 40)]})
     assert finding(with_size_and_contrast(table, follows=False)) == Finding.HARD
     diagnosis = diagnosis_of(with_size_and_contrast(table, follows=True))
     assert diagnosis.finding == Finding.SMALL_OR_FAINT
@@ -66,22 +65,16 @@ def test_a_rare_stratum_of_small_organs_alone_explains_nothing():
     assert finding(table) == Finding.HARD
 
 
+USUAL = {"training": around(0.9, 40), "validation": around(0.88, 10)}
+LEVEL = {"training": around(0.88, 10), "validation": around(0.88, 4)}
+LOW_IN_VALIDATION = {"training": around(0.9, 6), "validation": around(0.3, 5)}
+
+
 @pytest.mark.parametrize(
     ("expected", "state", "usual", "rare"),
     [
-        (
-            Finding.NOTHING_FAILS,
-            State.LEVEL,
-            {"training": around(0.9, 40), "validation": around(0.88, 10)},
-            {"training": around(0.88, 10), "validation": around(0.88, 4)},
-        ),
-        # Low in validation only.
-        (
-            Finding.NOT_CARRIED_OVER,
-            State.NOT_CARRIED_OVER,
-            {"training": around(0.9, 40), "validation": around(0.88, 10)},
-            {"training": around(0.9, 6), "validation": around(0.3, 5)},
-        ),
+        (Finding.NOTHING_FAILS, State.LEVEL, USUAL, LEVEL),
+        (Finding.NOT_CARRIED_OVER, State.NOT_CARRIED_OVER, USUAL, LOW_IN_VALIDATION),
         # Chance may explain the difference.
         (Finding.CANNOT_TELL, State.SUSPICION, {"training": around(0.9, 22)}, {"training": [0.2, 0.3]}),
         # So few cases cannot tell, and decide nothing.
@@ -99,8 +92,7 @@ def test_a_rare_stratum_has_a_state_and_decides_the_finding(expected, state, usu
 
 
 def test_a_network_that_fails_all_validation_cases_has_not_carried_over():
-    table = cases(a={"training": around(0.9, 20), "validation": around(0.5, 8)})
-    diagnosis = diagnosis_of(table, by=())
+    diagnosis = diagnosis_of(cases(a={"training": around(0.9, 20), "validation": around(0.5, 8)}), by=())
     assert diagnosis.finding == Finding.NOT_CARRIED_OVER
     assert diagnosis.those(State.NOT_CARRIED_OVER)[0].name == "all cases"
 
@@ -181,8 +173,7 @@ def test_more_comparisons_ask_for_more_evidence():
     table = cases(a={"training": around(0.9, 20)}, rare={"training": around(0.4, 4)})
     assert finding(table) == Finding.HARD
     noise = {f"column{k}": np.roll(["x", "y"] * 12, k % 2) for k in range(300)}
-    wide = pd.concat([table, pd.DataFrame(noise)], axis=1)
-    diagnosis = diagnosis_of(wide, ["site", *noise])
+    diagnosis = diagnosis_of(pd.concat([table, pd.DataFrame(noise)], axis=1), ["site", *noise])
     assert diagnosis.n_comparisons == 2 * (2 * 602 + 1)
     assert diagnosis.finding == Finding.CANNOT_TELL
 

@@ -53,16 +53,10 @@ def test_attributes_of_the_evaluation_and_columns_are_combined(evaluation, tmp_p
 def test_intersections_are_taken_apart_and_keep_their_cuts():
     n = 12
     columns = {"centre": ["A", "B"] * 6, "age": [str(3 * i) for i in range(n)]}
-    columns["centre,age"] = [
-        f"{c},{'0 to 18' if int(a) < 18 else '18 to 40'}" for c, a in zip(*columns.values(), strict=True)
-    ]
-    evaluation = evaluation_of(
-        "dro",
-        {"dice": {"liver": [0.5] * n}},
-        columns={name: columns[name] for name in ("centre", "age")},
-        options={"by": ["centre,age:0,18,40"]},
-    )
-    both = pd.Series(columns["centre,age"], index=pd.Index(cases_of(evaluation), name="case"), name="centre,age")
+    options = {"by": ["centre,age:0,18,40"]}
+    evaluation = evaluation_of("dro", {"dice": {"liver": [0.5] * n}}, columns=columns, options=options)
+    pairs = [f"{'AB'[i % 2]},{'0 to 18' if 3 * i < 18 else '18 to 40'}" for i in range(n)]
+    both = pd.Series(pairs, index=pd.Index(cases_of(evaluation), name="case"), name="centre,age")
     evaluation.stratum_of_case["centre,age"] = both.astype("category")
     attributes, _ = find_attributes(evaluation, cases_of(evaluation))
     assert names_of(attributes) == {"centre": ("A", "B"), "age": ("0 to 18", "18 to 40")}
@@ -79,8 +73,7 @@ def test_the_patient_is_no_attribute(tmp_path):
 
 
 def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_path):
-    cameras = ["rare"] * 4 + ["A", "B"] * 13
-    table = write_table(tmp_path / "t.csv", evaluation, camera=cameras)
+    table = write_table(tmp_path / "t.csv", evaluation, camera=["rare"] * 4 + ["A", "B"] * 13)
     _, notes = find_attributes(evaluation, cases_of(evaluation), table=table, by=["camera"], min_cases=10)
     assert notes == ["Too few cases to be looked at, fewer than 10: rare (4) of camera."]
     table = write_table(tmp_path / "t.csv", evaluation, series=[f"uid.{n}" for n in range(30)])

@@ -13,16 +13,11 @@ from tests.ranking.made import evaluation_of
 FILES = ["explore.csv", "report.html", "summary.json"]
 
 
-def write_evaluation(folder, **options):
-    write_files(folder, evaluation_files(made(**options)))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     root = tmp_path_factory.mktemp("explore")
-    write_evaluation(root / "dro", n=200, effect=0.15, labels=("liver", "spleen"))
-    write_evaluation(root / "nothing", n=100)
+    write_files(root / "dro", evaluation_files(made(200, effect=0.15, labels=("liver", "spleen"))))
+    write_files(root / "nothing", evaluation_files(made(100)))
     return root
 
 
@@ -56,20 +51,16 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     table = pd.DataFrame({"case": [f"case_{i:03}" for i in range(n)], "age": [i * 7 % 90 for i in range(n)]})
     table.to_csv(tmp_path / "cases.csv", index=False)
 
-    result = done(
-        run_explore(
-            results, tmp_path / "out", "--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4
-        )
-    )
+    options = ("--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4)
+    text = " ".join(done(run_explore(results, tmp_path / "out", *options)).stdout.split())
 
-    assert "age is cut into thirds of the cases: q1: 0 to" in " ".join(result.stdout.split())
-    assert "of up to 3 of 5 attributes" in " ".join(result.stdout.split())
+    assert "age is cut into thirds of the cases: q1: 0 to" in text
+    assert "of up to 3 of 5 attributes" in text
     assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [*("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")]
 
 
 def test_nothing_stands_out_and_the_folder_is_replaced_only_if_asked(results, tmp_path):
-    result = done(run_explore(results, tmp_path, name="nothing"))
-    assert result.stdout.splitlines()[0] == "Nothing stands out"
+    assert done(run_explore(results, tmp_path, name="nothing")).stdout.splitlines()[0] == "Nothing stands out"
     assert summary_of(tmp_path)["found"] == "Nothing stands out"
     assert "Nothing stands out" in (tmp_path / "report.html").read_text()
     check_refused(run_explore(results, tmp_path), tmp_path, "--overwrite", out=".", files=FILES)

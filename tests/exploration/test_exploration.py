@@ -18,8 +18,6 @@ from nnunet_dro.exploration.search import Attribute, Limits, Search
 from tests.exploration.made import made
 from tests.ranking.made import evaluation_of
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "explore_null.csv"
-
 
 def explored(n=160, of_data=0, *, effect=0.0, **options):
     return explore_evaluation(made(n, of_data, effect=effect), **options)
@@ -27,11 +25,9 @@ def explored(n=160, of_data=0, *, effect=0.0, **options):
 
 def test_an_interaction_that_neither_attribute_shows_alone_is_found():
     evaluation = made(200, effect=0.15)
-    alone = explore_evaluation(evaluation, max_attributes=1)
-
     both = explore_evaluation(evaluation)
 
-    assert alone.confirmed.empty
+    assert explore_evaluation(evaluation, max_attributes=1).confirmed.empty
     assert both.confirmed["combination"].iloc[0] == "centre=A, scanner=X"
     row = both.confirmed.iloc[0]
     assert row["mean_test"] < row["mean_rest_test"] - 0.1
@@ -63,35 +59,27 @@ def test_numbers_are_those_of_the_half_they_name():
 )
 def test_at_most_one_run_in_twenty_claims_something_where_there_is_nothing(setting):
     n_runs = 100
-    claims = measure(setting, n_runs)["claims"]
     # More claims than this have a probability of 1 in 1,000 where 5 % of the runs claim something.
-    assert claims <= binom.ppf(0.999, n_runs, 0.05) / n_runs
+    assert measure(setting, n_runs)["claims"] <= binom.ppf(0.999, n_runs, 0.05) / n_runs
 
 
 def test_the_committed_runs_claim_something_in_at_most_five_per_cent():
-    runs = read(RESULTS)
+    runs = read(Path(__file__).parents[2] / "benchmarks" / "results" / "explore_null.csv")
     null = runs[runs["kind"] == "null"]
     assert (null["runs"] >= 1000).all()
     assert np.average(null["claims"], weights=null["runs"]) <= 0.05
-    claimed = (null["claims"] * null["runs"]).round()
     # Among so many settings, one in which 5 % of the runs claim something shows more with a probability of 1 in 1,000.
-    assert (claimed <= binom.ppf(1 - 0.001 / len(null), null["runs"], 0.05)).all()
-    planted = runs[(runs["kind"] == "planted") & (runs["n"] >= 200) & (runs["points"] == 20)]
-    assert (planted["found"] > 0.9).all()
+    assert ((null["claims"] * null["runs"]).round() <= binom.ppf(1 - 0.001 / len(null), null["runs"], 0.05)).all()
+    assert (runs[(runs["kind"] == "planted") & (runs["n"] >= 200) & (runs["points"] == 20)]["found"] > 0.9).all()
 
 
 def test_missed_cases_do_not_make_a_combination_look_better():
-    rng = np.random.default_rng(0)
-    n = 120
-    centre = ["A"] * 40 + ["B"] * 80
-    hd95 = 5 + rng.normal(size=n)
+    hd95 = 5 + np.random.default_rng(0).normal(size=120)
     missed = range(0, 30)  # what is left of A is better than B
     hd95[:40] -= 1
     hd95[missed] = np.nan
-    columns = {"centre": centre, "sex": ["f", "m"] * 60}
-    evaluation = evaluation_of(
-        "dro", {"hd95": {"liver": hd95}}, columns=columns, attributes=list(columns), missed=missed
-    )
+    given = {"columns": {"centre": ["A"] * 40 + ["B"] * 80, "sex": ["f", "m"] * 60}, "attributes": ["centre", "sex"]}
+    evaluation = evaluation_of("dro", {"hd95": {"liver": hd95}}, missed=missed, **given)
 
     exploration = explore_evaluation(evaluation, max_attributes=1)
 
@@ -149,8 +137,7 @@ def test_patients_are_kept_together_and_exchanged_as_a_whole():
     evaluation = made(160, per_patient=4, patient="patient")
     exploration = explore_evaluation(evaluation)
     patients = evaluation.scores.set_index("case")["patient"]
-    halves = exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique()
-    assert (halves == 1).all()
+    assert (exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique() == 1).all()
     assert exploration.n_patients == 40
     assert exploration.about["options"]["patient"] == "patient"
     assert (exploration.table["n_patients_test"] < exploration.table["n_test"]).all()
@@ -170,8 +157,7 @@ def test_the_seed_decides():
 def test_too_many_attributes_are_refused_before_the_search():
     rng = np.random.default_rng(0)
     columns = {f"c{n}": list(rng.choice(["a", "b"], 30)) for n in range(150)}
-    values = {"dice": {"liver": rng.random(30)}}
-    evaluation = evaluation_of("dro", values, columns=columns, attributes=list(columns))
+    evaluation = evaluation_of("dro", {"dice": {"liver": rng.random(30)}}, columns=columns, attributes=list(columns))
     with pytest.raises(ValueError, match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets"):
         explore_evaluation(evaluation, max_attributes=3)
 

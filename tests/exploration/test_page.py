@@ -47,13 +47,11 @@ def test_names_with_markup_are_shown_as_they_are():
 def test_the_picture_shows_the_tested_half_of_a_combination_and_its_rest(found, open_page):
     page = open_page(exploration_files(found)["report.html"])
     page.check()
-    charts = page.all("#pictures figure")
-    assert len(charts) == len(found.confirmed) > 0
+    assert len(page.all("#pictures figure")) == len(found.confirmed) > 0
     row = found.confirmed.iloc[0]
-    names = page.run(
-        "return [...document.querySelector('#pictures figure').querySelectorAll('.name')].map(e => e.textContent)"
-    )
-    assert names == ["centre=A × scanner=X", *("other cases of centre=A", "other cases of scanner=X", "all others")]
+    names = "return [...document.querySelector('#pictures figure').querySelectorAll('.name')].map(e => e.textContent)"
+    others = ["other cases of centre=A", "other cases of scanner=X", "all others"]
+    assert page.run(names) == ["centre=A × scanner=X", *others]
     n_dots = page.run("return document.querySelector('#pictures figure').querySelectorAll('.dot').length")
     assert n_dots == row["n_test"] + row["n_rest_test"]
     dot = page.one("#pictures figure .dot")

@@ -71,5 +71,4 @@ def test_what_cannot_change_says_nothing():
 
 
 def test_patients_keep_the_order_of_their_cases():
-    blocks = patients_by_size(np.array([2, 0, 2, 1, 0]))
-    assert [block.tolist() for block in blocks] == [[[3]], [[1, 4], [0, 2]]]
+    assert [block.tolist() for block in patients_by_size(np.array([2, 0, 2, 1, 0]))] == [[[3]], [[1, 4], [0, 2]]]

@@ -18,9 +18,8 @@ def brute_force(attributes, goodness, patients, searched, limits):
         for chosen in itertools.combinations(attributes, size):
             for strata in itertools.product(*(attribute.strata for attribute in chosen)):
                 parts = tuple((a.name, stratum) for a, stratum in zip(chosen, strata, strict=True))
-                members = np.all(
-                    [np.array(a.strata)[a.codes] == s for a, s in zip(chosen, strata, strict=True)], axis=0
-                )
+                inside = [np.array(a.strata)[a.codes] == s for a, s in zip(chosen, strata, strict=True)]
+                members = np.all(inside, axis=0)
                 sizes = [(members & counted & half).sum() for half in (searched, ~searched)]
                 rests = [(~members & counted & half).sum() for half in (searched, ~searched)]
                 if min(*sizes, *rests) < limits.min_cases:
@@ -61,16 +60,11 @@ def test_it_is_brute_force(max_attributes, n_patients):
 
 def test_of_the_same_cases_the_shortest_combination_counts():
     codes = np.tile([0, 0, 1, 1], 10)
-    others = np.tile([0, 1, 0, 1], 10)
-    attributes = [
-        Attribute("scanner", codes, ("X", "Y")),
-        Attribute("centre", 1 - codes, ("B", "A")),
-        Attribute("sex", others, ("f", "m")),
-    ]
+    attributes = [Attribute("scanner", codes, ("X", "Y")), Attribute("centre", 1 - codes, ("B", "A"))]
+    attributes.append(Attribute("sex", np.tile([0, 1, 0, 1], 10), ("f", "m")))
     goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
-    searched = np.arange(40) < 20
 
-    search = Search(attributes, np.arange(40), searched, Limits(2, 3))
+    search = Search(attributes, np.arange(40), np.arange(40) < 20, Limits(2, 3))
     best, _ = search.lowest(goodness)
 
     assert best.parts == (("scanner", "X"),)
@@ -78,8 +72,7 @@ def test_of_the_same_cases_the_shortest_combination_counts():
 
 
 def test_combinations_need_cases_in_each_half_and_beside_them():
-    codes = np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3)
-    attributes = [Attribute("a", codes, ("few", "many"))]
+    attributes = [Attribute("a", np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3), ("few", "many"))]
     searched = np.arange(40) < 20
 
     def looked(min_cases):

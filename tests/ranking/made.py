@@ -36,22 +36,19 @@ def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attrib
 def random_evaluations(n_teams=4, n_cases=12, *, metrics=("dice",), labels=("liver",), seed=0, names=None, **options):
     """Evaluations in which the first teams are the best; centres A, B and C, and two cases of every patient."""
     rng = np.random.default_rng(seed)
-    columns = {
-        "centre": [("A", "A", "B", "C")[n % 4] for n in range(n_cases)],
-        "patient": [f"p{n // 2}" for n in range(n_cases)],
-    }
+    centres = [("A", "A", "B", "C")[n % 4] for n in range(n_cases)]
+    columns = {"centre": centres, "patient": [f"p{n // 2}" for n in range(n_cases)]}
     hardness = rng.normal(0, 0.05, n_cases)
     evaluations = {}
     for team in range(n_teams):
         values = {}
         # A team has strong and weak centres.
         of_centre = dict(zip("ABC", rng.normal(0, 0.012, 3), strict=True))
-        at_centre = np.array([of_centre[centre] for centre in columns["centre"]])
+        at_centre = np.array([of_centre[centre] for centre in centres])
         for metric in metrics:
             values[metric] = {}
             for label in labels:
-                quality = 0.85 - 0.003 * team + hardness + at_centre + rng.normal(0, 0.04, n_cases)
-                fractions = np.clip(quality, 0, 1)
+                fractions = np.clip(0.85 - 0.003 * team + hardness + at_centre + rng.normal(0, 0.04, n_cases), 0, 1)
                 values[metric][label] = 40 * (1 - fractions) if metric in ("hd95", "assd") else fractions
         name = names[team] if names else f"team {team + 1:02}"
         evaluations[name] = evaluation_of(name, values, columns=columns, **options)

@@ -32,9 +32,8 @@ def challenge(tmp_path):
 
 
 def run_rank(root, *options, teams=tuple(TEAMS), out="out"):
-    folders = [root / "submissions" / team for team in teams]
-    fixed = ("--evaluate", root / "labelsTs", "--bootstrap", 50, "--jobs", 1)
-    return run("rank", *folders, "-o", root / out, *fixed, *options)
+    fixed = ("-o", root / out, "--evaluate", root / "labelsTs", "--bootstrap", 50, "--jobs", 1)
+    return run("rank", *(root / "submissions" / team for team in teams), *fixed, *options)
 
 
 def ranks(folder):
@@ -45,16 +44,13 @@ def ranks(folder):
 
 def test_submissions_are_ranked_as_their_evaluations_are(challenge):
     # The case table is that of the dataset, without words.
-    result = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95"))
-
-    lines = result.stdout.splitlines()
+    lines = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95")).stdout.splitlines()
     assert lines[0].startswith("good is first (3 teams, 4 cases, 2 metrics of 2 labels)")
     assert lines[-1] == str(challenge / "out" / "report.html")
     assert names_in(challenge / "out") == FILES
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
     assert names_in(challenge / "out-evaluations") == sorted(TEAMS)
-    summary = json.loads((challenge / "out" / "summary.json").read_text())
-    assert summary["strata"] == {"centre": {"A": 2, "B": 2}}
+    assert json.loads((challenge / "out" / "summary.json").read_text())["strata"] == {"centre": {"A": 2, "B": 2}}
 
     named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
     done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50, "--by", "centre"))
@@ -113,8 +109,7 @@ def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(chall
     assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
     assert "Cases without a prediction are scored as failed: case_00" in (challenge / "out" / "report.html").read_text()
 
-    result = done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--overwrite"))
-    assert "case_0" not in result.output
+    assert "case_0" not in done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--overwrite")).output
     assert names_in(challenge / "out") == [name for name in FILES if name != "cases.csv"]
     for path in (challenge / "out").iterdir():
         assert "case_0" not in path.read_text(encoding="utf-8")

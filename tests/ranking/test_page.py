@@ -58,9 +58,8 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     header = files["bootstrap.csv"].splitlines()[0]
     assert header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
     assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
-    table = wins_table(odd)
     won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
-    for team, row in zip(odd.teams, table.rows, strict=True):
+    for team, row in zip(odd.teams, wins_table(odd).rows, strict=True):
         others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
         assert [cell.text for cell in row] == [f"{odd.teams.index(team) + 1}. {team}", *others]
 
@@ -69,8 +68,7 @@ def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
     lines = terminal(twenty).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) < 35
-    rows = [line for line in lines if re.match(r" *\d+  team", line)]
-    assert len(rows) == 20
+    assert len([line for line in lines if re.match(r" *\d+  team", line)]) == 20
     for content in ranking_files(twenty).values():
         assert "case_0" not in content
         assert 'class="dot' not in content

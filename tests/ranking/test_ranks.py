@@ -65,8 +65,7 @@ def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
     assert ranks_of(np.array([0.5, 0.9, 0.5, 0.1, np.nan])).tolist()[:4] == [2, 1, 2, 4]
     assert np.isnan(ranks_of(np.array([0.5, np.nan]))[1])
     assert ranks_of(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
-    contest = contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]])
-    assert contest.case_ranks[0].T.tolist() == [[3, 2, 1], [1, 3, 2]]
+    assert contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]]).case_ranks[0].T.tolist() == [[3, 2, 1], [1, 3, 2]]
     values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
     for scheme in RankingScheme:
         expected = task_scores(contest_of([[0.1, 0.5], [0.2, 0.3]]), scheme)
@@ -84,11 +83,9 @@ def test_a_task_without_any_value_has_no_ranks(scheme):
 
 def test_tasks_count_alike_and_the_worst_stratum_is_each_teams_own():
     # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the differences.
-    values = [[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]]
-    assert ranks(values, MEAN) == [3, 1, 2]
+    assert ranks([[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]], MEAN) == [3, 1, 2]
     # The worst stratum is each team's own.
-    of_strata = np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])
-    assert worst_scores(of_strata).tolist() == [[0.2, 0.5]]
+    assert worst_scores(np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])).tolist() == [[0.2, 0.5]]
     assert np.isnan(worst_scores(np.full((2, 1, 2), np.nan))).all()
 
 
@@ -133,15 +130,12 @@ def test_scores_are_those_of_a_brute_force_recomputation(scheme, seed, n_cases, 
 def test_a_resample_is_ranked_like_cases_that_are_repeated(scheme):
     values = random_values(3, n_teams=4, n_cases=60, decimals=6)
     counts = draw_units(60, 5, np.random.default_rng(0))
-    sampled = task_scores(contest_of(values), scheme, counts)
-    for counted, scores in zip(counts, sampled, strict=True):
-        expected = brute_force(np.repeat(values, counted, axis=1), scheme)
-        np.testing.assert_allclose(scores[0], expected, rtol=1e-12)
+    for counted, scores in zip(counts, task_scores(contest_of(values), scheme, counts), strict=True):
+        np.testing.assert_allclose(scores[0], brute_force(np.repeat(values, counted, axis=1), scheme), rtol=1e-12)
 
 
 def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
-    rng = np.random.default_rng(4)
-    values, units = rng.random((3, 24)), np.arange(24) // 2
+    values, units = np.random.default_rng(4).random((3, 24)), np.arange(24) // 2
     by_patient = values.reshape(3, 12, 2).mean(axis=2)
     found, expected = pairwise_p(contest_of(values, units)), pairwise_p(contest_of(by_patient))
     np.testing.assert_allclose(found, expected)
@@ -195,15 +189,13 @@ def test_samples_draw_as_many_units_and_patients_whole():
 def test_shares_are_the_exact_chances_of_two_cases():
     # Samples: both cases (half of them), the first one twice, the second one twice (a quarter each).
     contest = contest_of([[0.9, 0.1], [0.3, 0.4]])
-    counts = np.array([[1, 1], [1, 1], [2, 0], [0, 2]])
-    found = bootstrap_ranks(contest, RankingScheme.MEAN, counts)
+    found = bootstrap_ranks(contest, RankingScheme.MEAN, np.array([[1, 1], [1, 1], [2, 0], [0, 2]]))
     assert found.shares.tolist() == [[0.75, 0.25], [0.25, 0.75]]
     assert [ranks.tolist() for ranks in (found.low, found.median, found.high)] == [[1, 1], [1, 2], [2, 2]]
     assert sorted(found.taus.tolist()) == [-1, 1, 1, 1]
 
 
 def test_a_sample_without_any_value_is_left_out():
-    contest = contest_of([[0.9, np.nan], [0.3, np.nan]])
-    found = bootstrap_ranks(contest, RankingScheme.MEAN, np.array([[1, 1], [0, 2]]))
+    found = bootstrap_ranks(contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[1, 1], [0, 2]]))
     assert found.shares.tolist() == [[1, 0], [0, 1]]
     assert len(found.taus) == 1

@@ -145,9 +145,7 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     dataset.mkdir(parents=True)
     (dataset / "cases.csv").write_text("case,trusted\ncase_3,Yes\ncase_4,no\ncase_5,\n")
 
-    result = suspects(model, "--top", 3)
-
-    assert re.search(r"case_3 .* yes *$", result.stdout, re.MULTILINE)
+    assert re.search(r"case_3 .* yes *$", suspects(model, "--top", 3).stdout, re.MULTILINE)
     table = read(model).set_index("case")
     assert table["trusted"].dropna().index.tolist() == ["case_3"]
     listed = (model / "exclusions.txt").read_text().splitlines()

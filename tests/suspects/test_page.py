@@ -43,25 +43,22 @@ def test_curve_lies_above_the_median_where_the_loss_does():
 
 @pytest.mark.parametrize("file", LOGS)
 def test_page_works_in_a_browser(project, tmp_path, open_page, file):
-    here = project("labels")
-    folder = fold_folder(tmp_path, here.dataset)
+    folder = fold_folder(tmp_path, project("labels").dataset)
     order = [f"case_{i:02d}" for i in (7, 2)] + [*HOSTILE, "a" * 90]
     write_log(folder, file, [{**epoch, "never": None} for epoch in ranked(file, order)])
     page = open_page(suspects_files(find_suspects(folder, top=4))["suspects.html"])
 
     assert page.column(0) == [*order, "never"]
     assert page.column(2) == [*(str(n + 1) for n in range(len(order))), "–"]
-    assert page.column(3)[:2] == (
-        ["0.100", "0.300"] if file == "weights.csv" else ["100.0", f"{100 - 100 / (len(order) - 1):.1f}"]
-    )
+    of_losses = ["100.0", f"{100 - 100 / (len(order) - 1):.1f}"]
+    assert page.column(3)[:2] == (["0.100", "0.300"] if file == "weights.csv" else of_losses)
     assert page.run("return [...document.querySelectorAll('.picture b')].map(b => b.textContent)") == order[:4]
     page.check(width=390)
     page.resize(1200)
     sizes = page.run("return [...document.querySelectorAll('.plane svg')].map(s => s.getBoundingClientRect().width)")
     assert len(sizes) == 4
     assert min(sizes) > 150
-    outlines = page.one(".lines")
-    assert outlines.is_displayed()
+    assert page.one(".lines").is_displayed()
     page.one("#contours").click()
     assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
     page.one("#casetable td button").click()

@@ -93,8 +93,7 @@ def test_volume_is_shown_in_its_thick_slices(made):
 def test_colour_picture_in_two_dimensions(made):
     values = np.zeros((12, 16))
     values[2:5, 3:9] = 2
-    image = np.stack([values * 100, values * 0, values * 50], axis=-1)
-    write_raw(made, values, image, ending=".png")
+    write_raw(made, values, np.stack([values * 100, values * 0, values * 50], axis=-1), ending=".png")
     picture = picture_of(made, configuration="2d")
     assert picture.plane.name == "the whole image"
     assert picture.plane.outlines == (("label s1", "M3 2h6v3h-6z"),)
@@ -106,8 +105,7 @@ def test_regions_have_an_outline_each_and_what_is_ignored_or_empty_none(made):
     values[1, 1:6, 1:6] = 1
     values[1, 2:4, 2:4] = 2
     values[2] = 3
-    labels = {"background": 0, "whole": [1, 2], "core": [2], "ignore": 3}
-    write_raw(made, values, spacing=(1, 1, 3), labels=labels)
+    write_raw(made, values, spacing=(1, 1, 3), labels={"background": 0, "whole": [1, 2], "core": [2], "ignore": 3})
     picture = picture_of(made)
     assert picture.plane.name == "axial 2 of 3"
     assert picture.plane.outlines == (("label s0", "M1 1h5v5h-5z"), ("label s1", "M2 2h2v2h-2z"))
@@ -165,13 +163,9 @@ def test_settings_that_a_configuration_inherits(made):
     reference[0, :, 2:4, 3] = 2
     np.savez(arrays / "old.npz", data=reference.astype(np.float32), seg=reference)
     (arrays / "bad.npz").write_bytes(b"PK no archive")
-    plans = {
-        "configurations": {
-            "3d_fullres": {"data_identifier": "plans_3d", "spacing": [1.0, 1.0, 2.5]},
-            "3d_cascade_fullres": {"inherits_from": "3d_fullres"},
-        }
-    }
-    (folder.parent / "plans.json").write_text(json.dumps(plans))
+    whole = {"data_identifier": "plans_3d", "spacing": [1.0, 1.0, 2.5]}
+    configurations = {"3d_fullres": whole, "3d_cascade_fullres": {"inherits_from": "3d_fullres"}}
+    (folder.parent / "plans.json").write_text(json.dumps({"configurations": configurations}))
     (folder.parent / "dataset.json").write_text(json.dumps({"labels": LABELS}))
     source, _ = find_images(Fold.of(folder))
     assert source.spacing == (1.0, 1.0, 2.5)
@@ -200,7 +194,5 @@ def test_labels_that_the_first_cases_lack_are_pointed_at(made, with_tumour, is_s
     folder = fold_folder(made)
     write_log(folder, "hardness.csv", ranked("hardness.csv", cases))
 
-    notes = find_suspects(folder, top=2).notes
-
     said = "absent in some: tumour in 1 case (case_0). A structure that is there"
-    assert any(said in note for note in notes) == is_said
+    assert any(said in note for note in find_suspects(folder, top=2).notes) == is_said

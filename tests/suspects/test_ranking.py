@@ -54,8 +54,7 @@ def test_the_first_third_does_not_count_and_equal_cases_share_a_rank(tmp_path, f
     assert table["score"].tolist() == pytest.approx([0.1, 0.3] if is_weight else [1, 0])
 
     # The more often seen comes first, and nothing differs.
-    times = [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4
-    table = rank(tmp_path, file, [dict.fromkeys("dcba", 0.5)] * 4, times)
+    table = rank(tmp_path, file, [dict.fromkeys("dcba", 0.5)] * 4, [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4)
     assert table["case"].tolist() == ["c", "a", "b", "d"]
     assert table["rank"].tolist() == [1, 1, 1, 1]
     assert table["gap"].isna().all()
@@ -86,8 +85,7 @@ def test_losses_beside_weights_are_shown_and_part_equal_weights(tmp_path):
 
 
 def test_ranks_agree_with_scipy(tmp_path):
-    rng = np.random.default_rng(0)
-    losses = rng.integers(0, 6, size=(12, 9)) / 4  # with ties
+    losses = np.random.default_rng(0).integers(0, 6, size=(12, 9)) / 4  # with ties
     expected = np.mean([(stats.rankdata(row) - 1) / 8 for row in losses[4:]], axis=0)
     epochs = [{f"c{i}": v for i, v in enumerate(row)} for row in losses]
     got = rank(tmp_path, "hardness.csv", epochs).set_index("case")["score"].sort_index()
