@@ -96,8 +96,7 @@ def test_a_table_is_made_between_its_marks():
     table["cells"] = ["{0}", f"{MEANS} | .0f", "made.csv - plain: method={1}", "made.csv passes: method={1}"]
     table["rows"] = [["**made**", "DRO, stratum=rare"]]
     text = "before\n<!-- begin gains -->\nold\n<!-- end gains -->\nafter\n"
-    made = evidence.with_tables(text, "a.md", {"table": [table]})
-    assert made == (
+    assert evidence.with_tables(text, "a.md", {"table": [table]}) == (
         "before\n<!-- begin gains -->\n| data | Dice | gain | passes |\n| --- | ---: | ---: | ---: |\n"
         "| **made** | 12, 46 | +33.3 [+1.6, +17.0] | yes |\n<!-- end gains -->\nafter\n"
     )

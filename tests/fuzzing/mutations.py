@@ -151,8 +151,7 @@ def of_nifti(path, rng):
 def _write_values(path, rng):
     import SimpleITK
 
-    image = SimpleITK.ReadImage(str(path))
-    values = SimpleITK.GetArrayFromImage(image)
+    values = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path)))
     odd = pick(rng, ("negative", "nan", "fraction", "shape", "huge", "two", "other grid"))
     if odd == "negative":
         values = values.astype(np.int16) - 3

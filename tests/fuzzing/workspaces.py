@@ -24,11 +24,10 @@ def evaluate(root: Path) -> list[list[str]]:
     (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1 n>=2\n")
     (root / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": [_entry(case) for case in CASES]}))
     common = ["reference", "prediction", "--cases", "cases.csv", "--by", "centre", "--bootstrap", "20", "--jobs", "1"]
-    summary = ["reference", "prediction/summary.json", "--bootstrap", "20"]
     return [
         ["evaluate", *common, "--metrics", "dice,hd95", "--require-file", "require.txt", "-o", "out"],
         ["evaluate", *common, "--by", "age:q2", "--patient", "age", "-o", "out"],
-        ["evaluate", *summary, "-o", "out"],
+        ["evaluate", "reference", "prediction/summary.json", "--bootstrap", "20", "-o", "out"],
     ]
 
 
@@ -46,9 +45,8 @@ def _remove(root: Path, *names: str) -> None:
 def _evaluations(root: Path, *unneeded: str) -> None:
     made.write_study(root)
     made.evaluate_both(root, (), "--by", "centre", "--metrics", "dice,hd95", bootstrap=20, centre=["A", "A", "B", "B"])
-    _remove(
-        root, *(f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")), *unneeded
-    )
+    reports = [f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")]
+    _remove(root, *reports, *unneeded)
 
 
 def compare(root: Path) -> list[list[str]]:
@@ -73,12 +71,9 @@ def plan(root: Path) -> list[list[str]]:
 
 def explore(root: Path) -> list[list[str]]:
     made.write_study(root, shifts=[n % 5 for n in range(12)])
-    cases = made.write_cases(
-        root, centre=["A", "B"] * 6, sex=["f", "f", "m", "m"] * 3, age=[7 * n % 80 for n in range(12)]
-    )
-    done(
-        made.run_evaluate(root, "--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95", out="dro")
-    )
+    cases = made.write_cases(root, centre=["A", "B"] * 6, sex=list("ffmm") * 3, age=[7 * n % 80 for n in range(12)])
+    options = ("--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95")
+    done(made.run_evaluate(root, *options, out="dro"))
     _remove(root, "reference", "prediction", *(f"dro/report.{ending}" for ending in ("html", "md", "tex")))
     common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
     return [
@@ -106,30 +101,23 @@ def selfcheck(root: Path) -> list[list[str]]:
     return [["selfcheck", "-o", "record.json"]]
 
 
-def splits(root: Path) -> list[list[str]]:
-    raw = root / DATASET
-    for case in CASES:
-        made.write_map(raw / "labelsTr" / f"{case}.nii.gz", made.bars(4))
-        made.write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4))
-    made.write_dataset_json(raw)
-    content = json.loads((raw / "dataset.json").read_text())
-    content |= {"channel_names": {"0": "MRI"}, "numTraining": 4, "file_ending": ".nii.gz"}
-    (raw / "dataset.json").write_text(json.dumps(content))
-    made.write_cases(raw, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
-    table = ["--cases", f"{DATASET}/cases.csv", "--folds", "2", "-o", "splits.json"]
-    return [
-        ["splits", DATASET, *table, "--stratify", "centre", "--group", "patient"],
-        ["splits", DATASET, *table, "--leave-out", "centre"],
-    ]
-
-
-def suspects(root: Path) -> list[list[str]]:
-    raw = root / "raw" / "Dataset123_Made"
+def _write_raw(raw: Path) -> None:
     for case in CASES:
         made.write_map(raw / "labelsTr" / f"{case}.nii.gz", made.bars(4))
         made.write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4) * 30, dtype=np.float32)
-    description = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "tumour": 1, "organ": 2}}
-    (raw / "dataset.json").write_text(json.dumps(description | {"numTraining": 4, "file_ending": ".nii.gz"}))
+    description = {"channel_names": {"0": "MRI"}, "labels": made.LABELS, "numTraining": 4, "file_ending": ".nii.gz"}
+    (raw / "dataset.json").write_text(json.dumps(description))
+
+
+def splits(root: Path) -> list[list[str]]:
+    _write_raw(root / DATASET)
+    made.write_cases(root / DATASET, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
+    words = ["splits", DATASET, "--cases", f"{DATASET}/cases.csv", "--folds", "2", "-o", "splits.json"]
+    return [[*words, "--stratify", "centre", "--group", "patient"], [*words, "--leave-out", "centre"]]
+
+
+def suspects(root: Path) -> list[list[str]]:
+    _write_raw(root / "raw" / "Dataset123_Made")
     folder = fold_folder(root / "results")
     for file in ("weights.csv", "hardness.csv"):
         write_log(folder, file, ranked(file, CASES))
@@ -151,12 +139,10 @@ def _trained(root: Path) -> Path:
     shutil.copyfile(folder / "dataset.json", preprocessed / "dataset.json")
     split = {"train": [f"case_{n:02}" for n in range(8)], "val": ["case_08", "case_09"]}
     (preprocessed / "splits_final.json").write_text(json.dumps([split]))
-    rows = "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10))
-    (preprocessed / "cases.csv").write_text("case,site\n" + rows)
+    (preprocessed / "cases.csv").write_text("case,site\n" + "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10)))
     for n in range(10):
         made.write_map(preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4)))
-    identifier = json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
-    images = preprocessed / identifier
+    images = preprocessed / json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
     images.mkdir()
     for n in range(10):
         empty = np.zeros((1, 1, 4, 4))
@@ -172,8 +158,7 @@ def share(root: Path) -> list[list[str]]:
 
 
 def doctor(root: Path) -> list[list[str]]:
-    folder = _trained(root)
-    given = ["doctor", str((folder / "fold_0").relative_to(root)), "-o", "out", "--device", "cpu"]
+    given = ["doctor", str((_trained(root) / "fold_0").relative_to(root)), "-o", "out", "--device", "cpu"]
     # Measuring takes seconds, and reads what nnU-Net itself has written.
     return [[*given, "--patches", "0", "--no-prediction"]]
 

@@ -49,8 +49,7 @@ class Page:
     def scroll_to(self, element) -> None:
         """Scroll to an element, and wait until the page knows."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", element)
-        twice = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-        self.driver.execute_async_script(twice)
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
     def resize(self, width: int, height: int = 900) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}

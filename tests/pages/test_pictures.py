@@ -11,8 +11,7 @@ from nnunet_dro.pages.pictures import data_uri, grey_levels, outline
 
 def test_picture_is_small_even_of_noise():
     uri = data_uri(np.random.default_rng(0).random((800, 800)))
-    picture = Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,"))))
-    assert picture.size == (288, 288)
+    assert Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,")))).size == (288, 288)
     # Three planes of 60 cases, and the rest of the page.
     assert 180 * len(uri) < 4_500_000
 

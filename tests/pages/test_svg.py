@@ -42,9 +42,7 @@ def table_of(keys, *columns):
 
 def test_text_is_coded_and_numbers_are_rounded():
     names = Column("Case", "text", ["b", "a", "b"], filtered=True)
-    numbers = Column("Dice (%)", "number", [12.34567, math.nan, math.inf])
-
-    payload = table_of(["1", "2", "3"], names, numbers).payload({})
+    payload = table_of(["1", "2", "3"], names, Column("Dice (%)", "number", [12.34567, math.nan, math.inf])).payload({})
 
     assert payload["columns"][0] == {
         "title": "Case", "kind": "text", "filtered": True, "names": ["b", "a"], "codes": [0, 1, 0]
@@ -54,8 +52,6 @@ def test_text_is_coded_and_numbers_are_rounded():
 
 
 def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
-    same = Column("Case", "text", ["x", "x", "x"])
-    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], same)
+    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], Column("Case", "text", ["x", "x", "x"]))
     assert table.payload({("x", "two"): "p0", "x": "p1"})["pictures"] == {1: "p0"}
-    of_titles = (Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))
-    assert table_of(["a"], *of_titles).column("Dice") == 2
+    assert table_of(["a"], *(Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))).column("Dice") == 2

@@ -16,9 +16,7 @@ def write(path, values, *, spacing=(1.0, 1.0, 2.0), origin=(5.0, -7.0, 11.0), di
 
 
 def ball(centre, radius, shape=SHAPE):
-    grid = np.indices(shape)
-    distance = sum((axis - place) ** 2 for axis, place in zip(grid, centre, strict=True))
-    return distance <= radius**2
+    return sum((axis - place) ** 2 for axis, place in zip(np.indices(shape), centre, strict=True)) <= radius**2
 
 
 def write_cases(root, shifts=(0, 2, 4, 6), *, names=None, n_channels=1, shape=SHAPE, ending=".nii.gz"):

@@ -20,15 +20,13 @@ def test_the_bundle_is_the_one_that_was_recorded():
 
 
 def test_versions_are_those_of_the_recipe():
-    locked = json.loads((BUILD / "package-lock.json").read_text())["packages"]
-    asked = json.loads((BUILD / "package.json").read_text())["dependencies"]
-    assert RECORD["version"] == asked["@niivue/niivue"]
+    text = (BUILD / "package-lock.json").read_text()
+    locked = json.loads(text)["packages"]
+    assert RECORD["version"] == json.loads((BUILD / "package.json").read_text())["dependencies"]["@niivue/niivue"]
     for package in RECORD["packages"]:
         assert locked[f"node_modules/{package['name']}"]["version"] == package["version"]
-    text = (BUILD / "package-lock.json").read_text()
     assert '"resolved"' not in text
-    packages = json.loads(text)["packages"]
-    assert all("integrity" in package for name, package in packages.items() if name)
+    assert all("integrity" in package for name, package in locked.items() if name)
 
 
 def test_licences_of_all_packages_travel_with_the_code():

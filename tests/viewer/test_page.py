@@ -40,8 +40,7 @@ def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
     parts = Parts(page.html)
     blocks = {attributes["id"] for attributes, text in parts.scripts if attributes.get("type") == "text/plain" and text}
     for case in payload(page.html)["cases"].values():
-        kinds = ("reference", "prediction", "channel-0", "channel-1")
-        assert {f"{case['id']}-{kind}" for kind in kinds} <= blocks
+        assert {f"{case['id']}-{kind}" for kind in ("reference", "prediction", "channel-0", "channel-1")} <= blocks
     assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
     assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
     stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
