@@ -115,12 +115,8 @@ def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
         write_case(project.raw, f"case_{i:02d}", rng, kind=kind)
     for i in range(2):
         write_case(project.raw, f"test_{i:02d}", rng, kind=kind, split="Ts")
-    description = {
-        "channel_names": {"0": "MRI"},
-        "labels": LABELS[kind],
-        "numTraining": n_cases,
-        "file_ending": ".nii.gz",
-    }
+    description = {"channel_names": {"0": "MRI"}, "labels": LABELS[kind], "file_ending": ".nii.gz"}
+    description["numTraining"] = n_cases
     if "regions" in kind:
         description["regions_class_order"] = [1, 2]
     (project.raw / "dataset.json").write_text(json.dumps(description))

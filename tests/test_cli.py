@@ -39,7 +39,6 @@ sys.argv = ["nnunet-dro", *{arguments!r}]
 """
 
 EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
-TUNE = ("tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10")
 
 
 def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
@@ -61,7 +60,6 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
         (("evaluate",), ["--output", "evaluate --help`"]),
         (("evaluate", "a", "b", "-o", "c", "--metric", "x"), ["--metric", "--metrics"]),
         (("evaluate", "a", "b", "-o", "c", "--bootstrap", "many"), ["--bootstrap", "integer"]),
-        (("evaluate", "a", "b", "-o", "c", "--empty", "never"), ["--empty", "never", "undefined"]),
         (("evaluate", "a", "b", "-o"), ["-o"]),
         (("suspects",), ["fold_folder", "`nnunet-dro suspects --help`"]),
         (("demo", "--device", "tpu"), ["'tpu' is not one of 'cpu', 'cuda', 'mps'"]),
@@ -82,9 +80,8 @@ def test_help_groups_the_commands_and_names_each_once():
     assert sorted(name for _, name in listed if name) == sorted(typer.main.get_command(app).commands)
     text = run("evaluate", "--help").stdout
     first = text[text.index("\nOptions:") : text.index("\nStrata:")]
-    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
-        *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help")
-    ]
+    flags = ["--output", "--by", "--metrics", "--cases", "--overwrite", "--help"]
+    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == flags
 
 
 @pytest.mark.parametrize(
@@ -191,9 +188,8 @@ def test_a_command_takes_the_fields_of_a_dataclass():
     assert CliRunner().invoke(program, ["append", "a", "b", "--part", "x"]).exit_code == 0
     assert CliRunner().invoke(program, ["append", "a", "--size", "5"]).exit_code == 0
     assert seen == [Options(names=["a", "b"], parts=["x"]), Options(names=["a"], size=5)]
-    refused(
-        CliRunner().invoke(program, ["append", "a", "--size", "0"]), "`--size` must be at least 1, got 0. Give --size."
-    )
+    wrong = CliRunner().invoke(program, ["append", "a", "--size", "0"])
+    refused(wrong, "`--size` must be at least 1, got 0. Give --size.")
 
 
 def test_progress_on_a_terminal_shows_what_is_going_on():
@@ -216,12 +212,11 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
 
 @pytest.mark.parametrize("package", EXTRA)
 def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
-    result = without((package,), *TUNE)
-    assert result.returncode == 2
-    assert not result.stdout
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert f"needs {package}" in result.stderr
-    assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".' in result.stderr
+    result = without((package,), "tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10")
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.strip().splitlines()
+    assert f"needs {package}" in line
+    assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".' in line
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")])

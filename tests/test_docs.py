@@ -153,8 +153,7 @@ def trainer_names(text):
 def test_what_a_page_names_is_there(page):
     text = page.read_text("utf-8")
     assert broken_links(page, text) == []
-    problems = [(words, why) for words in calls(text) if (why := refusal(words))]
-    assert problems == []
+    assert [(words, why) for words in calls(text) if (why := refusal(words))] == []
     # Released versions had what their sections of the changelog name.
     assert unknown_in_inline_code(text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text) == []
     for name in trainer_names(text):
@@ -183,8 +182,7 @@ def test_what_a_page_names_is_there(page):
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
     for script in re.findall(r"(?:\bpython |^)((?:benchmarks|docs|experiments)/[\w/]+\.py)", code, re.MULTILINE):
         assert (ROOT / script).is_file(), script
-    project = (ROOT / "pyproject.toml").read_text("utf-8")
-    optional = project.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    optional = (ROOT / "pyproject.toml").read_text("utf-8").split("[project.optional-dependencies]")[1].split("\n[")[0]
     extras = re.findall(r"^([\w-]+) = \[", optional, re.MULTILINE)
     assert set(re.findall(r"(?:nnunet-dro|\.)\[(\w+)\]", code)) <= set(extras)
 
@@ -257,10 +255,8 @@ def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1), centre=["A", "A", "A", "B", "B", "B"])
     (tmp_path / "reference").rename(tmp_path / "labelsTs")
     run_as_pasted("README.md", "compare", tmp_path)
-    assert (tmp_path / "trained").read_text().split() == [
-        *("1", "3d_fullres", "0", "-tr", "nnUNetTrainer"),
-        *("1", "3d_fullres", "0", "-tr", "nnUNetTrainerDRO"),
-    ]
+    trained = (tmp_path / "trained").read_text().splitlines()
+    assert trained == [f"1 3d_fullres 0 -tr {trainer}" for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO")]
     assert (tmp_path / "results" / "comparison" / "report.html").is_file()
 
 

@@ -14,8 +14,7 @@ PAGES = sorted(OUT.rglob("*.html"))
 
 def test_all_pages_are_there_and_small_enough_to_be_kept():
     names = {path.relative_to(OUT).as_posix() for path in PAGES}
-    text = (OUT.parent / "example.md").read_text(encoding="utf-8")
-    assert names == set(re.findall(r"\(example/(\S+\.html)\)", text))
+    assert names == set(re.findall(r"\(example/(\S+\.html)\)", (OUT.parent / "example.md").read_text(encoding="utf-8")))
     assert {"comparison/report.html", "evaluation/cases.html", "rank/report.html"} < names
     assert sum(path.stat().st_size for path in PAGES) < MOST_MB * 1e6
 

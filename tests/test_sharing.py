@@ -111,29 +111,24 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
         "inference_allowed_mirroring_axes": before["inference_allowed_mirroring_axes"],
     }
     assert json.loads(files[f"{top}/plans.json"]) == {k: v for k, v in PLANS.items() if k != "made_from"}
-    assert json.loads(files[f"{top}/dataset.json"]) == {
-        key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")
-    }
+    needed = {key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")}
+    assert json.loads(files[f"{top}/dataset.json"]) == needed
     assert "-f 0 1 10 " in shared.predict
     moved = share_model(model(dataset="moved"), tmp_path / "moved.zip")
     assert moved.folder == top, "the name of the dataset is that of the plans where the model was moved"
 
 
 def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
-    result = done(share(model(), "-o", tmp_path / "model.zip"))
-
-    lines = result.stdout.splitlines()
+    lines = done(share(model(), "-o", tmp_path / "model.zip")).stdout.splitlines()
     of = {line.split(": ")[0]: line.split(": ")[1].split(", ") for line in lines if line.startswith("left out")}
     assert {"optimizer_state", "logging"} <= set(of["left out of checkpoints"])
     assert of["left out of plans.json"] == ["made_from"]
     assert of["left out of dataset.json"] == ["numTraining", "description", "dataset"]
-    assert {"hardness.csv", "debug.json", "validation", "dataset_fingerprint.json", "summary.json"} <= set(
-        of["left out of files"]
-    )
-    assert not {"plans.json", "checkpoint_final.pth", "fold_0", "postprocessing.pkl"} & set(of["left out of files"])
-    assert lines[-2].strip() == (
-        "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
-    )
+    left_out = set(of["left out of files"])
+    assert {"hardness.csv", "debug.json", "validation", "dataset_fingerprint.json", "summary.json"} <= left_out
+    assert not {"plans.json", "checkpoint_final.pth", "fold_0", "postprocessing.pkl"} & left_out
+    predict = "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
+    assert lines[-2].strip() == predict
 
 
 def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):

@@ -46,10 +46,8 @@ def test_the_commands_on_lesions_run(here):
 
     assert names_in(folder / "lesions" / "dro") == LESION_FILES
     sizes = read_csv(folder / "lesions" / "dro" / "lesion_sizes.csv")
-    assert sizes.loc[sizes["stratum"] == "all", ["volume", "n_lesions", "n_found"]].to_numpy().tolist() == [
-        ["0 to 10", 4, 3],
-        ["10 to 100", 4, 4],
-    ]
+    of_all = sizes.loc[sizes["stratum"] == "all", ["volume", "n_lesions", "n_found"]].to_numpy().tolist()
+    assert of_all == [["0 to 10", 4, 3], ["10 to 100", 4, 4]]
     comparison = read_csv(folder / "lesions" / "comparison" / "comparison.csv")
     recall = comparison[(comparison["metric"] == "lesion_recall") & (comparison["stratum"] == "all")]
     assert recall["mean_difference"].tolist() == [0.375]
@@ -89,8 +87,7 @@ def test_the_commands_of_explorations_run_and_every_column_is_named(here):
     centre, scanner, age = ["A", "A", "B", "B"] * 11, ["X", "Y"] * 22, [n % 37 for n in range(44)]
     folder = here(maps_of, 44, centre=centre, scanner=scanner, age=age)
     for n in range(44):
-        grey = rng.normal(size=(8, 8, 8))
-        write_map(folder / "imagesTs" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
+        write_map(folder / "imagesTs" / f"case_{n:02}_0000.nii.gz", rng.normal(size=(8, 8, 8)), dtype=np.float32)
     commands = calls(EXPLORE)
     assert [words[0] for words in commands] == ["evaluate", "explore", "strata", "explore"]
     for words in commands:
