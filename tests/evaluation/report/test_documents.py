@@ -172,7 +172,7 @@ def test_of_many_methods_the_differences_are_counted():
     assert max(map(len, lines)) <= 80
     assert "19 methods against base" in lines[0]
     rows = {line[:9]: line.split()[2:] for line in lines if line.startswith("method ")}
-    assert rows["method 00"] == ["0", "0", str(sum(map(int, rows["method 00"])))]
+    assert rows["method 00"] == ["0", "0", "6"]
     assert int(rows["method 07"][1]) > 0
     assert any("nnunet-dro rank" in line for line in lines)
 
