@@ -88,7 +88,7 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
     )
     gain = verdict.findings[0]
     assert (gain.title, gain.value, gain.tone) == ("Cerebellum in A gains most", "+10.0 points", "better")
-    assert "+10.0 points (95 %" in gain.text or "+10.0 points." in gain.text
+    assert "+10.0 points (95 %" in gain.text
     lost = changed_by(-0.1)[0].findings
     assert (lost[0].title, lost[0].value, lost[0].tone) == ("Cerebellum in A loses most", "−10.0 points", "worse")
     (nothing,) = changed_by(0.0)
