@@ -46,7 +46,6 @@ LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))
 LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
-
 #: What slices change, and the seconds of an iteration on volumes and on slices.
 _SLICES: dict[str, Any] = {"parent": "2d", "batch_size": 16}
 _SECONDS = (0.06, 0.035)

@@ -27,12 +27,9 @@ from experiments.datasets.phantoms import (
 )
 
 CENTRES = ("a", "b", "c", "d")
-
 LABELS = {"background": 0, "lesion": 1}
-
 #: Voxels of a lesion, about, and its contrast with the white matter (the noise: 0.04 to 0.07); drawn uniformly in log.
 VOLUME, CONTRAST = (20, 800), (0.03, 1.2)
-
 #: Share of the lesions of centre ``b`` whose contrast is in the lower half of the range, in log.
 FAINT = 0.85
 

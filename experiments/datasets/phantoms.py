@@ -25,21 +25,15 @@ from scipy.ndimage import gaussian_filter, zoom
 from experiments.datasets.division import begin_dataset, finish_dataset
 
 FloatArray = npt.NDArray[np.float64]
-
 PATHOLOGIES = ("control", "common", "rare")
-
 LABELS = {"background": 0, "grey_matter": 1, "white_matter": 2, "cerebellum": 3}
-
 #: Side of a phantom in voxels of 1 mm.
 SIZE = 24
-
 #: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the noise of a voxel has a
 #: standard deviation of 0.04 to 0.07.
 DISPLACED_CONTRAST = (0.08, 0.18)
-
 #: The same of the bright ones among displaced cerebella with a tail, of which every tenth is not bright.
 BRIGHT_CONTRAST, FAINT_EVERY = (0.3, 0.5), 10
-
 #: Control points of a smooth random field along each axis.
 _CONTROL_POINTS = 5
 

@@ -20,7 +20,6 @@ from experiments.record import Experiment, Options, Page, render
 
 #: Minutes of a processor core that an epoch takes for each beta and training image of a digit, about.
 MINUTES = 5.7e-5
-
 #: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than ERM by.
 CLAIMS = {2020: 10, 2022: 15}
 

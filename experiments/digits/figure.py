@@ -14,7 +14,6 @@ _COLOURS = {
     "beta 10": "#0072B2",
     "beta 100": "#D55E00",
 }
-
 #: Column of the epochs to the title of its panel; and to the column with what the sampler has of it.
 _PANELS = {
     "rare": f"accuracy on test {RARE}s (%)",

@@ -12,20 +12,15 @@ from torch.nn.functional import avg_pool2d
 
 #: The digit that is rare in training.
 RARE = 3
-
 #: Share of the rare digit's training images that is kept, to the epochs of a training.
 EPOCHS = {0.01: 220, 0.05: 60}
-
 #: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM). The small ones have the larger share alone.
 BETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
 SMALL = (0.1, 1.0)
-
 #: The learning rate of the papers; and a smaller one with epochs for as much training with the larger share, and betas.
 RATE, SMALLER_RATE, SLOW_EPOCHS, SLOW = 0.01, 0.003, 200, (0.0, 100.0)
-
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100
-
 #: Pixels of the rim that is cut off, as the digits are in the middle; and the side of the squares that are averaged.
 RIM, POOL = 2, 3
 

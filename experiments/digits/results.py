@@ -12,17 +12,13 @@ from experiments.digits.plan import BETAS, RATE, SLOW, SMALLER_RATE, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
 ROLES = Roles(plain="ERM", told="", common=("all",), rare=("3s",))
-
 #: Points of accuracy. A training has reached its plateau if the 3s rise by less from the third to the last quarter, and
 #: a fall of the accuracy on all images counts from here on.
 POINT = 1.0
-
 #: A training has reached its plateau if the mean training loss of the 3s is below this in the last quarter.
 FITTED = 0.05
-
 #: Measured epochs that are averaged before they are compared with the end of ERM.
 SMOOTHED = 5
-
 #: What names a training in `epochs_table`.
 TRAINING = ["kept", "method", "seed"]
 

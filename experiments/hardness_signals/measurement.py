@@ -21,13 +21,10 @@ from nnunet_dro.demo.preparation import small_plans
 
 #: Signal of hardness of one patch (the trainer's option) to the name the loss has for it.
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}
-
 #: The signal that sums up the last patches of a case, and how many of them it remembers (1 - 1 / memory).
 POOLED, MEMORY = "hardPooled", 0.9
-
 #: Momenta of a history for which the share between cases is computed.
 MOMENTA = (0.0, 0.5, 0.9)
-
 #: Cases in a batch of 2d slices; nnU-Net plans several hundred for slices of this size.
 SLICES_IN_BATCH = 8
 

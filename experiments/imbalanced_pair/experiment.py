@@ -28,7 +28,6 @@ RATIOS = (1, 10, 30, 84)
 #: Their learning rates: as long a way as that of Ren et al. (1e-3 and 8,000 steps); and of 0.05, 0.1, 0.2 and 0.4 the
 #: one with the lowest test error of plain training on another split (seed 100), over all ratios.
 RATES = (8.0 / Run.steps, 0.2)
-
 _COLOURS = dict(zip(PUBLISHED_METHODS, ("#000000", "#E69F00", "#009E73", "#CC79A7", "#0072B2"), strict=True))
 _COLUMNS = ["images", "ratio", "n_rare", "seed", "method", "error", "rare", "common", "minus plain"]
 _COLUMNS += ["minus resample", "weight", "effective"]

@@ -28,7 +28,6 @@ from nnunet_dro.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")
-
 #: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
 LEARNT = 0.8
 

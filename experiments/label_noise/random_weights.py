@@ -12,7 +12,6 @@ from nnunet_dro.trainers.registry import trainer_class
 #: Name of the trainer without its length, and the folder in which nnU-Net finds it.
 RANDOM_WEIGHTS = "nnUNetTrainerRandomWeights"
 TRAINER_FOLDER = Path(__file__).parent / "trainers"
-
 #: Plain training, from which it differs in the weights alone.
 _PLAIN = "nnUNetTrainerHWS_beta0"
 

@@ -10,22 +10,16 @@ from experiments.spoilt_labels import spoiling
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
 RIGHT = "right"
-
 #: Plain training on all cases, continued on the trusted ones.
 FINETUNED = "ERM_finetuned"
-
 #: First learning rate of that continuation, a tenth of nnU-Net's: five cases are soon learnt by heart.
 FINETUNING_RATE = 0.001
-
 #: Share of the epochs in which DORO draws uniformly, so that a network that knows something decides what is set aside.
 _WARMUP = 0.3
-
 #: Epochs and training iterations per epoch.
 _LENGTH, _QUICK_LENGTH = (40, 100), (3, 4)
-
 #: The methods that train on some of the cases, and on which.
 SUBSETS = {RIGHT: spoiling.right_cases, FINETUNED: spoiling.trusted_cases}
-
 _PLAIN = "nnUNetTrainerHWS_beta0"
 
 

@@ -92,12 +92,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         rate=LEARNING_RATE,
         n_seeds=scores["seed"].nunique(),
     )
-    return Page(
-        text,
-        table,
-        shown=shown,
-        pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)},
-    )
+    return Page(text, table, shown=shown, pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)})
 
 
 EXPERIMENT = Experiment(

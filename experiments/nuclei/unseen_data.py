@@ -21,10 +21,8 @@ N_TEST = 20
 #: Standard deviation of the blur in pixels; that of the noise, and the rise of the light from the middle of the image
 #: to an edge, both in standard deviations of the image.
 BLUR, NOISE, RAMP = 3.0, 0.5, 1.5
-
 #: Strata of the dataset that the domains consist of.
 _DOMAIN_OF = {"fluo_small": SEEN, "fluo_640x512": REAL[0]}
-
 Intensities = NDArray[np.float32]
 
 

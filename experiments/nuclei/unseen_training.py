@@ -22,7 +22,6 @@ from nnunet_dro.trainers.gils.perturbation import ascend
 
 #: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates none.
 Kind = Literal["", "GI-LS", "random styles", "worst styles"]
-
 #: The ascent of GI-LS. With such long steps it reaches its bound.
 GILS_STEPS, GILS_STEP_SIZE, GILS_PENALTY = 2, 1.0, 1e-3
 

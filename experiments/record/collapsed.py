@@ -6,7 +6,6 @@ import pandas as pd
 
 #: A label has not been learnt if its mean Dice is below this in every stratum.
 NOT_LEARNT = 0.01
-
 _TRAINING = ["method", "seed", "label"]
 
 

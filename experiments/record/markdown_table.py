@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 _SIGNIFICANT_DIGITS = 3
-
 #: Up to this ratio of largest to smallest, the numbers of a column are shown with the same decimals.
 _WIDEST_RANGE = 1e4
 

@@ -75,12 +75,7 @@ def write_table(path: Path, table: pd.DataFrame, *, float_format: str | None = N
 
 
 def how_it_was_made(
-    command: str,
-    *,
-    seeds: Sequence[int],
-    added: Sequence[int],
-    seconds: float,
-    failures: Mapping[str, str],
+    command: str, *, seeds: Sequence[int], added: Sequence[int], seconds: float, failures: Mapping[str, str]
 ) -> str:
     """How a record was made, for its page; the seconds are those of the runs, or of the seeds that were added."""
     versions = [f"{package} {version(package)}" for package in ("torch", "nnunetv2")]

@@ -10,9 +10,7 @@ from experiments.datasets.mnist import load_digits
 from experiments.reweighting_limits.losses import LOSSES, FloatArray
 
 LEARNING_RATE = 0.01
-
 METHODS = ("ERM", "weighting", "Group DRO")
-
 #: Step of Group DRO's weights: q_g <- q_g exp(step * loss of group g), then normalised.
 GROUP_STEP = 0.01
 

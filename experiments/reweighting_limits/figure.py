@@ -13,7 +13,6 @@ from experiments.reweighting_limits.networks import Network
 
 #: Index of the method in `METHODS`, its name, style of line, marker and colour.
 _LINES = ((1, "importance weighting", "-", "o", "#0072B2"), (2, "Group DRO", "--", "x", "#D55E00"))
-
 _SETTING_COLOURS = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9", "#8C510A", "#7B3294")
 
 

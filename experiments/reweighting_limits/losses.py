@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-
 #: Predictions (m, n) and targets (n,) -> losses (m, n) and their derivatives by the predictions (m, n).
 Loss = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-
 #: Alpha, the power of the polynomial tails.
 TAIL_POWER = 1.0
 

@@ -10,7 +10,6 @@ from experiments.reweighting_limits.descent import METHODS, GroupWeights, Trajec
 from experiments.reweighting_limits.losses import LOSSES, FloatArray
 
 NETWORK_RATE = 1.0
-
 #: Digits of each kind that no training sees.
 N_HELD_OUT = 100
 

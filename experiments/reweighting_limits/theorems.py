@@ -22,7 +22,6 @@ STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
 N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 1000
 #: The norm of the gradient of the KL loss that must be reached.
 NORM = 0.01
-
 #: Name of a step alpha of weights learnt from trusted examples to it, from the batch n, L and sigma^2.
 LIMITS = {
     "as printed": lambda n, smooth, square: 2 * n / (smooth * square),
@@ -119,7 +118,6 @@ WIDTH, N_STEPS, PENALTIES = 512, 10_000, (0.1, 0.01, 0.001)
 BETAS = (0.0, 1.0, 10.0, 100.0)
 #: 9s, 4s and trusted images of each, all of them training images.
 N_COMMON, N_RARE, N_TRUSTED = 200, 20, 5
-
 #: Setting, quantity and value.
 Row = tuple[str, str, float]
 

@@ -16,10 +16,8 @@ from nnunet_dro.finetuning import LEARNING_RATE
 #: Plain training, and the methods that are trained anew and from its model.
 _PLAIN = "nnUNetTrainerHWS_beta0"
 _ANEW = {"DRO": "nnUNetTrainerDRO_share0.5", "beta10_noIS": "nnUNetTrainerHWS_beta10_noIS"}
-
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
 SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, *_ANEW)}
-
 #: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
 FINETUNING_TRAINERS = {
     BASELINE: _PLAIN,

@@ -11,7 +11,6 @@ from nnunet_dro.sampling import kl_percentile_bound
 
 #: Shares of the cases that may have a loss above the bound.
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
-
 #: Beta, 1/loss units; the first in units of one over the standard deviation of the losses.
 BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "1000": 1000.0}
 

@@ -15,25 +15,18 @@ from scipy.ndimage import distance_transform_edt
 from experiments.datasets.phantoms import LABELS, Counts, write_dataset
 
 LabelMap = npt.NDArray[np.uint8]
-
 #: The ways to spoil a label map; a third of the spoilt cases each.
 KINDS = ("swapped", "shifted", "eroded")
-
 #: Share of the training cases whose labels are spoilt.
 SHARE = 0.3
-
 #: Number of training cases whose labels are known to be right.
 N_TRUSTED = 5
-
 #: Number of trusted ones among those that are never spoilt, in addition.
 N_TRUSTED_RARE = 1
-
 #: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
-
 #: The share of every label that erosion leaves: its Dice with the right label is then 0.5.
 KEPT = 1 / 3
-
 #: File in the raw dataset's folder that says which cases are spoilt, and how.
 NOISE_FILE = "label_noise.csv"
 
