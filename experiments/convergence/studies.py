@@ -150,10 +150,7 @@ def tail(*, quick: bool) -> Question:
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
-    """Phantoms with lesions of all sizes and contrasts, whose rare centres are not the hard ones.
-
-    With ``wrong``, three tenths of the training cases have wrong labels.
-    """
+    """Phantoms with lesions, whose rare centres are not hard; three tenths of the cases may have ``wrong`` labels."""
     counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
     if quick:
         counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
@@ -179,10 +176,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
-    """The hippocampus in three intensity conventions, two of them made rare in training.
-
-    The ``cases.csv`` of its raw dataset has the columns ``intensity_range`` and ``volume_tertile``.
-    """
+    """The hippocampus in three conventions (``intensity_range`` of its cases), two of them made rare in training."""
     rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
     common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
     at_most = 3 if quick else None
@@ -213,10 +207,7 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
-    """Microscopy images of nuclei, three of whose modalities are made rare in training.
-
-    The ``cases.csv`` of their raw dataset has the columns ``modality`` and ``field``.
-    """
+    """Microscopy images of nuclei, three of whose modalities (``modality`` of its cases) are made rare in training."""
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
 
     study = Study(

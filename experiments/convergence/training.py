@@ -49,10 +49,7 @@ class Run:
 
 
 def moments(iterations: int, settling: float) -> list[int]:
-    """Iterations after which the network is tested: a tenth, halves of halves, and where the last part begins.
-
-    By this last part, a share of the training, one sees whether it has converged.
-    """
+    """Iterations to test after: a tenth, halves of halves, and where the last part begins, which shows convergence."""
     halves = [iterations >> power for power in range(5)]
     return sorted({max(1, moment) for moment in (iterations // 10, round((1 - settling) * iterations), *halves)})
 
@@ -141,10 +138,7 @@ def main(
     to: str,
     held_out: bool = False,
 ) -> None:
-    """Train the networks of these folds, and write the result that `make_run` returns.
-
-    With ``held_out``, each is tested on the training cases that are not in its fold.
-    """
+    """Write the result that `make_run` returns; with ``held_out``, of the training cases that are not in the folds."""
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class

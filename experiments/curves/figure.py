@@ -58,10 +58,7 @@ def draw_curves(
 
 
 def draw_differences(found: pd.DataFrame, scores: pd.DataFrame, roles: Roles) -> Figure:
-    """Differences to plain training: a panel per stratum, a row per method with its interval, and a dot per seed.
-
-    They are the `differences` of the scores, of one moment and one label.
-    """
+    """`differences` of one moment and label: a panel per stratum, a row per method with interval, a dot per seed."""
     found = found[found["method"] != roles.plain]
     figure = draw_intervals(found, roles.strata, f"Dice - {roles.plain}, points")
     for axes, stratum in zip(figure.axes, roles.strata, strict=True):

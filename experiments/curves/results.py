@@ -171,10 +171,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
 
 
 def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) -> tuple[float, float, float]:
-    """A method's gain on the rare strata over that of the method that is told them, with its interval.
-
-    The interval is that of all samples of the seeds with replacement.
-    """
+    """A method's gain over that of the method told the strata; the interval is that of all samples of the seeds."""
     means = rare[rare["iteration"] == iteration].pivot(index="seed", columns="method", values="mean")
     if method == roles.plain or roles.told not in means:
         return (np.nan,) * 3

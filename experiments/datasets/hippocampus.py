@@ -21,10 +21,7 @@ INTENSITY_RANGE = "intensity_range"
 
 
 def read_hippocampus(folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]) -> "pd.Series[str]":
-    """The intensity range of every case, the column ``intensity_range`` of the ``cases.csv`` of the data.
-
-    Raises ValueError if there are too few cases for `write_hippocampus`.
-    """
+    """The intensity range of every case; raises ValueError if there are too few cases for `write_hippocampus`."""
     ranges = strata(read_cases(folder / "cases.csv"), INTENSITY_RANGE)[training_cases(folder)]
     n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {"raw": sum(common.values())}
     for name, n_least in n_needed.items():

@@ -94,10 +94,7 @@ def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike
 def make_phantom(
     pathology: str, *, rng: np.random.Generator, displaced: tuple[float, float] = DISPLACED_CONTRAST
 ) -> Phantom:
-    """Draw a phantom of one of `PATHOLOGIES`, with every label in it; the same state gives the same phantom.
-
-    A ``displaced`` cerebellum is brighter than the neck by something between the two.
-    """
+    """Draw one of `PATHOLOGIES`, every label in it; a ``displaced`` cerebellum is brighter than the neck by so much."""
     positions = deformed_positions(rng)
     grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
     neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
@@ -172,10 +169,7 @@ def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> 
 
 
 def write_tail(folder: Path, train: Mapping[str, int], test: Mapping[str, int], *, rng: np.random.Generator) -> Path:
-    """Write phantoms whose rare ones have a tail: few are faint. See `write_dataset`; the tables say ``faint``, too.
-
-    The pathologies are control, ``other`` (as `make_phantom` draws the common ones) and rare.
-    """
+    """`write_dataset` of rare phantoms of which few are ``faint``, as the tables say; the common ones are ``other``."""
 
     def make(drawn: str, *, rng: np.random.Generator) -> Phantom:
         as_drawn = {"faint": "rare", "other": "common"}.get(drawn, drawn)
@@ -202,11 +196,7 @@ def write_drawn(
     description: str,
     rng: np.random.Generator,
 ) -> Path:
-    """Write phantoms in nnU-Net's raw format; see `write_dataset`.
-
-    ``drawn`` has split (train, validation or test) and stratum of each, ``make(stratum, rng=rng)`` draws one, and
-    ``by`` is the column of the case tables that has the strata.
-    """
+    """`write_dataset` of (split, stratum), each made by ``make(stratum, rng=rng)``; ``by`` is the strata's column."""
     import SimpleITK
 
     partial = begin_dataset(folder)

@@ -26,10 +26,7 @@ class _Block(nn.Module):
 
 
 def wide_resnet() -> nn.Sequential:
-    """WRN-16-1: images (b, 1, h, w) -> logits (b, 10).
-
-    Source: Zagoruyko and Komodakis 2016, table 1, for images of one channel.
-    """
+    """WRN-16-1 of Zagoruyko and Komodakis 2016, table 1, for one channel: images (b, 1, h, w) -> logits (b, 10)."""
     network = _layers(1)
     for module in network.modules():
         if isinstance(module, nn.Conv2d) and module.bias is None:

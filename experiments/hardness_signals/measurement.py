@@ -169,9 +169,6 @@ def variance_parts(values: NDArray[np.float64], cases: NDArray[np.int64]) -> tup
 
 
 def share_between(between: float, within: float, *, momentum: float) -> float:
-    """The share of a stale loss's variance that is between cases, with a history of this momentum.
-
-    A history L <- m L + (1 - m) l of independent values has (1 - m) / (1 + m) of their variance.
-    """
+    """Share of the variance between cases; a history L <- m L + (1 - m) l keeps (1 - m) / (1 + m) of that within."""
     remaining = within * (1 - momentum) / (1 + momentum)
     return between / (between + remaining)

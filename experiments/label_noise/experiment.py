@@ -150,10 +150,7 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
 
 
 def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
-    """Common strata in which right labels alone give a mean Dice of `LEARNT` or less, as "seed 2, control: cerebellum".
-
-    The rare stratum does not count: its cerebellum does not come that far in much longer trainings either.
-    """
+    """Common strata that right labels do not teach, as "seed 2, control: cerebellum"; the rare one never gets there."""
     right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
     low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]
     return [f"seed {row.seed}, {row.stratum}: {row.label}" for row in low.itertuples()]

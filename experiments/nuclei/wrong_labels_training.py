@@ -33,10 +33,7 @@ _RANDOM_WEIGHTS, _TRUSTED = 4, 5
 
 @dataclass(frozen=True)
 class NoisyRun(Run):
-    """A training on images of which some have wrong labels.
-
-    The trainer's name may have a length: ``_warmup3_10epochs`` draws uniformly in the first three tenths.
-    """
+    """A training with some wrong labels; trainer ``..._warmup3_10epochs`` draws uniformly in the first three tenths."""
 
     weights: Weights = "trainer"  # Where the weights of a batch come from.
     right_only: bool = False  # Whether the images with wrong labels are left out.

@@ -215,10 +215,7 @@ _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label"
 
 
 def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """A table of trainings, with the rows of the other ones (``method``, ``seed``) in its file, in the order of seeds.
-
-    Raises ValueError if the file is not there, or the seeds would differ in more than their numbers.
-    """
+    """A table with the other trainings (``method``, ``seed``) of its file, by seed; ValueError if they do not fit."""
     if not path.exists():
         raise ValueError(f"There is no table in {path} to which trainings can be added. Leave --add out.")
     before = pd.read_csv(path)

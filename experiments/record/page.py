@@ -33,10 +33,7 @@ def write_page(
     is_section: bool = False,
     quick: bool = False,
 ) -> Path:
-    """Write a page, whole or not at all, or the section of one; the sections of other records stay as they are.
-
-    Without `how_it_was_made` what the page says of it is kept; ValueError if it says nothing.
-    """
+    """Write a page or a section, whole or not at all; without ``how``, the page says it already, or ValueError."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = dict(_SECTION.findall(before))
     own = sections.get(name, "").replace("\n#", "\n") if is_section else _SECTION.sub("", before)

@@ -10,11 +10,7 @@ from experiments.record.markdown_table import markdown_table, shown_rows
 
 
 def render(template: str, *modules: ModuleType, **values: object) -> str:
-    """The text of a template, a path from the folder of the experiments on without ``.md.jinja``, as ``digits/page``.
-
-    It knows the constants of the modules by their names in lower case, and the values. Another one that it asks for is
-    an error.
-    """
+    """The text of a template, as ``digits/page``, which knows the values and the modules' constants in lower case."""
     known = {name.lower(): value for module in modules for name, value in vars(module).items() if name.isupper()}
     return _environment().get_template(f"{template}.md.jinja").render(known | values).strip()
 

@@ -39,10 +39,7 @@ class GroupWeights:
         self.values = np.array([sizes / sizes.sum(), [0.5, 0.5], [0.5, 0.5]])
 
     def of_examples(self, losses: FloatArray) -> FloatArray:
-        """Move the weights of Group DRO by losses (3, n), and return the weights of the examples, of the same shape.
-
-        That of an example is q of its group divided by the group's size; they sum to 1 for each method.
-        """
+        """Move the weights of Group DRO by losses (3, n), and return q / size of the group for each example, (3, n)."""
         self.values[2] *= np.exp(GROUP_STEP * (losses[2] @ self._means))
         self.values[2] /= self.values[2].sum()
         return self.values @ self._means.T

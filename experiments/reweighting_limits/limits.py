@@ -31,10 +31,7 @@ def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def widest_margin(margins: FloatArray) -> FloatArray:
-    """The direction, of length 1, with the largest smallest margin; M as for `tail_limit`.
-
-    Source: Zhai et al. 2023, eq. 17 and 18.
-    """
+    """The unit vector with the largest smallest margin (Zhai et al. 2023, eq. 17 and 18); M as for `tail_limit`."""
     inverse = np.linalg.inv(margins @ margins.T)
     bounds = [(1.0, None)] * len(margins)
     start = np.ones(len(margins))

@@ -132,10 +132,7 @@ class Theorem:
 
 
 def penalised(theorem: Theorem) -> Iterator[Row]:
-    """Outputs of penalised networks on held-out digits: against ERM without a penalty, and the widest margin.
-
-    Source: Zhai et al. 2023, Theorems 6 and 9.
-    """
+    """Outputs on held-out digits against plain ERM and the widest margin (Zhai et al. 2023, Theorems 6 and 9)."""
     units, steps = (32, 500) if theorem.quick else (WIDTH, N_STEPS)
     images, targets, groups = six_digits()
     images, held_out = in_unit_ball(images, held_out_digits())

@@ -16,10 +16,7 @@ BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "100
 
 
 def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """Bound and percentile of the losses of each training, in a row per beta and share.
-
-    Source: Fidon et al. 2022, eq. 13 to 16.
-    """
+    """A row per beta and share: bound and percentile of the losses of trainings (Fidon et al. 2022, eq. 13 to 16)."""
     known = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]
     rows = [_row(losses.to_numpy(), beta, share) for _, losses in known for beta in BETAS for share in SHARES]
     groups = pd.DataFrame(rows).groupby(["beta", "share"], sort=False)

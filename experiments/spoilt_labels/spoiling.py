@@ -83,10 +83,7 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
 
 
 def draw_noise(cases: Sequence[str], spared: Sequence[str] = (), *, rng: np.random.Generator) -> pd.DataFrame:
-    """Which training cases are trusted, and which are spoilt in what way; trusted and spared ones never are.
-
-    `SHARE` of all cases is spoilt. The columns are ``case``, ``trusted`` and ``kind``, "clean" for right labels.
-    """
+    """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases; trusted and spared ones are never spoilt."""
     drawn, drawn_spared = (
         [str(case) for case in rng.permutation(sorted(group))] for group in (set(cases) - set(spared), spared)
     )
