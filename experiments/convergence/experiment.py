@@ -13,7 +13,8 @@ import pandas as pd
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
 from experiments.convergence.studies import METHODS, PLAIN, QUESTIONS, REAL
 from experiments.convergence.training import Run, make_run, moments
-from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
+from experiments.curves.figure import draw_curves
+from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
 from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 

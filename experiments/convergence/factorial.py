@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.convergence.studies import phantoms
 from experiments.convergence.training import EPOCH, Run, make_run
-from experiments.curves import ScoredRun
+from experiments.curves.results import ScoredRun
 from experiments.factorial.effects import Strata, statistics_of
 from experiments.factorial.page import Words
 from experiments.factorial.settings import Setting, settings

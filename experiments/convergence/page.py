@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.convergence.studies import ALL_LABELS, Question
-from experiments.curves import Roles, decision, differences, mean_of_rare, results_table
+from experiments.curves.results import Roles, decision, differences, mean_of_rare, results_table
 from experiments.factorial.effects import STATISTICS
 from experiments.record import collapse_rates, collapsed_trainings, methods_by_stratum, render, without_collapsed
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.convergence.training import EPOCH, FOLDS, HELD_OUT, SHUFFLED
-from experiments.curves import Roles
+from experiments.curves.results import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei

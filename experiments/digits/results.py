@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import Roles, differences, mean_interval, results_table
+from experiments.curves.results import Roles, differences, mean_interval, results_table
 from experiments.digits.plan import BETAS, RATE, SLOW, SMALLER_RATE, Run
 
 #: ERM is what the others are compared with; no method is told the digits.

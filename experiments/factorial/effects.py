@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from experiments.curves import Roles, differences, mean_interval
+from experiments.curves.results import Roles, differences, mean_interval
 from experiments.factorial.settings import LEVELS, Setting
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 

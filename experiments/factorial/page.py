@@ -7,7 +7,8 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import draw_intervals, mean_interval, shown_difference
+from experiments.curves.figure import draw_intervals
+from experiments.curves.results import mean_interval, shown_difference
 from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
 from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
 from experiments.record import Page, collapsed_trainings, render, without_collapsed

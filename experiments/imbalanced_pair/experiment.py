@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import mean_interval
+from experiments.curves.results import mean_interval
 from experiments.datasets.mnist import load_digits
 from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Run, split_pair, train
 from experiments.record import Experiment, Options, Page, render

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import decision, draw_differences, results_table
+from experiments.curves.figure import draw_differences
+from experiments.curves.results import decision, results_table
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
 from experiments.nnunet_runs.runs import SeedRuns

@@ -1,6 +1,6 @@
 """The data and the methods of the experiment with wrong labels, as a study."""
 
-from experiments.curves import Roles
+from experiments.curves.results import Roles
 from experiments.datasets.phantoms import SIZE, Counts
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
 from experiments.nnunet_runs.results import ALL_LABELS

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import differences
-from experiments.curves.results import Roles
+from experiments.curves.results import Roles, differences
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import Finished, Options, collapsed_trainings

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
+from experiments.curves.figure import draw_curves
+from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
 from experiments.datasets import nuclei as dataset
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, read_nuclei, read_table, split_nuclei
 from experiments.nuclei import methods, training

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.curves import ScoredRun
+from experiments.curves.results import ScoredRun
 from experiments.datasets.nuclei import read_table
 from experiments.factorial.effects import Strata, statistics_of
 from experiments.factorial.page import Words

@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from experiments.curves import Roles, at_the_end, differences, draw_differences, results_table
+from experiments.curves.figure import draw_differences
+from experiments.curves.results import Roles, at_the_end, differences, results_table
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei.experiment import DATA, ITERATIONS, QUICK_ITERATIONS, divided_images, minutes, scores_of_runs
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD

@@ -1,6 +1,6 @@
 """The methods that are compared on the nuclei."""
 
-from experiments.curves import Roles
+from experiments.curves.results import Roles
 
 #: The method that the others are compared with, and the one that is told the modalities.
 PLAIN, TOLD = "plain", "told"

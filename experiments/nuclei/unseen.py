@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import Roles, at_the_end, differences, draw_differences, mean_of_rare, shown_difference
+from experiments.curves.figure import draw_differences
+from experiments.curves.results import Roles, at_the_end, differences, mean_of_rare, shown_difference
 from experiments.datasets.nuclei import Image
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import training, unseen_data, unseen_styles, unseen_training

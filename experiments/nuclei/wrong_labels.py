@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments import curves
+from experiments.curves import results as curves
+from experiments.curves.figure import draw_differences
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import training, wrong_labels_data
@@ -59,7 +60,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
             "-bound": bound_table(cases),
         },
         pictures={
-            "": partial(curves.draw_differences, curves.differences(last, roles), last, roles),
+            "": partial(draw_differences, curves.differences(last, roles), last, roles),
             "-cases": partial(draw_cases, cases),
         },
     )

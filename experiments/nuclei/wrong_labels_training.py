@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 from torch.optim import Optimizer
 
-from experiments.curves import Roles
+from experiments.curves.results import Roles
 from experiments.datasets.nuclei import Image
 from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS

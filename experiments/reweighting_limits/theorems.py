@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import mean_interval
+from experiments.curves.results import mean_interval
 from experiments.datasets.mnist import load_digits
 from experiments.record import Experiment, Finished, Options, Page, render, wide_table
 from experiments.reweighting_limits.descent import METHODS, six_digits

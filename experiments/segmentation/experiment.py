@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.curves import Roles, draw_differences, results_table
+from experiments.curves.figure import draw_differences
+from experiments.curves.results import Roles, results_table
 from experiments.datasets.phantoms import Counts, write_dataset
 from experiments.nnunet_runs.results import StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
 from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study

@@ -9,7 +9,7 @@ from experiments.__main__ import main
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table, verdict
 from experiments.convergence.studies import ALL_LABELS, QUESTIONS, REAL, phantoms
 from experiments.convergence.training import moments
-from experiments.curves import Roles, ScoredRun, mean_of_rare, scores_of
+from experiments.curves.results import Roles, ScoredRun, mean_of_rare, scores_of
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.curves import ScoredRun, decision, differences, scores_of
+from experiments.curves.results import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.curves import mean_interval
+from experiments.curves.results import mean_interval
 from experiments.reweighting_limits.limits import widest_margin
 from experiments.reweighting_limits.theorems import LIMITS, STEPS, largest_step, summary, trusted_loss
 
