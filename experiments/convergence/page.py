@@ -20,7 +20,7 @@ CONVERGED = 0.5
 def page_text(
     scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame | None = None, is_section: bool = False
 ) -> str:
-    """The text of the page or section above its table, from `scores_of` by the strata and, if there are, by others."""
+    """Text of the page or section above its table, from `scores_of` by the strata and, if there are any, by others."""
     found = differences(scores, asked.roles)
     roles, study, iterations = asked.roles, asked.study, asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]

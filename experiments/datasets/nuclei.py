@@ -104,8 +104,7 @@ def write_nuclei(
     common = of[of["modality"] == next(iter(N_TRAIN))]
     used = set(of.loc[split["train"] + split["test"], "field"])
     split["validation"] = common.index[~common["field"].isin(used)][:2].tolist()
-    partial = begin_dataset(folder)
-    rows = []
+    partial, rows = begin_dataset(folder), []
     for side, cases in split.items():
         suffix = "Ts" if side == "test" else "Tr"
         for case in cases:
@@ -120,11 +119,8 @@ def write_nuclei(
 
 def _middle(image: Any) -> Any:
     """The middle of a SimpleITK image, `TEST_SIZE` pixels wide and high at most."""
-    window = []
-    for length in image.GetSize():
-        first = max(0, (length - TEST_SIZE) // 2)
-        window.append(slice(first, first + TEST_SIZE))
-    return image[tuple(window)]
+    firsts = [max(0, (length - TEST_SIZE) // 2) for length in image.GetSize()]
+    return image[tuple(slice(first, first + TEST_SIZE) for first in firsts)]
 
 
 def _paths(folder: Path, case: str, split: str) -> tuple[Path, Path]:

@@ -27,9 +27,8 @@ CLAIMS = {2020: 10, 2022: 15}
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     load_digits()
     betas = [beta for beta in BETAS if results.method_of(beta) in options.methods]
-    runs = {
-        f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, betas, quick=options.quick)
-    }
+    planned = planned_runs(options.seeds, betas, quick=options.quick)
+    runs = {f"share{run.share:g}-seed{run.seed}": run for run in planned}
     slow = not options.quick and set(results.SLOW_METHODS) & set(options.methods)
     return [runs | {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds if slow else ())}]
 

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from experiments.curves.figure import draw_intervals
 from experiments.curves.results import mean_interval, shown_difference
+from experiments.factorial import settings
 from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
-from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
+from experiments.factorial.settings import BETAS, NESTEROV, RATE, RATES, SGD, Setting
 from experiments.record import Page, collapsed_trainings, render, without_collapsed
 
 
@@ -41,10 +42,8 @@ class Words:
 
     def text(self, table: pd.DataFrame, *, quick: bool) -> str:
         """The text of the page above its table, of a row per setting, seed and stratum."""
-        values = {**values_of(table, self.strata), **self.values}
-        return render(
-            self.template, name=self.name, iterations=self.iterations[quick], n_seeds=table["seed"].nunique(), **values
-        )
+        values = {**values_of(table, self.strata), "n_seeds": table["seed"].nunique(), **self.values}
+        return render(self.template, settings, name=self.name, iterations=self.iterations[quick], **values)
 
 
 def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
@@ -78,10 +77,7 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "effects_without": _shown(main_effects(of_both(learnt, strata))) if len(missed) else [],
         "erm": {"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
         "by_rate": {rate: Setting(SGD, rate=rate) for rate in RATES},
-        "rate": RATE,
         "best_rate": max(RATES, key=lambda rate: mean(Setting(SGD, rate=rate))),
-        "nesterov_rate": NESTEROV_RATE,
-        "betas": BETAS,
         "best": compared["difference"].idxmax(),
         "worst": compared["difference"].idxmin(),
         "compared": compared.to_dict("index"),

@@ -118,10 +118,8 @@ def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) ->
     """Rows of a batch, with replacement; for ``resample`` half of it, or one fewer, are 4s."""
     if run.method != "resample":
         return rng.integers(len(labels), size=run.batch)
-    n_rare = run.batch // 2
-    return np.concatenate(
-        [rng.choice(np.flatnonzero(labels == digit), n) for digit, n in ((1, n_rare), (0, run.batch - n_rare))]
-    )
+    n_drawn = {1: run.batch // 2, 0: run.batch - run.batch // 2}
+    return np.concatenate([rng.choice(np.flatnonzero(labels == digit), n) for digit, n in n_drawn.items()])
 
 
 def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:

@@ -15,11 +15,13 @@ import pandas as pd
 
 from experiments.curves.figure import draw_differences
 from experiments.curves.results import decision, results_table
-from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
+from experiments.label_noise import studies
+from experiments.label_noise.studies import METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
+from experiments.spoilt_labels import separation
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
@@ -60,7 +62,7 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, cases, study = tables["-seeds"], tables["-cases"], phantom_study(quick=quick)
-    separation, table = separation_table(cases), page_table(scores, study)
+    table = page_table(scores, study)
     of_all = scores[scores["label"] == ALL_LABELS]
     # The networks are tested at the end only, and none is told the strata.
     renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
@@ -69,7 +71,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         page_text(scores, cases, study),
         table,
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
-        more={"-separation": separation, "-bound": bound_table(cases), "-rule": rule},
+        more={"-separation": separation_table(cases), "-bound": bound_table(cases), "-rule": rule},
         pictures={
             "": partial(draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)),
             "-cases": partial(draw_cases, cases),
@@ -98,10 +100,8 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
     right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index("label")["mean"]
     return render(
         "label_noise/page",
+        *(studies, separation),
         study=study,
-        baseline=BASELINE,
-        right=RIGHT,
-        finetuned=FINETUNED,
         methods=[method for method in study.trainers if method in set(scores["method"])],
         n_seeds=scores["seed"].nunique(),
         unlearnt=unlearnt(scores, study),
@@ -111,7 +111,6 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         separation=separation_rows(separation_table(cases)),
         bound=bound_table(cases),
         gaps=gaps,
-        n_first=N_FIRST,
         n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
         rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),
     )

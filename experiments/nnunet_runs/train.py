@@ -25,9 +25,8 @@ from nnunet_dro.files.output_folder import replacing
 def main() -> None:
     """Train one model with nnU-Net."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("dataset")
-    parser.add_argument("configuration")
-    parser.add_argument("fold")
+    for name in ("dataset", "configuration", "fold"):
+        parser.add_argument(name)
     parser.add_argument("-tr", required=True, help="Name of the trainer.")
     parser.add_argument("-p", required=True, help="Name of the plans.")
     parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
@@ -39,25 +38,18 @@ def main() -> None:
     from nnunetv2.run.run_training import run_training
 
     torch.set_num_threads(1)
-    start = time.process_time()
+    start, place = time.process_time(), (arguments.dataset, arguments.configuration, arguments.fold)
     if arguments.source is not None:
         from nnunet_dro.finetuning import find_source, read_source, write_first_checkpoint
         from nnunet_dro.nnunet.training import find_target
 
-        target = find_target(arguments.dataset, arguments.configuration, arguments.fold, plans=arguments.p)
+        target = find_target(*place, plans=arguments.p)
         model = read_source(find_source(arguments.source, target))
         write_first_checkpoint(target, arguments.tr, model, device="cpu")
     # A finetuning has built a network for its first checkpoint before.
     set_seed(arguments.seed)
-    run_training(
-        arguments.dataset,
-        arguments.configuration,
-        arguments.fold,
-        arguments.tr,
-        arguments.p,
-        continue_training=arguments.source is not None,
-        device=torch.device(device_name()),
-    )
+    device = torch.device(device_name())
+    run_training(*place, arguments.tr, arguments.p, continue_training=arguments.source is not None, device=device)
     with replacing(arguments.times) as partial:
         partial.write_text(json.dumps({"cpu_seconds": time.process_time() - start}) + "\n", encoding="utf-8")
 

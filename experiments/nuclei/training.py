@@ -194,10 +194,8 @@ def fill_stale_losses(
 
 def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> Batch:
     """A patch of each image that was drawn."""
-    patches = [
-        draw_patch(images[i], foreground=place >= BATCH - N_FOREGROUND, rng=rng)
-        for place, i in enumerate(draws.indices)
-    ]
+    n_free = BATCH - N_FOREGROUND
+    patches = [draw_patch(images[i], foreground=place >= n_free, rng=rng) for place, i in enumerate(draws.indices)]
     intensities, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
     return intensities.to(device_name()), labels[:, None].to(device_name())
 
@@ -222,10 +220,7 @@ def draw_patch(
     if foreground and image.labels.any():
         pixels = np.argwhere(image.labels)
         centre = pixels[rng.integers(len(pixels))]
-        corner = [
-            int(np.clip(at - PATCH // 2, 0, length - PATCH))
-            for at, length in zip(centre, image.labels.shape, strict=True)
-        ]
+        corner = np.clip(centre - PATCH // 2, 0, np.array(image.labels.shape) - PATCH).tolist()
     window = np.s_[..., corner[0] : corner[0] + PATCH, corner[1] : corner[1] + PATCH]
     turns, mirror = int(rng.integers(4)), slice(None, None, -1 if rng.random() < 0.5 else 1)
     values, labels = (

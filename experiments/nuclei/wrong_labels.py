@@ -133,11 +133,8 @@ def all_scores(finished: Finished) -> pd.DataFrame:
             finetuned = {"dice": content["finetuned"], "share": share}
             scored.append(curves.ScoredRun.of(f"{trainings.FINETUNED}-seed{run.seed}", run, finetuned, label="nucleus"))
     scores = curves.scores_of(scored).drop(columns="clipped_share")
-    return scores.sort_values(
-        ["seed", "method"],
-        key=lambda column: column.map(trainings.METHODS.index) if column.name == "method" else column,
-        kind="stable",
-    ).reset_index(drop=True)
+    place = scores["method"].map(trainings.METHODS.index)
+    return scores.assign(place=place).sort_values(["seed", "place"], ignore_index=True).drop(columns="place")
 
 
 def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.experiment import Experiment, Finished, Options, Page
-from experiments.record.markdown_table import markdown_table, methods_by_stratum, shown_rows, wide_table
+from experiments.record.markdown_table import methods_by_stratum, wide_table
 from experiments.record.templates import render
 
 __all__ = [
@@ -12,10 +12,8 @@ __all__ = [
     "Page",
     "collapse_rates",
     "collapsed_trainings",
-    "markdown_table",
     "methods_by_stratum",
     "render",
-    "shown_rows",
     "wide_table",
     "without_collapsed",
 ]

@@ -101,12 +101,9 @@ def run(experiment: Experiment, words: Sequence[str]) -> int:
             path = _write(experiment, folder, experiment.page(tables, False))
         else:
             path = _run(experiment, given, words, folder)
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
         sys.stderr.write(f"{experiment.name}: {error}\n")
-        return 2
-    except RuntimeError as error:
-        sys.stderr.write(f"{experiment.name}: {error}\n")
-        return 1
+        return 1 if isinstance(error, RuntimeError) else 2
     sys.stdout.write(f"{path}\n")
     return 0
 

@@ -18,17 +18,14 @@ def markdown_table(table: pd.DataFrame) -> str:
     """
     columns = [_cells(table.iloc[:, i]) for i in range(table.shape[1])]
     headers = [_escaped(str(name)) for name in table.columns]
-    numeric = [_is_number(table.iloc[:, i]) for i in range(table.shape[1])]
+    sides = [">" if _is_number(table.iloc[:, i]) else "<" for i in range(table.shape[1])]
     widths = [max(3, len(header), *map(len, cells)) for header, cells in zip(headers, columns, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
-        )
-        return "| " + " | ".join(padded) + " |"
+        padded = [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
+        return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, numeric, strict=True)]
+    rule = ["-" * (width - 1) + (":" if side == ">" else "-") for width, side in zip(widths, sides, strict=True)]
     return "\n".join([line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))])
 
 

@@ -47,10 +47,6 @@ def _minutes(run: Setting | Network) -> float:
     return run.steps * (MINUTES if isinstance(run, Setting) else MINUTES_OF_UNIT * run.units)
 
 
-def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
-    return {"": results_table(finished, tail_distances(*six_digits()))}
-
-
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
     seeds = sorted(of_networks(table)["seed"].unique())
@@ -69,7 +65,7 @@ EXPERIMENT = Experiment(
     runs=_runs,
     make=_make,
     minutes=_minutes,
-    tables=_tables,
+    tables=lambda finished, _: {"": results_table(finished, tail_distances(*six_digits()))},
     page=_page,
     draw=_picture,
     inputs={"": {}},

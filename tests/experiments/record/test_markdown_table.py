@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from experiments.record import markdown_table
+from experiments.record.markdown_table import markdown_table
 
 
 def test_markdown_table_aligns_and_rounds_by_column():
