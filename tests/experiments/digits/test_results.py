@@ -5,19 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from experiments.digits import results
 from experiments.digits.plan import Run
-from experiments.digits.results import (
-    calmed,
-    distances,
-    epochs_table,
-    fall_differences,
-    falls,
-    gains,
-    plateaus,
-    quarter_of,
-    quarters_table,
-    trainings_table,
-)
 from experiments.digits.training import Epoch
 from tests.experiments.digits.made_epochs import made_epochs
 
@@ -28,7 +17,7 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
         return {"epochs": [[asdict(Epoch(epoch, *of)) for epoch in (1, 2, 4)] for of in numbers], "seconds": 1.0}
 
     runs = [Run(share, (10.0, 0.0), seed, 4) for seed in (1, 0) for share in (0.05, 0.01)]
-    table = epochs_table([(run, result(run)) for run in runs])
+    table = results.epochs_table([(run, result(run)) for run in runs])
     assert list(table)[:5] == ["kept", "method", "seed", "epoch", "rare"]
     assert len(table) == 2 * 2 * 2 * 3
     trainings = table.drop_duplicates(["kept", "method", "seed"])
@@ -44,14 +33,14 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
 
 def test_quarters_are_those_of_the_epochs_also_from_the_file():
     epochs = made_epochs(lambda method, seed, epoch: 0.0, methods=("ERM",), seeds=(0,))
-    assert quarter_of(epochs).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert results.quarter_of(epochs).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
     measured = epochs[epochs["epoch"].isin([1, 2, 4, 6, 8])]
-    assert quarter_of(measured).tolist() == [1, 1, 2, 3, 4]
+    assert results.quarter_of(measured).tolist() == [1, 1, 2, 3, 4]
     # Whole shares are whole numbers when they are read again.
     epochs = made_epochs(lambda method, seed, epoch: epoch / 3, kept=(1.0, 5.0))
     again = epochs.astype({"kept": int})
-    pd.testing.assert_frame_equal(quarters_table(epochs), quarters_table(again))
-    pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
+    pd.testing.assert_frame_equal(results.quarters_table(epochs), results.quarters_table(again))
+    pd.testing.assert_frame_equal(results.trainings_table(epochs), results.trainings_table(again))
 
 
 def test_gains_are_differences_to_erm_by_seed_with_a_t_interval():
@@ -61,7 +50,7 @@ def test_gains_are_differences_to_erm_by_seed_with_a_t_interval():
         # The seeds differ by far more than the methods.
         return 20.0 * seed + (0 if method == "ERM" or epoch <= 6 else gained[seed])
 
-    found = gains(made_epochs(rare)).set_index(["label", "stratum", "iteration", "method"])
+    found = results.gains(made_epochs(rare)).set_index(["label", "stratum", "iteration", "method"])
     last = found.loc["3s", "1 %", 4, "beta 10"]
     assert (last["mean"], last["difference"]) == (pytest.approx(23), pytest.approx(3))
     half = stats.t.ppf(0.975, 2) * np.std([1, 2, 6], ddof=1) / np.sqrt(3)
@@ -78,7 +67,7 @@ def test_a_plateau_asks_for_less_than_a_point_and_for_3s_that_are_fitted():
     def rare_loss(method, seed, epoch):
         return {"ERM": 0.04, "beta 10": 0.04, "beta 100": 0.06}[method] if epoch > 6 else 1.0
 
-    found = plateaus(made_epochs(rare, rare_loss=rare_loss)).set_index("method")
+    found = results.plateaus(made_epochs(rare, rare_loss=rare_loss)).set_index("method")
     assert found["reached"].to_dict() == {"ERM": True, "beta 10": False, "beta 100": False}
     assert found["rise"].to_dict() == pytest.approx({"ERM": 0.9, "beta 10": 1.1, "beta 100": 0})
     assert found["rare_loss"].tolist() == pytest.approx([0.04, 0.04, 0.06])
@@ -97,7 +86,7 @@ def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
     epochs = made_epochs(
         of([0.0] * 6), n_epochs=20, overall=of(overall), loss=of(loss), stale_loss=of(stale), loss_sd=of(sd)
     )
-    fallen = falls(epochs)
+    fallen = results.falls(epochs)
     assert len(fallen) == 9
     row = fallen.iloc[0]
     # Falls of 3, 0.7 and 1 points; two of them are a point or more.
@@ -107,10 +96,10 @@ def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
 
 
 def test_falls_of_a_stable_training_are_none():
-    fallen = falls(made_epochs(lambda method, seed, epoch: 0.0, n_epochs=20))
+    fallen = results.falls(made_epochs(lambda method, seed, epoch: 0.0, n_epochs=20))
     assert (fallen[["fall", "falls", "loss_rises", "stale_rises"]] == 0).all(axis=None)
     assert fallen["sd_there"].isna().all()
-    assert (fall_differences(fallen)["difference"].dropna() == 0).all()
+    assert (results.fall_differences(fallen)["difference"].dropna() == 0).all()
 
 
 def test_a_smaller_rate_is_compared_within_beta_and_seed():
@@ -120,7 +109,7 @@ def test_a_smaller_rate_is_compared_within_beta_and_seed():
         # The largest beta falls by 4 points every second epoch, and with the smaller rate by 1 plus that of its seed.
         return 50.0 if "beta" not in method else 50 + epoch % 2 * (1 + seed / 10 if "rate" in method else 4)
 
-    found = calmed(falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20)))
+    found = results.calmed(results.falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20)))
     assert found["method"].tolist() == ["ERM", "ERM", "beta 100", "beta 100"]
     # Five epochs, so four steps, of which two are falls.
     assert found["change"].tolist() == pytest.approx([0, 0, (1.1 - 4) / 2, 2 * (1.1 - 4)])
@@ -135,7 +124,7 @@ def test_level_is_reached_when_five_epochs_have_what_erm_has_at_its_end():
         # One epoch at 45 is not enough; from the fourth on, the mean of five is 40 in the eighth.
         return {0: 45.0 if epoch == 2 else 40.0 * (epoch >= 4), 1: 39.0, 2: 40.0}[seed]
 
-    table = trainings_table(made_epochs(rare, methods=("ERM", "beta 10"), n_epochs=16))
+    table = results.trainings_table(made_epochs(rare, methods=("ERM", "beta 10"), n_epochs=16))
     np.testing.assert_array_equal(table["level by"], [np.nan] * 3 + [8, np.nan, 5])
 
 
@@ -144,7 +133,7 @@ def test_distance_is_compared_with_that_of_the_next_smaller_beta():
         # On one side of ERM and then on the other.
         return 50 + {"ERM": 0, "beta 0.1": 1, "beta 10": 4 + seed}[method] * (-1) ** epoch
 
-    table = distances(made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,)))
+    table = results.distances(made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,)))
     assert table["method"].tolist() == ["beta 0.1", "beta 10"]
     assert table["distance"].tolist() == [1, 5]
     assert np.isnan(table["more"].iloc[0])

@@ -2,15 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.reweighting_limits import networks
 from experiments.reweighting_limits.descent import GROUP_STEP, distances, six_digits
-from experiments.reweighting_limits.networks import (
-    NETWORK_RATE,
-    Network,
-    held_out_digits,
-    in_unit_ball,
-    networks,
-    train_network,
-)
 from tests.experiments.made_studies import needs_digits
 
 
@@ -18,14 +11,14 @@ from tests.experiments.made_studies import needs_digits
 def examples():
     """Six examples in 12 dimensions, their targets and groups, and 20 more to look at."""
     rng = np.random.default_rng(0)
-    images, others = in_unit_ball(rng.normal(size=(6, 12)), rng.normal(size=(20, 12)))
+    images, others = networks.in_unit_ball(rng.normal(size=(6, 12)), rng.normal(size=(20, 12)))
     return images, np.array([1.0, 1, 1, 1, 1, -1]), np.array([0, 0, 0, 0, 0, 1]), others
 
 
 def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
     functions, weights = [], []
     for units in (16, 128, 1024):
-        ends = [train_network(*examples, Network(units, seed, 2_000)) for seed in range(3)]
+        ends = [networks.train_network(*examples, networks.Network(units, seed, 2_000)) for seed in range(3)]
         assert max(end.losses.max() for end, _ in ends) < 1e-7
         functions.append(np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0))
         weights.append(np.mean([_relative(end) for end, _ in ends], axis=0))
@@ -35,7 +28,7 @@ def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
 
 
 def test_methods_are_apart_on_the_way(examples):
-    early, late = (train_network(*examples, Network(256, 0, steps))[0] for steps in (10, 1_500))
+    early, late = (networks.train_network(*examples, networks.Network(256, 0, steps))[0] for steps in (10, 1_500))
     for one, other in zip(_relative(early), _relative(late), strict=True):
         assert one > 5 * other
 
@@ -43,8 +36,8 @@ def test_methods_are_apart_on_the_way(examples):
 @pytest.mark.parametrize(("loss", "mu"), [("squared loss", 0.0), ("squared loss", 0.2), ("logistic loss", 0.2)])
 def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
     images, targets, groups, others = examples
-    network = Network(8, 3, 25, loss, mu)
-    end, found = train_network(*examples, network)
+    network = networks.Network(8, 3, 25, loss, mu)
+    end, found = networks.train_network(*examples, network)
     for method in range(3):
         outputs, moved = _with_torch(images, targets, groups, others, network, method)
         np.testing.assert_allclose(found[method], outputs, rtol=1e-9, atol=1e-12)
@@ -53,7 +46,7 @@ def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
 
 def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples):
     before = [part.copy() for part in examples]
-    first, same, other = (train_network(*examples, Network(8, seed, 5))[1] for seed in (0, 0, 1))
+    first, same, other = (networks.train_network(*examples, networks.Network(8, seed, 5))[1] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-3
     for part, copy in zip(examples, before, strict=True):
@@ -61,17 +54,17 @@ def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples)
 
 
 def test_longest_image_has_length_one():
-    images, others = in_unit_ball(np.array([[3.0, 4]]), np.array([[6.0, 8], [0, 1]]))
+    images, others = networks.in_unit_ball(np.array([[3.0, 4]]), np.array([[6.0, 8], [0, 1]]))
     np.testing.assert_allclose(images, [[0.3, 0.4]])
     np.testing.assert_allclose(others, [[0.6, 0.8], [0, 0.1]])
-    wide = networks(quick=False)
+    wide = networks.networks(quick=False)
     assert sorted({one.units for one in wide}) == [64, 512, 4096]
     assert len(wide) == len(set(wide)) == 3 * 5
 
 
 @needs_digits
 def test_held_out_digits_are_not_among_the_six():
-    images, others = six_digits()[0], held_out_digits()
+    images, others = six_digits()[0], networks.held_out_digits()
     assert others.shape == (200, 784)
     assert np.linalg.norm(others[:, None] - images, axis=-1).min() > 1
     # A 1 has less ink than a 0.
@@ -106,7 +99,7 @@ def _with_torch(images, targets, groups, others, network, method):
         gradients = torch.autograd.grad(q @ means + network.mu / 2 * moved, weights)
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
-                weight -= NETWORK_RATE * gradient
+                weight -= networks.NETWORK_RATE * gradient
     ends = [weight.detach().numpy() for weight in weights]
     moved = np.sqrt(sum(np.sum((end - part) ** 2) for end, part in zip(ends, start, strict=True)))
     return outputs(others).detach().numpy(), moved

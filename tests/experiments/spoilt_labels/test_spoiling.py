@@ -4,19 +4,7 @@ import pytest
 import SimpleITK
 
 from experiments.datasets.phantoms import Counts, write_dataset
-from experiments.spoilt_labels.spoiling import (
-    KINDS,
-    NOISE_FILE,
-    draw_noise,
-    eroded,
-    mean_dice,
-    right_cases,
-    shifted,
-    spoil,
-    swapped,
-    trusted_cases,
-    write_spoilt_phantoms,
-)
+from experiments.spoilt_labels import spoiling
 
 
 @pytest.fixture
@@ -34,36 +22,36 @@ def volumes(labels):
 
 
 def test_swapping_twice_changes_nothing(ball):
-    once = swapped(ball, pair=(1, 2))
+    once = spoiling.swapped(ball, pair=(1, 2))
     assert volumes(once) == {1: volumes(ball)[2], 2: volumes(ball)[1]}
     assert (once > 0).sum() == (ball > 0).sum()
-    assert mean_dice(ball, once) == 0
-    np.testing.assert_array_equal(swapped(once, pair=(1, 2)), ball)
-    assert swapped(np.array([0, 1, 2, 3], np.uint8), pair=(1, 2)).tolist() == [0, 2, 1, 3]
+    assert spoiling.mean_dice(ball, once) == 0
+    np.testing.assert_array_equal(spoiling.swapped(once, pair=(1, 2)), ball)
+    assert spoiling.swapped(np.array([0, 1, 2, 3], np.uint8), pair=(1, 2)).tolist() == [0, 2, 1, 3]
 
 
 def test_shift_keeps_the_volumes_and_is_as_small_as_does(ball):
-    moved = shifted(ball, rng=np.random.default_rng(0))
+    moved = spoiling.shifted(ball, rng=np.random.default_rng(0))
     assert volumes(moved) == volumes(ball)
-    assert mean_dice(ball, moved) < 0.5
+    assert spoiling.mean_dice(ball, moved) < 0.5
     offset = np.argwhere(moved > 0).mean(axis=0) - np.argwhere(ball > 0).mean(axis=0)
     distance = round(abs(offset[0]))
     np.testing.assert_allclose(abs(offset), distance)
     less = np.roll(ball, tuple(((distance - 1) * np.sign(offset)).astype(int)), axis=(0, 1, 2))
-    assert mean_dice(ball, less) >= 0.5
+    assert spoiling.mean_dice(ball, less) >= 0.5
     rng = np.random.default_rng(0)
-    found = {tuple(np.sign(np.argwhere(shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5)) for _ in range(60)}
+    found = {tuple(np.sign(np.argwhere(spoiling.shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5)) for _ in range(60)}
     assert len(found) == 8
     with pytest.raises(ValueError, match=r"`labels` must be small enough in the image .* got 64 of 64 voxels"):
-        shifted(np.ones((4, 4, 4), np.uint8), rng=np.random.default_rng(0))
+        spoiling.shifted(np.ones((4, 4, 4), np.uint8), rng=np.random.default_rng(0))
 
 
 def test_eroded_is_the_inner_third_of_each_label(ball):
-    left = eroded(ball)
+    left = spoiling.eroded(ball)
     assert ((left == ball) | (left == 0)).all()
     for label, volume in volumes(ball).items():
         assert (left == label).sum() == round(volume / 3)
-    assert mean_dice(ball, left) == pytest.approx(0.5, abs=0.01)
+    assert spoiling.mean_dice(ball, left) == pytest.approx(0.5, abs=0.01)
     # What is left of the inner ball is a ball: nothing outside is nearer to its centre.
     distance = np.sqrt(((np.stack(np.meshgrid(*[np.arange(20)] * 3, indexing="ij")) - 9.5) ** 2).sum(axis=0))
     inner = ball == 2
@@ -71,41 +59,41 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
     assert distance[left == 2].max() < distance[inner].max()
     line = np.array([0, 1, 1, 1, 1, 1, 1, 0, 2], np.uint8)
     # Depths 1 2 3 3 2 1; the image's end is an edge, too, and the last voxel of a label stays.
-    assert eroded(line).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 2]
+    assert spoiling.eroded(line).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 2]
 
 
 def test_mean_dice_by_hand(ball):
     # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
     reference, prediction = np.array([0, 0, 1, 1, 2, 2], np.uint8), np.array([0, 0, 1, 2, 2, 2], np.uint8)
-    assert mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
-    for kind in KINDS:
-        assert mean_dice(ball, spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
+    assert spoiling.mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
+    for kind in spoiling.KINDS:
+        assert spoiling.mean_dice(ball, spoiling.spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
 
 
 @pytest.mark.parametrize(("n_cases", "n_spared", "n_spoilt"), [(100, 0, 30), (20, 0, 6), (31, 0, 9), (100, 15, 30)])
 def test_three_of_ten_are_spoilt_and_trusted_and_spared_ones_are_right(n_cases, n_spared, n_spoilt):
     cases = [f"case{i:03d}" for i in range(n_cases)]
     spared = cases[: 2 * n_spared : 2]
-    noise = draw_noise(cases, spared, rng=np.random.default_rng(0))
+    noise = spoiling.draw_noise(cases, spared, rng=np.random.default_rng(0))
     assert noise["case"].tolist() == cases
-    assert set(noise["kind"].value_counts()[list(KINDS)]) == {n_spoilt // 3}
+    assert set(noise["kind"].value_counts()[list(spoiling.KINDS)]) == {n_spoilt // 3}
     is_spared, is_trusted = noise["case"].isin(spared), noise["trusted"] == "yes"
     assert set(noise["kind"][is_spared | is_trusted]) == {"clean"}
     assert ((is_trusted & is_spared).sum(), (is_trusted & ~is_spared).sum()) == (min(1, n_spared), 5)
-    pd.testing.assert_frame_equal(draw_noise(cases[::-1], spared, rng=np.random.default_rng(0)), noise)
-    assert not noise.equals(draw_noise(cases, spared, rng=np.random.default_rng(1)))
+    pd.testing.assert_frame_equal(spoiling.draw_noise(cases[::-1], spared, rng=np.random.default_rng(0)), noise)
+    assert not noise.equals(spoiling.draw_noise(cases, spared, rng=np.random.default_rng(1)))
 
 
 def test_dataset_is_spoilt_as_its_file_says_and_no_trainer_sees_it(tmp_path):
     counts = Counts({"control": 10, "common": 6, "rare": 4}, validation=1, test=1)
     write_dataset(tmp_path / "right", counts, rng=np.random.default_rng(0))
-    write_spoilt_phantoms(tmp_path / "spoilt", counts, rng=np.random.default_rng(0))
-    noise = pd.read_csv(tmp_path / "spoilt" / NOISE_FILE).set_index("case")
+    spoiling.write_spoilt_phantoms(tmp_path / "spoilt", counts, rng=np.random.default_rng(0))
+    noise = pd.read_csv(tmp_path / "spoilt" / spoiling.NOISE_FILE).set_index("case")
     table = pd.read_csv(tmp_path / "spoilt" / "cases.csv").set_index("case")
     assert list(table.columns) == ["pathology", "split", "trusted"]
     assert sorted(noise.index) == sorted(table.index[table["split"] == "train"])
     is_trusted = table["trusted"] == "yes"
-    assert trusted_cases(tmp_path / "spoilt") == table.index[is_trusted].tolist()
+    assert spoiling.trusted_cases(tmp_path / "spoilt") == table.index[is_trusted].tolist()
     assert table.loc[is_trusted, "pathology"].eq("rare").sum() == 1
     assert is_trusted.sum() == 6
     assert set(noise["kind"][table.index[is_trusted]]) == {"clean"}
@@ -118,9 +106,9 @@ def test_dataset_is_spoilt_as_its_file_says_and_no_trainer_sees_it(tmp_path):
         )
         if (now != right).any():
             changed.append(case)
-            assert noise.loc[case, "dice"] == pytest.approx(mean_dice(right, now))
+            assert noise.loc[case, "dice"] == pytest.approx(spoiling.mean_dice(right, now))
         else:
             assert case not in noise.index or noise.loc[case, "dice"] == 1
     assert changed == noise.index[noise["kind"] != "clean"].tolist()
     assert len(changed) == 6
-    assert sorted(right_cases(tmp_path / "spoilt")) == [case for case in noise.index if case not in changed]
+    assert sorted(spoiling.right_cases(tmp_path / "spoilt")) == [case for case in noise.index if case not in changed]
