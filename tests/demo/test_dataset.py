@@ -33,7 +33,6 @@ def build(tmp_path, monkeypatch, template):
 @pytest.mark.parametrize("orientation", dataset.ORIENTATIONS)
 def test_test_slices_keep_a_gap_and_sagittal_ones_one_hemisphere(slices, template, orientation):
     train, test = ({s.index for s in slices[part] if s.orientation == orientation} for part in ("train", "test"))
-
     assert train
     assert test
     assert min(abs(a - b) for a in train for b in test) > dataset.GAP
@@ -47,7 +46,6 @@ def test_deformation_moves_image_and_tissues_alike(slices):
     grey = slice_.channels[1]
     alike = dataset.Slice("axial", 0, slice_.channels[[1, 1, 2]])
     moved = dataset.deform(alike, rng=np.random.default_rng(0)).channels
-
     np.testing.assert_array_equal(moved[0], moved[1])
     assert np.abs(moved[1] - grey).mean() > 0.01
     assert moved[1].sum() == pytest.approx(grey.sum(), rel=0.3)
@@ -60,7 +58,6 @@ def test_centre_c_turns_the_contrast_of_grey_and_white_matter(slices):
     for centre in "ABC":
         image = dataset.render(slice_, centre, rng=np.random.default_rng(0))
         means[centre] = image[labels == 2].mean() - image[labels == 1].mean()
-
     assert means["A"] > 5
     assert means["B"] > 5
     assert means["C"] < -5
@@ -71,7 +68,6 @@ def test_centre_c_turns_the_contrast_of_grey_and_white_matter(slices):
 def test_dataset_is_whole_and_divided_as_its_table_says(build):
     folder = build("raw", 0)
     table = pd.read_csv(folder / "cases.csv")
-
     assert folder.name == dataset.DATASET_NAME
     assert Counter(table["centre"]) == {"A": 5, "B": 3, "C": 2}
     assert Counter(table["split"]) == {"train": 6, "validation": 1, "test": 3}
@@ -85,7 +81,6 @@ def test_dataset_is_whole_and_divided_as_its_table_says(build):
 
 def test_same_seed_gives_the_same_files(build):
     first, again, other = build("first", 3), build("again", 3), build("other", 4)
-
     names = [str(path.relative_to(first)) for path in first.rglob("*") if path.is_file()]
     assert filecmp.cmpfiles(first, again, names, shallow=False)[1:] == ([], [])
     assert len(filecmp.cmpfiles(first, other, names, shallow=False)[1]) > 10
@@ -97,6 +92,5 @@ def test_interrupted_build_leaves_no_dataset_and_is_repeated(build, monkeypatch,
     with pytest.raises(KeyboardInterrupt):
         build("raw", 0)
     assert not (tmp_path / "raw" / dataset.DATASET_NAME).exists()
-
     monkeypatch.setattr(dataset, "render", render)
     assert build("raw", 0).is_dir()

@@ -21,7 +21,6 @@ def plans(patch, strides, n_stages=5):
 
 def test_small_configuration_inherits_and_has_three_stages():
     small = small_plans(plans([256, 96], [[1, 1]] + [[2, 2]] * 4), parent="2d")
-
     configuration = small["configurations"]["2d_small"]
     assert small["plans_name"] == PLANS_NAME
     assert configuration["inherits_from"] == "2d"
@@ -42,7 +41,6 @@ def test_small_patch_is_divisible_and_a_shallow_network_keeps_its_stages():
         small_plans(given, parent="2d")["configurations"]["2d_small"]
         for given in (plans([7, 30, 48], strides), plans([16, 16], [[1, 1], [2, 2]], n_stages=2))
     ]
-
     assert [one["patch_size"] for one in configurations] == [[6, 28, 32], [16, 16]]
     assert [one["architecture"]["arch_kwargs"]["n_stages"] for one in configurations] == [3, 2]
 
@@ -59,8 +57,6 @@ def test_plans_are_left_alone_and_an_absent_parent_is_refused():
 def test_nnunet_builds_the_small_network():
     nnunet = pytest.importorskip("nnunetv2.utilities.plans_handling.plans_handler")
     given = plans([96, 96], [[1, 1]] + [[2, 2]] * 4)
-
     configuration = nnunet.PlansManager(small_plans(given, parent="2d")).get_configuration("2d_small")
-
     assert configuration.data_identifier == "nnUNetPlans_x"
     assert configuration.batch_size == 4

@@ -140,7 +140,6 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
 
 def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, nnunet):
     demo(tmp_path / "out", trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
-
     programs = ["nnUNetv2_plan_and_preprocess", *["nnUNetv2_train"] * 2, *["nnUNetv2_predict"] * 2]
     assert [command[0] for command in nnunet.commands] == programs
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
@@ -166,9 +165,7 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if wished:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
-
     _, text = demo(tmp_path / "out", device=device)
-
     found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
     assert found == [None, n_threads, n_threads, None, None]
     assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
@@ -184,7 +181,6 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
 
 def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, nnunet):
     demo(tmp_path / "out")
-
     commands = (tmp_path / "out" / "commands.sh").read_text()
     assert len(re.findall(r"^(?:\w+=\d+ )*nnUNetv2_", commands, re.MULTILINE)) == 5
     assert f"export nnUNet_raw={tmp_path / 'out' / 'nnUNet_raw'}" in commands
@@ -203,11 +199,8 @@ def test_second_run_continues_where_the_first_stopped(tmp_path, nnunet, failing)
     with pytest.raises(CommandError):
         demo(tmp_path / "out")
     before, nnunet.commands, nnunet.fails = nnunet.commands, [], None
-
     failed = nnunet.n_at_once[-1]
-
     table, text = demo(tmp_path / "out")
-
     assert nnunet.commands[:failed] == before[-failed:]
     assert len(before) + len(nnunet.commands) == 5 + failed
     assert text.count("was done before") == len(before) - failed
@@ -226,15 +219,12 @@ def test_training_that_was_stopped_is_continued(tmp_path, nnunet):
     fold.mkdir(parents=True)
     (fold / "checkpoint_best.pth").touch()
     nnunet.commands, nnunet.fails = [], None
-
     demo(tmp_path / "out")
-
     assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 
 def test_folder_of_other_settings_or_files_is_refused(tmp_path, nnunet):
     demo(tmp_path / "out")
-
     for name, value in {"seed": 1, "trainer": "nnUNetTrainerHWS", "epochs": 3}.items():
         with pytest.raises(ValueError, match=f"which holds a run with {name} .*Choose another with --out"):
             demo(tmp_path / "out", **{name: value})
@@ -258,7 +248,6 @@ def test_bad_input_leaves_no_folder(tmp_path, nnunet):
 
 def test_default_trainers_are_found_by_nnunet_under_their_names():
     trainers = Settings("nnUNetTrainerDRO", 10, 140, 0).trainers
-
     assert trainers["ERM"] == "nnUNetTrainerDRO_beta0_10epochs_140iters"
     assert trainers["DRO"] == "nnUNetTrainerDRO_10epochs_140iters"
     for name in trainers.values():

@@ -20,7 +20,6 @@ def test_table_has_a_line_per_label_stratum_and_method():
     )
     table = statistics(scores, pd.Series({"a": "A", "b": "B"}))
     text = screen(render_table(table, {"A": 9, "B": 1}), width=100)
-
     lines = [line.split() for line in text.splitlines() if "ERM" in line or "DRO" in line]
     assert lines == [
         ["tumour", "A", "9", "ERM", "80.0", "80.0", "0.0", "80.0", "80.0", "80.0"],
@@ -36,7 +35,6 @@ def test_notably_better_numbers_are_bold():
         for method, dice in (("ERM", 0.7), ("DRO", 0.76))
     )
     table = render_table(statistics(scores, pd.Series({"a": "A"})), {})
-
     text = screen(table, width=100, force_terminal=True, color_system="standard")
     assert "\x1b[1m76.0\x1b[0m" in text
     assert "\x1b[1m70.0" not in text

@@ -12,7 +12,6 @@ from tests.end_to_end.folds import check_fold
 from tests.nnunet_project import Project, add_small_configurations
 
 pytestmark = pytest.mark.slow
-
 TRAINER = "nnUNetTrainerHWS_beta10_2epochs_5iters"
 HIPPOCAMPUS = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
 

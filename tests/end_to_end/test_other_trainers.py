@@ -9,7 +9,6 @@ from tests.end_to_end.folds import check_fold
 from tests.trainers.names import PLAIN_NAMES
 
 pytestmark = pytest.mark.slow
-
 #: Rows of what a trainer writes beside the hardness, after one epoch of eight cases.
 OWN_FILES = {"nnUNetTrainerL2RW": {"weights.csv": 8}, "nnUNetTrainerGILS": {"perturbations.csv": 1}}
 

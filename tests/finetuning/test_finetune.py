@@ -71,9 +71,7 @@ def edit(checkpoint, change):
 
 def test_it_starts_with_all_weights_and_the_schedule_of_its_name(target, source):
     model = read_source(find_source(KEPT.name, target))
-
     path = write_first_checkpoint(target, TRAINER, model, device="cpu")
-
     assert [file.name for file in path.parent.iterdir()] == ["checkpoint_best.pth"], "and no log of a training"
     trainer = continued(target, TRAINER)
     weights = torch.load(source, weights_only=False)["network_weights"]
@@ -89,9 +87,7 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     write_first_checkpoint(target, TRAINER, read_source(source), device="cpu")
     trainer = continued(target, TRAINER)
     before = digest_of(trainer.network.state_dict())
-
     trainer.on_train_start()
-
     table = trainer.hardness_log.table
     assert table.n_unseen == 0
     assert np.isfinite(table.losses).all()
@@ -104,9 +100,7 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     trainer = "nnUNetTrainerDRO_beta0_lr0.002_3epochs_3iters"
     write_first_checkpoint(target, trainer, read_source(source), device="cpu")
     started = continued(target, trainer)
-
     started.on_train_start()
-
     assert started.hardness_log.table.n_unseen == 8
     assert "One pass" not in log_of(started)
 
@@ -197,9 +191,7 @@ def test_another_task_or_network_is_refused_and_nothing_is_left(target, source, 
 def test_the_command_says_where_the_model_came_from_and_what_was_measured(target, source, monkeypatch):
     devices = []
     monkeypatch.setattr("nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device))
-
     first, second = (done(finetune(target, source)) for _ in range(2))
-
     begun = f"{TRAINER} from {KEPT.name} after 2 epochs ({source})"
     assert first.stdout.splitlines()[0] == f"Starting {begun}"
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
@@ -258,7 +250,6 @@ def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
     words = ("--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters", "--device", "cpu")
     result = done(run("finetune", here.dataset_id, "3d_small", 0, *words))
-
     folder = here.fold_folder(finetuned, "3d_small")
     assert result.stdout.splitlines()[-1] == str(folder)
     assert json.loads((folder / "validation" / "summary.json").read_text())["foreground_mean"]["Dice"] >= 0

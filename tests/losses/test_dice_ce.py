@@ -73,7 +73,6 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(made, adjus
         for here, there in zip(gradients(value, outputs), gradients(expected, outputs), strict=True):
             assert here.isfinite().all()
             torch.testing.assert_close(here, there, rtol=1e-4, atol=1e-6)
-
     expected = alone(lambda *case: loss(*case) + change(*case, torch.ones(1)), outputs, targets)
     torch.testing.assert_close(adjusted.hardness, expected, rtol=1e-5, atol=1e-5)
 

@@ -65,7 +65,6 @@ run_command(("python", "-c", {code!r}), log=Path(sys.argv[1]), environment={{}},
 
 def test_output_and_command_are_in_the_log(tmp_path):
     log = run(tmp_path, "import os; print(os.environ['SOME'])", SOME="thing")
-
     assert log.startswith("$ python")
     assert log.endswith("thing\n")
     assert run(tmp_path, "print('second')").count("$ ") == 2, "logs are appended"
@@ -74,7 +73,6 @@ def test_output_and_command_are_in_the_log(tmp_path):
 def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
     with pytest.raises(CommandError) as error:
         run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
-
     message, log = str(error.value), tmp_path / "logs" / "a.txt"
     last = [f"line {n}" for n in range(85, 100)]
     assert (error.value.exit_code, error.value.lines, error.value.log) == (3, last, log)
@@ -90,10 +88,8 @@ def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
 @reads_proc
 def test_failure_leaves_no_worker_behind(tmp_path):
     fails = WAITS.replace("time.sleep(60)\n", "sys.exit(1)\n")
-
     with pytest.raises(CommandError) as error:
         run(tmp_path, fails)
-
     assert gone(error.value.lines[-1].split())
 
 
@@ -114,9 +110,7 @@ print({one!r})
 
 def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path):
     codes = [MEETS.format(folder=str(tmp_path), one=one, other=other) for one, other in (("a", "b"), ("b", "a"))]
-
     run_commands(commands(tmp_path, *codes), while_running=lambda: None)
-
     assert [(tmp_path / f"{n}.txt").read_text().splitlines()[-1] for n in range(2)] == ["a", "b"]
 
 
@@ -129,10 +123,8 @@ while len(pathlib.Path({str(waits)!r}).read_text().splitlines()[-1].split()) != 
     time.sleep(0.02)
 sys.exit("no more memory")
 """
-
     with pytest.raises(CommandError, match="no more memory") as error:
         run_commands(commands(tmp_path, WAITS, fails, ""), while_running=lambda: None)
-
     assert error.value.log == tmp_path / "1.txt"
     assert str(tmp_path / "1.txt") in str(error.value)
     assert gone(pids_in(waits))
@@ -140,10 +132,8 @@ sys.exit("no more memory")
 
 def test_no_command_is_started_if_one_is_absent(tmp_path):
     absent = Command(["nnUNetv2_nothing"], tmp_path / "absent.txt", {})
-
     with pytest.raises(FileNotFoundError, match="`nnUNetv2_nothing` must be installed"):
         run_commands([*commands(tmp_path, ""), absent], while_running=lambda: None)
-
     assert list(tmp_path.iterdir()) == []
 
 
@@ -161,7 +151,6 @@ def test_whatever_ends_the_function_ends_all_commands_and_their_workers(tmp_path
 
     with pytest.raises(stop):
         run_commands(commands(tmp_path, code, WAITS), while_running=interrupt)
-
     assert gone([pid for log in logs for pid in pids_in(log)])
 
 
@@ -170,9 +159,7 @@ def test_request_to_terminate_ends_the_command(tmp_path):
     log = tmp_path / "a.txt"
     caller = subprocess.Popen([sys.executable, "-c", STARTER.format(code=WAITS, before=""), log])
     assert wait_until(lambda: log.exists() and pids_in(log), 20)
-
     caller.send_signal(signal.SIGTERM)
-
     assert caller.wait(timeout=10) == 128 + signal.SIGTERM
     assert gone(pids_in(log))
 
@@ -189,7 +176,6 @@ def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, number):
 
     with SafeStop() as safe_stop, pytest.raises(KeyboardInterrupt):
         run(tmp_path, WAITS, ask, safe_stop=safe_stop)
-
     assert seen == [True], "what was going on has come to its end"
     assert gone(pids_in(log))
 

@@ -9,7 +9,6 @@ def test_cases_are_the_label_maps(bare):
     folder = bare(["b.1", "a [ü]"])
     for other in (".DS_Store", "._b.1.nii.gz", "readme.txt"):
         (folder / "labelsTr" / other).touch()
-
     assert training_cases(folder) == ["a [ü]", "b.1"]
 
 
@@ -19,7 +18,6 @@ def test_cases_listed_in_dataset_json_are_used(bare):
     folder = bare(["elsewhere"])
     entry = {"images": ["x.nii.gz"], "label": "y.nii.gz"}
     (folder / "dataset.json").write_text(json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}}))
-
     assert training_cases(folder) == sorted(get_filenames_of_train_images_and_targets(str(folder))) == ["a", "b"]
 
 
@@ -47,7 +45,6 @@ def test_dataset_without_a_folder_of_label_maps_is_refused(bare):
 def test_dataset_is_found_by_path_name_and_number(bare, monkeypatch):
     folder = bare(["a"])
     monkeypatch.setenv("nnUNet_raw", str(folder.parent))
-
     for name in (str(folder), "Dataset007_Tiny", "7", "007"):
         assert find_raw_dataset(name) == folder
     for name in ("8", "Dataset008_Tiny"):
@@ -73,7 +70,6 @@ def test_case_table_is_found_from_any_folder_of_the_dataset(bare, tmp_path, monk
         monkeypatch.delenv(variable, raising=False)
     references = preprocessed / folder.name / "gt_segmentations"
     references.mkdir(parents=True)
-
     assert case_table_of(folder / "labelsTr") == case_table_of(folder) == folder / "cases.csv"
     assert case_table_of(references) is None
     monkeypatch.setenv("nnUNet_raw", str(folder.parent))

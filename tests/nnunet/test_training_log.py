@@ -32,9 +32,7 @@ def write(folder, name, text, *, time=0):
 @pytest.mark.parametrize("text", [NUMPY_2, NUMPY_1])
 def test_pseudo_dice_is_the_running_mean_of_the_classes_with_a_value(tmp_path, text):
     write(tmp_path, "training_log_2026_11_21_13_58_01.txt", text)
-
     epochs = read_epochs(tmp_path)
-
     assert epochs.current == 2
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.9 * 0.3 + 0.1 * 0.8})
 
@@ -49,7 +47,6 @@ def test_running_mean_is_nnunets(tmp_path):
         logger.log("mean_fg_dice", value, step)
     lines = "".join(f"t: Epoch {step} \nt: Pseudo dice [{value}] \n" for step, value in enumerate(means))
     write(tmp_path, "training_log_1.txt", lines)
-
     expected = [logger.get_value("ema_fg_dice", step=step) for step in range(3)]
     assert list(read_epochs(tmp_path).pseudo_dice.values()) == pytest.approx(expected)
     assert expected[-1] == pytest.approx(0.365)
@@ -59,9 +56,7 @@ def test_resumed_epochs_count_as_the_later_log_has_them(tmp_path):
     # By name, 11 comes before 9.
     write(tmp_path, "training_log_2026_9_1_00_00_00.txt", NUMPY_1, time=1)
     write(tmp_path, "training_log_2026_11_1_00_00_00.txt", "t: Epoch 1 \nt: Pseudo dice [0.6] \n", time=2)
-
     epochs = read_epochs(tmp_path)
-
     assert epochs.current == 1
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.33})
 
@@ -75,7 +70,6 @@ def test_resumed_epochs_count_as_the_later_log_has_them(tmp_path):
 )
 def test_epochs_without_a_value_have_none(tmp_path, text, pseudo_dice):
     log = write(tmp_path, "training_log_1.txt", text)
-
     assert read_epochs(tmp_path).pseudo_dice == pseudo_dice
     assert read_epochs(tmp_path, without=[log]).pseudo_dice == {}, "old logs can be left out"
     assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs"), "a training that has not begun"

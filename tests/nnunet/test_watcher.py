@@ -13,7 +13,6 @@ from tests.nnunet.test_command import STARTER, WAITS, pids_in, wait_until
 from tests.processes import gone, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
 #: Inherits the watcher's pipe and lives on, as a worker that was forked during the training would.
 FORKS = """
 import threading, time
@@ -38,10 +37,8 @@ def test_command_ends_with_a_starter_that_is_killed(tmp_path, before):
     pids = pids_in(log)
     assert all(map(is_alive, pids))
     time.sleep(0.3)
-
     starter.send_signal(signal.SIGKILL)
     starter.wait()
-
     assert gone(pids)
 
 
@@ -52,10 +49,8 @@ def test_group_that_does_not_listen_is_killed(tmp_path):
     assert wait_until(lambda: (tmp_path / "log.txt").read_text().strip())
     script = Path(watcher.__file__).read_text().replace("_GRACE_SECONDS = 1.0, 5.0", "_GRACE_SECONDS = 1.0, 0.2")
     assert "1.0, 0.2" in script
-
     # Its parent is another process than the one that it is told: the starter has died before it looked.
     subprocess.run([sys.executable, "-c", script, str(process.pid), "1"], timeout=30, check=True)
-
     assert process.wait(timeout=10) == -signal.SIGKILL
 
 
@@ -64,10 +59,8 @@ def test_watch_ends_with_the_command(tmp_path):
     watch = watcher.Watcher(process.pid)
     inner = watch._process
     assert is_alive(inner.pid)
-
     watch.dismiss()
     watch.dismiss()
-
     assert inner.returncode == 0
     assert process.poll() is None, "what is watched is left alone"
     process.kill()

@@ -149,9 +149,7 @@ def test_a_table_that_warms_up_draws_uniformly_and_says_so():
     assert not draws.betas.any()
     np.testing.assert_array_equal(draws.probabilities, 1 / 20)
     table.update([0], [0.5])
-
     table.warming_up = False
-
     assert table.losses[0] == 0.5, "losses were collected meanwhile"
     np.testing.assert_allclose(table.probabilities().argmax(), 19)
     assert not np.isnan(table.draw(8, rng=np.random.default_rng(0)).stale_losses).any()

@@ -9,7 +9,6 @@ from scipy.stats import chisquare
 from nnunet_dro.sampling import KL, Balanced, Chi2, CVaR, GroupDRO, HardnessTable, expected_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-
 GROUPS = ["many"] * 15 + ["few"] * 4 + ["one"]
 
 

@@ -56,7 +56,6 @@ OTHER_EXAMPLES = {
     ("nnUNetTrainerHWS", "memory<m>"): "hardPooled_memory0.5",
     ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
 }
-
 #: Columns of the case table that `tests.nnunet_project` writes, by option: a group of every case, or else a weight.
 COLUMNS = {**dict.fromkeys(EXAMPLES, "site"), "asWeights": "number"}
 

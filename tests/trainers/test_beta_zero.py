@@ -34,7 +34,6 @@ def test_training_steps_are_nnunets(start, configuration, kind):
         difference = difference + (mine - theirs).detach().square().sum()
         scale = scale + theirs.detach().square().sum()
     assert torch.sqrt(difference / scale) < 1e-5
-
     with torch.no_grad():
         batch = next(validation_loader)
         theirs, mine = plain.validation_step(copy_of(batch)), dro.validation_step(copy_of(batch))

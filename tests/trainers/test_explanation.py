@@ -74,7 +74,6 @@ def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
 
 def test_the_shell_completes_columns(tmp_path):
     (tmp_path / "cases.csv").write_text("case,centre,centre_2,age\na,A,B,3\n")
-
     context = SimpleNamespace(params={"cases": tmp_path / "cases.csv"})
     assert complete_column(context, "cen") == ["centre", "centre_2"]
     assert complete_column(context, "centre,a") == ["centre,age"]

@@ -34,7 +34,6 @@ def check_that_a_step_weights(trainer, batch, weights):
     torch.nn.utils.clip_grad_norm_(trainer.network.parameters(), 12)
     gradient = gradients_of(trainer)
     plain = float(trainer.loss(output, batch["target"]).detach())
-
     loss = trainer.train_step(batch)["loss"]  # which leaves the gradients
     torch.testing.assert_close(gradients_of(trainer), gradient, rtol=1e-4, atol=1e-6)
     assert loss == pytest.approx(plain, rel=1e-5), "the reported loss is nnU-Net's"

@@ -14,7 +14,6 @@ from nnunet_dro.trainers.registry import trainer_class
 
 # PyTorch's own, while it compiles nnU-Net's loss or ours.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
 #: Those whose compiled code differs, or that call it in another way.
 NAMES = ["nnUNetTrainerHWS_normIS_hardPresent_poly1", "nnUNetTrainerGILS", "nnUNetTrainerL2RW"]
 

@@ -71,9 +71,7 @@ def test_training_on_a_cpu_keeps_to_omp_num_threads(make_trainer, monkeypatch, n
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if wished is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
-
     make_trainer(nnUNetTrainerHWS).initialize()
-
     assert n_threads() == used
 
 

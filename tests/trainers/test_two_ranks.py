@@ -11,7 +11,6 @@ import pytest
 from tests.nnunet_project import environment
 
 pytestmark = pytest.mark.slow
-
 N_EPOCHS = 2
 REPOSITORY = Path(__file__).parents[2]
 

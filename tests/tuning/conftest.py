@@ -11,11 +11,9 @@ from tests.commands import done, run
 from tests.tuning import fake_train
 
 DATASET = "Dataset007_Fake"
-
 #: Options of the command that is tried most, and the name of its study.
 BETA = ("--option", "beta:10:100")
 NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
-
 #: Two centres in the validation fold; in centre b the fake training finds half as much.
 VALIDATION = ("a1", "a2", "b1", "b2")
 

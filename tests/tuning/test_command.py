@@ -57,9 +57,7 @@ def test_another_table_and_metric_can_be_named_if_it_has_every_case(fake, tune, 
     words = (*BETA, "--cases", table, "--objective", "min of iou by scanner mean", "--trials", "1")
     refused(tune(*words, code=2), "got none for b2")
     table.write_text(table.read_text() + "b2,y\n")
-
     tune(*words)
-
     row = fake.trials().iloc[0]
     # In centre b, half of what is found; it has a case in each scanner's stratum.
     assert row["value"] == pytest.approx((round(100 - abs(row["beta"] - 50)) // 2) / 100)
@@ -68,9 +66,7 @@ def test_another_table_and_metric_can_be_named_if_it_has_every_case(fake, tune, 
 def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
     tune(*BETA, "--option", "warmup:0:3", "--trials", "1", "--study", "one")
     tune(*BETA, "--option", "warmup:0:3", "--trials", "4", "--study", "four")
-
     one, four = (fake.page(name) for name in ("one", "four"))
-
     for page in (one, four):
         assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=(?!\"data:)", page)
         assert page.count("plotly.js v") == 1, "the library is there once"
@@ -88,7 +84,6 @@ def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
 
 def test_best_of_what_is_minimised_is_the_smallest(fake, tune):
     result = tune(*BETA, "--trials", "4", "--objective", "mean of assd")
-
     trials = fake.trials()
     assert result.stdout.splitlines()[-1] == trials.loc[trials["value"].idxmin(), "trainer"]
 

@@ -47,7 +47,6 @@ WITHOUT_VALUE = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
 )
 def test_value_is_that_of_the_words(text, made, expected):
     objective = parse_objective(text)
-
     assert objective.value(made) == pytest.approx(expected)
     # Distances and spreads are minimised.
     assert objective.maximise != any(word in text for word in ("hd95", "iqr", "std"))
@@ -58,10 +57,8 @@ def test_values_and_columns_must_be_there(tmp_path):
         parse_objective("mean").value(strata({("A", "organ"): (np.nan,)}, by=None))
     table = tmp_path / "cases.csv"
     table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
-
     check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
     check_objective(parse_objective("mean"), None, ["a", "b"])
-
     with pytest.raises(
         ValueError, match=r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
     ):
@@ -76,7 +73,6 @@ def test_values_and_columns_must_be_there(tmp_path):
 @pytest.mark.parametrize("metric", [n for n, m in METRICS.items() if not (m.on_lesions or m.is_signed)])
 def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
     objective = parse_objective(f"{statistic} of {metric} by age:0,18,65 mean")
-
     assert objective == Objective(statistic, metric, "age:0,18,65", "mean")
     assert parse_objective(objective.text) == objective
 
@@ -97,6 +93,5 @@ def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
 def test_what_is_no_objective_is_refused_in_one_line(text, message):
     with pytest.raises(ValueError) as error:
         parse_objective(text)
-
     assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -20,7 +20,6 @@ from tests.tuning.conftest import BETA, Fake, make_dataset
 from tests.tuning.test_study import hanging, start
 
 pytestmark = pytest.mark.slow
-
 #: Drivers by the name that a URL gives them.
 DRIVERS = {"psycopg": "psycopg", "psycopg2": "psycopg2", "pg8000": "pg8000"}
 
@@ -98,10 +97,8 @@ def states(url, name):
 def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_path):
     shared = (*BETA, "--storage", server, "--study", "shared", "--trials", "6", "--repeat", "1")
     other = machine(fake, tmp_path / "other")
-
     running = [start(here, *shared, seconds=1.0) for here in (fake, other)]
     printed = [process.communicate(timeout=600) for process in running]
-
     assert [process.returncode for process in running] == [0, 0], printed
     mine, theirs = fake.calls, other.calls
     assert mine, "this machine trains"
@@ -123,7 +120,6 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake,
     other = machine(fake, tmp_path / "other")
     process = start(other, *shared, hang=["HWS"])
     hanging(other, process)
-
     here = tune(*shared)
     assert "1 running elsewhere; no more trials are needed." in here.stderr
     assert states(server, "interrupted") == ["RUNNING", "COMPLETE", "COMPLETE"]
@@ -131,15 +127,12 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake,
     process.communicate(timeout=600)
     assert process.returncode == 130
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "WAITING"]
-
     tune(*shared)
-
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
     assert other.calls == [fake.calls[-1]] == ["nnUNetTrainerHWS_4epochs"], "begun again: the checkpoint is elsewhere"
 
 
 def test_wrong_password_or_port_is_one_line(fake, tune, server):
     result = tune(*BETA, "--storage", server.replace("tuning@", "stranger:secret@"), "--study", "shared", code=2)
-
     refused(result, "`--storage` must be a database of Optuna")
     assert "secret" not in result.stderr

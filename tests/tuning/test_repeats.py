@@ -75,9 +75,7 @@ def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
     assert fake.trials()["state"].tolist() == ["complete", "complete", "failed", "waiting"]
     assert len(seen) == 1
     monkeypatch.setattr(study_module, "train", train)
-
     tune("--option", "chi2", "--trials", "2", "--repeat", "1")
-
     trials = fake.trials()
     assert trials["state"].tolist() == ["complete", "complete", "failed", "complete", "complete"]
     assert trials["trainer"][2] == trials["trainer"][3]
@@ -86,15 +84,12 @@ def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
 
 def test_defaults_outside_of_the_ranges_can_be_repeated(fake, tune):
     tune("--option", "beta:10:20", "--trials", "2", "--repeat", "1")
-
     assert fake.trials()["trainer"].tolist().count("nnUNetTrainerHWS_4epochs") == 2
 
 
 def test_more_trials_do_not_count_repetitions(fake, tune):
     tune(*BETA, "--trials", "3", "--repeat", "1")
-
     tune(*BETA, "--trials", "5", "--repeat", "0")
-
     trials = fake.trials()
     assert (trials["repeat_of"] == "").sum() == 5
     assert len(trials) == 8
@@ -118,7 +113,6 @@ def made(values, again):
 
 def test_mean_and_spread_are_those_of_the_further_trainings():
     found = repeated(made([0.9, 0.5, 0.8, 0.7], {0: [0.6, 0.8], 2: [0.75, 0.79]}))
-
     assert [one.trainer for one in found] == ["T2", "T0"]
     assert found[0].mean == pytest.approx(0.77)
     assert found[0].spread == pytest.approx(0.04 / 2**0.5)
@@ -157,14 +151,12 @@ def test_each_of_the_best_is_queued_once_before_any_is_queued_twice():
 )
 def test_value_at_an_edge_is_told_unless_nothing_lies_beyond(options, values, edges):
     space = parse_space("HWS", options, epochs=30, iterations=None)
-
     assert [(one.name, edge) for one, edge in space.edges(values)] == edges
 
 
 def test_edge_is_told_in_the_terminal_and_on_the_page(fake, tune):
     # Only 51 and 51.1 are in the range, and both are an end of it.
     result = tune("--option", "beta:51:51.1", "--trials", "3")
-
     line = next(line for line in result.stdout.splitlines() if line.startswith("Warning: "))
     assert re.match(
         r"Warning: The best beta, 51(\.1)?, lies at the (lower|upper) edge of its range beta:51:51\.1", line

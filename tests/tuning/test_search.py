@@ -37,7 +37,6 @@ def stored_trials(fake, name=NAME):
 )
 def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune, options, values, learnt):
     tune(*(word for option in options for word in ("--option", option)), "--trials", "2")
-
     assert fake.calls[0] == PLAIN
     first = fake.trials().iloc[0]
     assert first["state"] == "complete"
@@ -56,13 +55,11 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
         drawn = {"params": {"beta": beta}, "distributions": space.distributions()}
         study.add_trial(create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"}))
     sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
-
     assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
 
 
 def test_rounded_twins_are_not_tried(fake, tune):
     result = tune("--option", "beta:10:10.1", "--option", "warmup:0:1", "--trials", "20")
-
     trials = fake.trials()
     # The defaults, and 10 and 10.1 with and without warm-up.
     assert len(fake.calls) == len(set(fake.calls)) == 5
@@ -98,9 +95,7 @@ def test_proposal_that_was_tried_is_replaced():
         study._storage.set_trial_user_attr(trial._trial_id, "trainer", name)
         trial.set_user_attr("values", {"beta": beta})
         study.tell(trial, 0.5)
-
     drawn = draw_options(study, space, sampler, seed=0)
-
     assert drawn["beta"] not in (20.0, 30.0)
     assert sampler.seen == 2
     assert draw_options(study, space, sampler, seed=0) == drawn
@@ -120,7 +115,6 @@ def test_refused_combination_is_not_drawn_again():
             study.tell(trial, state=TrialState.FAIL)
         else:
             study.tell(trial, 0.5)
-
     assert sorted(map(repr, drawn)) == sorted({repr(one) for one in drawn})
     assert len(drawn) == 4
 
@@ -129,9 +123,7 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["chi2"]}))
     tune("--option", "chi2", "--trials", "2", code=2)
     monkeypatch.delenv("FAKE")
-
     tune("--option", "chi2", "--trials", "2")
-
     assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
 
 
@@ -147,9 +139,7 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
 def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, options, prunes):
     seen = []
     monkeypatch.setattr("nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings))
-
     tune(*BETA, *options)
-
     assert [settings.prune for settings in seen] == [prunes]
 
 
@@ -162,9 +152,7 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
         study = open_study(storage, NAME, about(space, target, parse_objective("mean")), maximise=True)
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
-
     tune(*BETA, "--trials", "2")
-
     assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
     assert len(set(fake.calls)) == len(fake.calls) == 2
 

@@ -15,21 +15,16 @@ def test_name_is_the_one_nnunet_finds():
     from nnunet_dro.trainers.registry import trainer_class
 
     made = space("HWS_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50)
-
     name = made.trainer_name({"beta": 12.3, "warmup": 2, "momentum": 0.25, "sub2x2x1": "sub2x2x1"})
-
     assert name == "nnUNetTrainerHWS_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
     assert trainer_class(name).options == HWSOptions(
         beta=12.3, importance_sampling=False, momentum=0.25, warmup=2, subvolumes=(2, 2, 1), epochs=20, iterations=50
     )
     made = space("nnUNetTrainerHWS", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
-
     assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerHWS"
     made = space("GroupDRO_site", "nu:0.001:1:log")
-
     assert made.trainer_name({"nu": 0.1}) == "nnUNetTrainerGroupDRO_site_nu0.1_20epochs"
     made = space("HWS", "beta:0:100", "warmup:0:5", "chi2", "noIS")
-
     with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
         made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
     # doro is refused without cvar, beta 0 is refused with warmup.
@@ -108,6 +103,5 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
 def test_what_cannot_be_tuned_is_refused_in_one_line(trainer, options, message):
     with pytest.raises(ValueError) as error:
         space(trainer, *options)
-
     assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -26,7 +26,6 @@ from tests.tuning.conftest import BETA, NAME
 
 def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
     result = tune(*BETA, "--trials", "6", "--objective", "mean by centre worst")
-
     trials = fake.trials()
     assert trials["state"].tolist() == ["complete"] * 6
     best = trials.loc[trials["value"].idxmax()]
@@ -46,9 +45,7 @@ def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
 def test_progress_of_a_trial_is_shown_where_there_is_no_terminal(fake, tune, monkeypatch):
     monkeypatch.setattr(progress_bar, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.3}))
-
     result = tune(*BETA, "--trials", "1")
-
     shown = [line for line in result.stderr.splitlines() if " left" in line]
     form = r"trial 0 nnUNetTrainerHWS_4epochs( \(pseudo Dice 0\.500\))?, epochs: [123] of 4, about 1 min left"
     assert shown
@@ -58,7 +55,6 @@ def test_progress_of_a_trial_is_shown_where_there_is_no_terminal(fake, tune, mon
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])
 def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
     tune(*BETA, "--trials", "14", "--sampler", sampler, "--no-pruning")
-
     # Dice falls on both sides of beta 50; 14 draws at random are on average 3 away.
     best = fake.trials().sort_values("value")["beta"].iloc[-1]
     assert abs(best - 50) < 2.5
@@ -66,7 +62,6 @@ def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
 
 def test_constant_objective_and_words_alone_work(fake, tune):
     result = tune("--option", "chi2", "--option", "hardCE", "--trials", "14")
-
     trials = fake.trials()
     assert trials["value"].nunique() == 1
     assert len(fake.calls) == len(set(fake.calls)) == 4, "every combination is trained once, and then the study ends"
@@ -77,9 +72,7 @@ def test_constant_objective_and_words_alone_work(fake, tune):
 def test_same_command_goes_on_to_more_trials(fake, tune):
     tune(*BETA, "--trials", "2")
     before = fake.trials()
-
     result = tune(*BETA, "--trials", "5")
-
     trials = fake.trials()
     assert len(trials) == 5
     assert trials.head(2).equals(before)
@@ -101,9 +94,7 @@ def test_study_about_something_else_is_refused(fake, tune, options, what):
     (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
     storage = ("--storage", f"sqlite:///{fake.root / 'shared.db'}", "--study", "mine")
     tune(*BETA, *storage, "--trials", "1")
-
     refused(tune(*options, *storage, "--trials", "2", code=2), f"`--study` must be about the same {what}", "for 'mine'")
-
     tune(*options, "--trials", "1", "--study", "another")
 
 
@@ -112,9 +103,7 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
     with closing(optuna.storages.RDBStorage(url)) as storage:
         other = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
         other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
-
     result = tune(*BETA, "--storage", url, "--study", "mine", code=2)
-
     refused(result, "must have been made by `nnunet-dro tune`, got 'mine'")
     assert not fake.calls
 
@@ -123,10 +112,8 @@ def test_file_or_url_that_is_no_study_is_refused_without_its_password(fake, tune
     folder = fake.results / "tuning" / NAME
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
-
     refused(tune(*BETA, code=2), "file is not a database")
     result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db", code=2)
-
     refused(result, "nodatabase")
     assert "secret" not in result.stderr
 
@@ -135,9 +122,7 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
     # Every second name or so.
     monkeypatch.setenv("FAKE", json.dumps({"crash": [f"beta{n}" for n in range(10, 100, 2)]}))
     monkeypatch.setattr(study_module, "_FIRST_FAILURES", 50)
-
     result = tune(*BETA, "--trials", "4")
-
     trials = fake.trials()
     failed = trials[trials["state"] == "failed"]
     assert len(trials[trials["state"] == "complete"]) == 4
@@ -150,9 +135,7 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
 
 def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["HWS"]}))
-
     result = tune(*BETA, code=2)
-
     assert len(fake.calls) == 3
     last = result.stderr.splitlines()[-1]
     assert "none of the first 3 trials: nnUNetv2_train ended with exit code 1" in last
@@ -162,15 +145,12 @@ def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch)
 
 def test_predictions_that_cannot_be_evaluated_fail_their_trial(fake, tune):
     (fake.preprocessed / "gt_segmentations" / "a1.nii").write_bytes(b"damaged")
-
     tune(*BETA, code=2)
-
     assert fake.trials()["reason"].str.contains("a1.nii").all()
 
 
 def test_refused_names_are_no_failures_of_the_machine(fake, tune):
     tune("--option", "chi2", "--option", "noIS", "--option", "exactIS", "--trials", "8")
-
     trials = fake.trials()
     failed = trials[trials["state"] == "failed"]
     assert len(failed) > 0
@@ -183,9 +163,7 @@ def test_refused_names_are_no_failures_of_the_machine(fake, tune):
 @pytest.mark.parametrize("objective", ["mean", "mean of hd95"])
 def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
-
     tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--objective", objective, "--pruning")
-
     trials = fake.trials()
     pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
     assert len(pruned) + len(complete) == 9
@@ -241,10 +219,8 @@ def kill_a_hanging(fake, *options):
 def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     pids = hanging(fake, process)
-
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=600)
-
     assert process.returncode == 130, stderr
     assert stderr.splitlines()[-1] == "nnunet-dro: interrupted"
     assert gone(pids)
@@ -253,9 +229,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     assert trials["reason"].tolist() == ["interrupted", ""]
     assert "trials.csv" in stdout
     assert (fake.results / "tuning" / NAME / "study.html").exists()
-
     tune(*BETA, "--trials", "1")
-
     trials = fake.trials()
     assert trials["state"].tolist() == ["failed", "complete"]
     name = trials["trainer"].iloc[0]
@@ -265,9 +239,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
     kill_a_hanging(fake, "--trials", "2")
-
     result = tune(*BETA, "--trials", "1")
-
     trials = fake.trials()
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["killed", ""]
@@ -279,11 +251,9 @@ def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
 def test_two_starts_at_once_need_a_shared_database(fake, tune):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     hanging(fake, process)
-
     result = tune(*BETA, "--trials", "2", code=2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=600)
-
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
 
@@ -293,7 +263,6 @@ def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("nnunet_dro.tuning.storage.FileLock.acquire", refuse)
-
     tune(*BETA, "--trials", "1")
 
 
@@ -302,13 +271,11 @@ def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
     database = tmp_path / "shared.db"
     storage = ("--storage", f"sqlite:///{database}", "--study", "shared")
     kill_a_hanging(fake, *storage, "--trials", "1")
-
     too_early = tune(*BETA, *storage, "--trials", "1")
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour')")
     connection.close()
     tune(*BETA, *storage, "--trials", "1")
-
     assert "1 running elsewhere" in too_early.stderr
     trials = fake.trials("shared")
     assert trials["state"].tolist() == ["failed", "complete"]
@@ -322,10 +289,8 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     storage = ("--storage", f"sqlite:///{tmp_path / 'shared.db'}", "--study", "shared")
     word = ("--option", "chi2", "--trials", "4", *storage)
     process = start(fake, *word, seconds=0.5)
-
     tune(*word)
     process.communicate(timeout=600)
-
     assert process.returncode == 0
     assert len(fake.calls) == len(set(fake.calls)) <= 2
     trials = fake.trials("shared")

@@ -14,9 +14,7 @@ def run(fake: Fake, watch=lambda epochs: None, *, name=NAME):
 
 def test_training_is_watched_and_validated(fake):
     seen = []
-
     folder = run(fake, seen.append)
-
     assert (folder / "validation" / "summary.json").exists()
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
     assert fake.calls == [NAME]
@@ -38,9 +36,7 @@ def test_training_goes_on_where_it_ended_and_is_not_begun_again(fake, lacking, c
     folder, seen = run(fake), []
     for file in lacking:
         (folder / file).unlink()
-
     run(fake, seen.append)
-
     assert fake.calls == [NAME, *calls]
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
 
@@ -51,9 +47,7 @@ def test_logs_of_a_training_without_a_checkpoint_do_not_count(fake, monkeypatch)
         (folder / file).unlink()
     monkeypatch.setenv("FAKE", '{"seconds": 0.3}')
     seen = []
-
     run(fake, seen.append)
-
     assert fake.calls == [NAME, NAME]
     assert seen[0].current in (None, 0), "of this start, not of the one before"
 
@@ -70,9 +64,7 @@ def test_logs_of_a_training_without_a_checkpoint_do_not_count(fake, monkeypatch)
 )
 def test_failure_quotes_the_last_line_or_says_what_lacks(fake, monkeypatch, kind, message):
     monkeypatch.setenv("FAKE", f'{{"{kind}": ["beta40"]}}')
-
     with pytest.raises(TrainingFailedError, match=message) as error:
         run(fake)
-
     if kind == "crash":
         assert error.value.lines == ["training starts", "RuntimeError: CUDA out of memory"]

@@ -41,7 +41,6 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
     data = hippocampus()
     divided = tmp_path / "Dataset914_Hippocampus"
     write_divided(data, divided, seed=0)
-
     train, test = (pd.read_csv(divided / name) for name in ("cases.csv", "test_cases.csv"))
     n_train = train[train["split"] == "train"]["range"].value_counts().to_dict()
     assert n_train == {"raw": 8, "rescaled": 2, "8bit": 2}

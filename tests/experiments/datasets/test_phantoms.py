@@ -40,7 +40,6 @@ def cerebella(phantom_list):
 def test_rare_cerebellum_is_small_low_faint_and_varies(drawn):
     voxels, height, intensity = cerebella(drawn["rare"])
     usual_voxels, usual_height, usual_intensity = cerebella(drawn["control"])
-
     assert np.median(voxels) < np.median(usual_voxels) / 2
     assert height.mean() < usual_height.mean() - 0.1
     assert np.quantile(intensity, 0.9) < np.quantile(usual_intensity, 0.1)
@@ -81,7 +80,6 @@ def test_phantom_has_every_label_and_finite_intensities(drawn, pathology):
 
 def test_displaced_cerebellum_outside_of_the_image_still_has_a_voxel():
     positions = phantoms._grid() + 10
-
     assert phantoms._displaced(positions, np.random.default_rng(0)).sum() == 1
 
 
@@ -91,7 +89,6 @@ def test_smooth_field_interpolates_its_control_points():
 
     control = np.random.default_rng(3).standard_normal((5, 5, 5))
     field = phantoms.smooth_field(np.random.default_rng(3))
-
     assert field == pytest.approx(zoom(control, SIZE / 5, order=3), abs=1e-9)
 
 
@@ -100,7 +97,6 @@ COUNTS = Counts({"control": 9, "common": 5, "rare": 3}, validation=2, test=4)
 
 def test_dataset_has_the_cases_asked_for_by_names_that_do_not_tell(tmp_path):
     folder = write_dataset(tmp_path / "Dataset910_Phantoms", COUNTS, rng=np.random.default_rng(0))
-
     table, test = (pd.read_csv(folder / name) for name in ("cases.csv", "test_cases.csv"))
     assert table[table["split"] == "train"]["pathology"].value_counts().to_dict() == COUNTS.train
     assert table[table["split"] == "validation"]["pathology"].tolist() == ["control"] * 2
@@ -144,7 +140,6 @@ def test_dataset_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_dataset(folder, COUNTS, rng=np.random.default_rng(0))
     assert not folder.exists()
-
     monkeypatch.setattr(phantoms, "make_phantom", make_phantom)
     write_dataset(folder, COUNTS, rng=np.random.default_rng(0))
     assert len(list((folder / "labelsTr").iterdir())) == 9 + 5 + 3 + 2

@@ -35,7 +35,6 @@ def test_quick_run_of_the_shorter_trainings(tmp_path):
 def test_quick_run_at_the_published_settings(tmp_path):
     words = ["imbalanced-pair-published", "--quick", "--seeds", "0", "1"]
     main([*words, "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")])
-
     rows = pd.read_csv(tmp_path / "out" / "imbalanced-pair-published-all.csv")
     assert rows.groupby("images")["n_rare"].unique().map(list).to_dict() == {"10:1, 36 4s": [36], "40:1, 10 4s": [10]}
     table = pd.read_csv(tmp_path / "out" / "imbalanced-pair-published.csv").set_index(["training images", "method"])

@@ -189,7 +189,6 @@ def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatc
     monkeypatch.setattr(training, "moved", remember)
     images, digits = made_digits
     split = training.split_pair(images, digits, MADE)
-
     first = kept["sources"][:, 0]
     n_rare = round(400 / 20)
     assert split.train_labels.sum() == n_rare
@@ -206,7 +205,6 @@ def test_images_are_moved_a_little_each_in_its_own_way():
     image = np.zeros((28, 28))
     image[10:18, 12:16] = 1
     found = training.moved(np.tile(image.ravel(), (50, 1)), np.random.default_rng(0)).reshape(50, 28, 28)
-
     rows, columns = np.indices((28, 28))
     mass = found.sum(axis=(1, 2))
     centres = np.stack([(found * axis).sum(axis=(1, 2)) / mass for axis in (rows, columns)], axis=1)

@@ -19,14 +19,12 @@ def trained(nnunet):
 
 def test_training_has_one_thread_the_split_the_seed_and_a_folder(start, nnunet, tmp_path):
     start(seeds=(3,), trainer_folders=(tmp_path / "trainers",))
-
     plan, *others = nnunet.environments
     assert plan["nnUNet_n_proc_DA"] == "2"
     assert all(environment["nnUNet_n_proc_DA"] == "0" for environment in others)
     assert all(environment["OMP_NUM_THREADS"] == "1" for environment in nnunet.environments)
     assert plan["nnUNet_extTrainer"].split(os.pathsep) == [str(FOLDER), str(tmp_path / "trainers")]
     assert [command[command.index("--seed") + 1] for command in trained(nnunet)] == ["3", "3"]
-
     (path,) = tmp_path.glob("tiny-*/seed3/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
     (split,) = json.loads(path.read_text())
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
@@ -36,7 +34,6 @@ def test_training_has_one_thread_the_split_the_seed_and_a_folder(start, nnunet, 
 
 def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet, tmp_path):
     start(methods=("ERM", "beta10"), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
-
     plain, finetuned = trained(nnunet)
     assert "--from" not in plain
     (model,) = tmp_path.glob("tiny-*/seed1/nnUNet_results/Dataset912_Tiny")
@@ -50,7 +47,6 @@ def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
         return [case for case in pd.read_csv(raw / "cases.csv")["case"] if case in ("usual3Tr", "usual1Tr")]
 
     start(seeds=(0,), subsets={"beta10": some})
-
     (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
     splits = json.loads(path.read_text())
     assert [split["train"][-2:] for split in splits] == [["usual2Tr", "usual3Tr"], ["usual1Tr", "usual3Tr"]]

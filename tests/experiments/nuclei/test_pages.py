@@ -89,7 +89,6 @@ def test_it_runs_from_images_to_page(tmp_path, monkeypatch, name, page, words, m
     found = list(dict.fromkeys(scores["method" if methods else "setting"]))
     assert sorted(found) == sorted(methods or [corner.name for corner in corners])
     check(tmp_path, scores, text)
-
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.json")}
     assert len(stamps) == (n_runs or len(corners))
     main(command)

@@ -13,7 +13,6 @@ from nnunet_dro.trainers.data.subvolumes import Subvolumes, cells_of_voxels, loc
 
 KEY = (-1, 0, 1, 2)
 SHAPE = (6, 4, 4)
-
 shapes = st.tuples(*[st.integers(1, 12)] * 3)
 grids = st.tuples(*[st.integers(1, 5)] * 3)
 

@@ -77,13 +77,11 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start)
     assert (generated.surrogate_after > generated.surrogate_before).all()
     before = cross_entropies_of(trainer, batch)
     torch.testing.assert_close(generated.surrogate_before, before, rtol=1e-5, atol=1e-6)
-
     loss = trainer.train_step(batch)["loss"]
     other.train_step({**batch, "data": generated.data})
     hardness = losses_of(other, batch)
     assert loss == other.train_step(batch)["loss"], "the loss that is reported is that of the original"
     check_same_network(trainer, other)
-
     stale = trainer.hardness_log.table.losses
     last = {int(case): float(value) for case, value in zip(draws_of(batch).indices, hardness, strict=True)}
     for case, value in last.items():
@@ -266,7 +264,6 @@ def test_the_example_is_the_slice_with_most_foreground_near_the_middle():
     np.testing.assert_array_equal(example.original, original[1, 0, 5])
     np.testing.assert_array_equal(example.generated - example.original, 1)
     assert example.labels.sum() == 6
-
     regions = torch.zeros(2, 3, 3, 3)
     regions[0, :2, 1] = 1
     regions[0, 0, 2] = 1

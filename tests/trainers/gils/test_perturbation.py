@@ -295,7 +295,6 @@ def test_gradients_do_not_underflow_in_half_precision():
     exact = ascended(network, data, target, **settings)
     assert float(exact.change) > 0.01
     torch.testing.assert_close(done.data - data, exact.data - data, rtol=0.05, atol=2e-3)
-
     x = data.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(mean_cross_entropy(target)(half(x).float()).sum(), x)
     assert float((gradient == 0).float().mean()) > 0.5, "without the scale most of it is lost"

@@ -87,7 +87,6 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
     (found.weights * losses).sum().backward()
     torch.nn.utils.clip_grad_norm_(other.network.parameters(), 12)
     other.optimizer.step()
-
     loss = one_step(trainer, batch, trusted)["loss"]
     assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), "the loss that is shown has no weights"
     check_same_network(trainer, other, rtol=1e-4, atol=1e-6)
@@ -188,7 +187,6 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
     mean = (rows["weight"] * rows["times_seen"]).sum() / rows["times_seen"].sum()
     assert mean == pytest.approx(1, abs=1e-4), "relative weights have the mean 1"
     assert (folder / "weights.png").stat().st_size > 10_000
-
     resumed = make_trainer(f"{NAME}_3epochs_2iters")
     resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
     resumed.on_train_start()
