@@ -44,9 +44,8 @@ def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:
         labels = np.zeros(size, np.uint8)
         labels[20:40, 30:50] = 1
         rgb = (100 * labels[..., None] + rng.integers(0, 100, (*size, 3))).astype(np.uint8)
-        SimpleITK.WriteImage(
-            SimpleITK.GetImageFromArray(rgb, isVector=True), str(folder / "imagesTr" / f"{case}_0000.png")
-        )
+        image = SimpleITK.GetImageFromArray(rgb, isVector=True)
+        SimpleITK.WriteImage(image, str(folder / "imagesTr" / f"{case}_0000.png"))
         SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
     table.to_csv(folder / "cases.csv", index=False)
     return table

@@ -46,9 +46,8 @@ def test_weights_by_hand(settings, losses, stale, numbers, weights):
 
 @pytest.mark.parametrize("beta", [1.0, 1e6])
 def test_weights_are_clipped(beta):
-    weights, clipped = ImportanceWeights(low=0.1, high=10.0)(
-        torch.tensor([9.0, -9.0, 0.0]), torch.zeros(3), **drawn(beta, 3, share=0.2)
-    )
+    weigh, fresh = ImportanceWeights(low=0.1, high=10.0), torch.tensor([9.0, -9.0, 0.0])
+    weights, clipped = weigh(fresh, torch.zeros(3), **drawn(beta, 3, share=0.2))
     torch.testing.assert_close(weights, torch.tensor([10.0, 0.1, 1.0]))
     assert clipped.tolist() == [True, True, False]
 
@@ -85,13 +84,11 @@ def change_of_probabilities(momentum, seed, *, beta=3.0, n_cases=7, size=1, expl
 
 def weight_of(draws, fresh, **settings):
     """The weight of the first of the draws."""
-    stale, *numbers = (
-        torch.as_tensor(values)[:1] for values in (draws.stale_losses, draws.shares, draws.explored, draws.betas)
-    )
+    values = (draws.stale_losses, draws.shares, draws.explored, draws.betas)
+    stale, *numbers = (torch.as_tensor(value)[:1] for value in values)
     weigh = ImportanceWeights(low=0.0, high=1e9, **settings)
-    return float(
-        weigh(torch.as_tensor(fresh), stale, **dict(zip(("shares", "explored", "betas"), numbers, strict=True)))[0]
-    )
+    at_draw = dict(zip(("shares", "explored", "betas"), numbers, strict=True))
+    return float(weigh(torch.as_tensor(fresh), stale, **at_draw)[0])
 
 
 @MOMENTA

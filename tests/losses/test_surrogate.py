@@ -19,9 +19,8 @@ def test_cross_entropies_are_the_loss_without_its_dice(regions, ignores):
     expected = loss(outputs, targets).losses
     result = cross_entropies(loss, outputs, targets)
     torch.testing.assert_close(result, expected)
-    for mine, other in zip(
-        torch.autograd.grad(result.sum(), outputs[:2]), torch.autograd.grad(expected.sum(), outputs[:2]), strict=True
-    ):
+    both = (torch.autograd.grad(losses.sum(), outputs[:2]) for losses in (result, expected))
+    for mine, other in zip(*both, strict=True):
         torch.testing.assert_close(mine, other)
 
 

@@ -197,9 +197,7 @@ def made_batch(regions, ignore, dimensions, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("adjustment", ADJUSTMENTS, ids=str)
-@pytest.mark.parametrize(
-    ("regions", "ignore", "dimensions"), [*itertools.product((False, True), (False, True), (2, 3))]
-)
+@pytest.mark.parametrize(("regions", "ignore", "dimensions"), [*itertools.product(*[(False, True)] * 2, (2, 3))])
 def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustment):
     logits, target, ignored = made_batch(regions, ignore, dimensions)
     voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(logits, target, 3 if ignore else None)
@@ -209,9 +207,8 @@ def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustm
     importance = torch.rand(voxelwise.shape, generator=torch.Generator().manual_seed(0))
     for position in itertools.product(*map(range, voxelwise.shape)):
         # The shares are kept in single precision, as the network's output is.
-        torch.testing.assert_close(
-            voxelwise[position], expected.get(position, torch.zeros(())), rtol=1e-6, atol=1e-7, check_dtype=False
-        )
+        loss = expected.get(position, torch.zeros(()))
+        torch.testing.assert_close(voxelwise[position], loss, rtol=1e-6, atol=1e-7, check_dtype=False)
     (mine,) = torch.autograd.grad((importance * voxelwise).sum(), logits)
     (theirs,) = torch.autograd.grad(sum(importance[position] * loss for position, loss in expected.items()), logits)
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)

@@ -32,9 +32,7 @@ def test_variable_of_nnunet_is_an_absolute_folder(tmp_path, monkeypatch):
     assert dataset_folder("nnUNet_raw", "Dataset001_A") == tmp_path / "here" / "Dataset001_A"
     monkeypatch.setenv("nnUNet_raw", "")
     assert dataset_folder("nnUNet_raw", "Dataset001_A") is None
-    with pytest.raises(
-        ValueError, match=r"got nothing\. Set it as for nnU-Net \(export nnUNet_raw=\.\.\.\), or wait\."
-    ):
+    with pytest.raises(ValueError, match=r"got nothing\. Set it as for nnU-Net \(export nnUNet_raw=\.{3}\), or wait\."):
         folder_of("nnUNet_raw", cure="wait")
 
 

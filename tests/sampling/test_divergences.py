@@ -6,9 +6,8 @@ from scipy.special import logsumexp, softmax
 
 from nnunet_dro.sampling import effective_cases, kl_percentile_bound, kl_probabilities, kl_robust_loss
 
-losses_and_beta = st.tuples(
-    st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array), st.floats(0, 1000, allow_subnormal=False)
-)
+some_losses = st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array)
+losses_and_beta = st.tuples(some_losses, st.floats(0, 1000, allow_subnormal=False))
 
 
 @given(losses_and_beta)

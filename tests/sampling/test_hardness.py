@@ -126,9 +126,8 @@ def test_state_is_restored_by_case_name():
     assert new.n_unseen == 1, "b was seen, although its loss was refused"
     assert new.refused == 1
     assert new.draw(5, rng=np.random.default_rng(0)).indices.tolist() == [0] * 5
-    assert line == (
-        "The training cases changed since the checkpoint: 1 new (start unseen: new), 1 gone (dropped: gone)."
-    )
+    changed = "1 new (start unseen: new), 1 gone (dropped: gone)"
+    assert line == f"The training cases changed since the checkpoint: {changed}."
 
 
 def test_table_uses_at_most_four_numbers_per_case():
@@ -180,9 +179,8 @@ def test_estimated_beta_of_the_pearson_divergence_and_of_no_divergence():
     losses = np.arange(30) / 10
     table = table_with(losses, rule=Chi2(0.0), auto_beta=True)
     table.estimate_beta()
-    np.testing.assert_allclose(
-        table.probabilities(), (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
-    )
+    expected = (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
+    np.testing.assert_allclose(table.probabilities(), expected)
     assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), "only a softmax has importance weights"
     with pytest.raises(TypeError, match="must have a beta to estimate, got the hardest 10 %"):
         table_with(losses, rule=CVaR(0.1), auto_beta=True).estimate_beta()

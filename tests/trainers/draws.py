@@ -30,9 +30,8 @@ def cases_of_step(indices: Sequence[int], **columns: Sequence[float]) -> CaseCol
     nothing = np.zeros(len(indices))
     drawn = Draws(np.asarray(indices, dtype=np.int64), *[nothing] * 5)
     given = {"losses": nothing, **columns}
-    return replace(
-        draws_of(entry_of(drawn)), **{name: torch.tensor(np.asarray(values, float)) for name, values in given.items()}
-    )
+    tensors = {name: torch.tensor(np.asarray(values, float)) for name, values in given.items()}
+    return replace(draws_of(entry_of(drawn)), **tensors)
 
 
 def end_epoch(trainer: Any) -> None:

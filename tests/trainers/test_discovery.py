@@ -48,9 +48,8 @@ class Environment:
     def run(self, *arguments: object, check: bool = True, **variables: str) -> subprocess.CompletedProcess:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= {"PYTHONWARNINGS": "ignore", **variables}
-        result = subprocess.run(
-            [self.python, *map(str, arguments)], capture_output=True, text=True, env=environment, cwd=self.root
-        )
+        command, settings = [self.python, *map(str, arguments)], {"env": environment, "cwd": self.root}
+        result = subprocess.run(command, capture_output=True, text=True, **settings)
         if check and result.returncode != 0:
             raise AssertionError(f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
         return result

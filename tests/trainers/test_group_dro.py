@@ -81,9 +81,8 @@ def test_one_step_moves_the_weights_by_its_losses_and_the_csv_has_them(started):
     np.testing.assert_allclose(table.rule.weights, 0.5)
     trainer.train_step(batch)
     drawn = CaseColumns.in_batch(batch).indices.numpy()
-    means = [
-        table.losses[drawn[site[drawn] == group]].mean() if (site[drawn] == group).any() else 1.0 for group in "ab"
-    ]
+    mine = {group: drawn[site[drawn] == group] for group in "ab"}
+    means = [table.losses[of].mean() if len(of) else 1.0 for of in mine.values()]
     expected = np.exp(0.5 * np.array(means))
     np.testing.assert_allclose(table.rule.weights, expected / expected.sum(), rtol=1e-5)
     for _ in range(2):

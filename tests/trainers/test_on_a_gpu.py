@@ -154,9 +154,7 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("what", "action"), [(what, action) for what, actions in ACTIONS.items() for action in actions]
-)
+@pytest.mark.parametrize(("what", "action"), [(what, action) for what, of in ACTIONS.items() for action in of])
 def test_the_played_gpu_knows_what_waits_and_what_cannot_be(what, action):
     with FakeGPU() as gpu:
         x = torch.ones(3, device="cuda")

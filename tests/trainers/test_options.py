@@ -273,9 +273,8 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     assert (told.history.momentum, told.history.warmup, told.history.hardness) == (0.5, 2, "ce")
     rule = told.rule(["a", "b", "b"])
     assert (rule.names.tolist(), rule.nu, rule.adjustment) == (["a", "b"], 0.2, 3.0)
-    np.testing.assert_allclose(
-        IWOptions(column="centre").rule(["a", "b", "b"]).probabilities(np.zeros(3)), [1 / 2, 1 / 4, 1 / 4]
-    )
+    probabilities = IWOptions(column="centre").rule(["a", "b", "b"]).probabilities(np.zeros(3))
+    np.testing.assert_allclose(probabilities, [1 / 2, 1 / 4, 1 / 4])
     by_hardness = IWOptions(column="centre", share=0.3, power=0.2)
     rule = by_hardness.rule(["a", "b"])
     assert (rule.share, rule.power, rule.exploration) == (0.3, 0.2, DROOptions().exploration)

@@ -33,13 +33,11 @@ def test_classes_pickle_by_name(name, protocol):
     assert pickle.loads(pickle.dumps(cls, protocol)) is cls
 
 
-@pytest.mark.parametrize(
-    "name", ["nnUNetTrainerDA5", "nnUNetTrainerLSTM", "nnUNetTrainerIWhatever", "nnUNetTrainerHWSP"]
-)
+@pytest.mark.parametrize("name", ["DA5", "LSTM", "IWhatever", "HWSP"])
 def test_a_name_that_is_not_ours_is_no_attribute(name):
     """nnU-Net then goes on looking: somebody else's trainer may begin like one of ours."""
-    with pytest.raises(AttributeError, match=f"{name} is not a trainer of nnunet-dro"):
-        trainer_class(name)
+    with pytest.raises(AttributeError, match=f"nnUNetTrainer{name} is not a trainer of nnunet-dro"):
+        trainer_class(f"nnUNetTrainer{name}")
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
@@ -89,9 +87,8 @@ LONG = "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hard
 )
 def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations, longest):
     assert longest_name(plans, configurations) == longest
-    model = convert_trainer_plans_config_to_identifier(
-        "n" * longest, plans.ljust(15, "-"), max([*configurations, "3d_cascade_fullres"], key=len)
-    )
+    configuration = max([*configurations, "3d_cascade_fullres"], key=len)
+    model = convert_trainer_plans_config_to_identifier("n" * longest, plans.ljust(15, "-"), configuration)
     ensemble = get_ensemble_name(model, model, (0, 1, 2, 3, 4))
     assert 253 < len(ensemble) <= 255
 

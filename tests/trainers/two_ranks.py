@@ -80,9 +80,8 @@ def main(dataset, folder, *trainings):
         own.mkdir(exist_ok=True)
         os.environ["MASTER_PORT"] = str(find_free_network_port())
         try:
-            mp.start_processes(
-                _rank, args=(dataset, configuration, trainer, own, continues), nprocs=2, start_method="fork"
-            )
+            arguments = (dataset, configuration, trainer, own, continues)
+            mp.start_processes(_rank, args=arguments, nprocs=2, start_method="fork")
         except mp.ProcessExitedException as error:
             if continues or error.exit_code != KILLED:
                 raise

@@ -59,9 +59,8 @@ def test_values_and_columns_must_be_there(tmp_path):
     table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
     check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
     check_objective(parse_objective("mean"), None, ["a", "b"])
-    with pytest.raises(
-        ValueError, match=r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
-    ):
+    message = r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
+    with pytest.raises(ValueError, match=message):
         check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
     with pytest.raises(ValueError, match="for `by centre`, got none"):
         check_objective(parse_objective("mean by centre worst"), None, ["a", "b"])

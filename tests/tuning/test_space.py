@@ -51,9 +51,8 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
         assert beta == float(f"{beta:.3g}")
         assert isinstance(values["warmup"], int)
     assert {values["warmup"] for values in seen} == set(range(1, 10)), "both ends are reached"
-    assert sum(values["beta"] < 350 for values in seen) == pytest.approx(25, abs=12), (
-        "half of them below, on a log scale"
-    )
+    n_low = sum(values["beta"] < 350 for values in seen)
+    assert n_low == pytest.approx(25, abs=12), "half of them below, on a log scale"
     made = space("HWS", "beta:1.2345:1.2389")
     trial = SimpleNamespace(suggest_float=lambda name, low, high, log: 1.2346)
 

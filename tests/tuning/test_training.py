@@ -19,9 +19,8 @@ def test_training_is_watched_and_validated(fake):
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
     assert fake.calls == [NAME]
     log = (fake.root / "logs" / "trial.txt").read_text()
-    assert log.startswith(
-        f"$ nnUNetv2_train Dataset007_Fake 2d 0 -tr {NAME} -p nnUNetPlans -device cpu\ntraining starts"
-    )
+    command = f"nnUNetv2_train Dataset007_Fake 2d 0 -tr {NAME} -p nnUNetPlans -device cpu"
+    assert log.startswith(f"$ {command}\ntraining starts")
 
 
 @pytest.mark.parametrize(

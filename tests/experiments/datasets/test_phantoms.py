@@ -153,10 +153,8 @@ def test_few_rare_phantoms_of_a_tail_are_faint_and_the_others_bright(tmp_path):
         assert table["pathology"].value_counts().to_dict() == counts
         assert table.loc[table["faint"], "pathology"].tolist() == ["rare"] * 3
         pairs = [(f"images{images}/{case}_0000", f"labels{images}/{case}") for case in table["case"]]
-        read = [
-            [SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(f"{folder}/{of}.nii.gz")) for of in pair] for pair in pairs
-        ]
-        _, _, intensity = cerebella([Phantom(*pair) for pair in read])
+        read = [[SimpleITK.ReadImage(f"{folder}/{of}.nii.gz") for of in pair] for pair in pairs]
+        _, _, intensity = cerebella([Phantom(*map(SimpleITK.GetArrayFromImage, pair)) for pair in read])
         rare = table["pathology"].eq("rare").to_numpy()
         faint = table["faint"].to_numpy()
         assert intensity[faint].max() < intensity[rare & ~faint].min()

@@ -37,9 +37,8 @@ def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_
     assert sum(max(np.corrcoef(image.ravel(), o.ravel())[0, 1] for o in ours) > 1 - 1e-9 for image in small) == 5
     # The rim of these images is as bright as their middle.
     assert float(split.train_images.mean()) == pytest.approx(0, abs=0.05)
-    split, same, other = (
-        split_digits(*made_digits, run) for run in (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
-    )
+    runs = (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
+    split, same, other = (split_digits(*made_digits, run) for run in runs)
     assert torch.equal(split.train_images, same.train_images)
     assert not torch.equal(split.train_images, other.train_images)
 

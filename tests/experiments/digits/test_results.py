@@ -83,9 +83,8 @@ def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
     def of(values):
         return lambda method, seed, epoch: values[min(epoch, 6) - 1]
 
-    epochs = made_epochs(
-        of([0.0] * 6), n_epochs=20, overall=of(overall), loss=of(loss), stale_loss=of(stale), loss_sd=of(sd)
-    )
+    others = {"overall": of(overall), "loss": of(loss), "stale_loss": of(stale), "loss_sd": of(sd)}
+    epochs = made_epochs(of([0.0] * 6), n_epochs=20, **others)
     fallen = results.falls(epochs)
     assert len(fallen) == 9
     row = fallen.iloc[0]

@@ -59,9 +59,8 @@ def test_l2rw_learns_its_weights_from_all_trusted_images_the_quick_way(made_digi
 )
 def test_hard_mining_keeps_the_4s_and_as_many_of_the_hardest_9s(labels, weights):
     losses = torch.tensor([2.0, 5, 3, 9, 1])
-    torch.testing.assert_close(
-        training.hard_mining_weights(losses, torch.tensor(labels)), torch.tensor(weights, dtype=torch.float32)
-    )
+    found = training.hard_mining_weights(losses, torch.tensor(labels))
+    torch.testing.assert_close(found, torch.tensor(weights, dtype=torch.float32))
 
 
 def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():

@@ -83,9 +83,7 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
 
 def check_that_a_training_is_repeated(seed, words):
     """The same seed and trainer give the same weights, at the end as at the beginning."""
-    (path,) = [
-        path for path in Path(seed / "nnUNet_results").rglob("fold_0/checkpoint_final.pth") if "HWS" in str(path)
-    ]
+    (path,) = [p for p in Path(seed / "nnUNet_results").rglob("fold_0/checkpoint_final.pth") if "HWS" in str(p)]
     first = read_checkpoint(path, cure="")["network_weights"]
     for finished in seed.parents[1].rglob("ERM-seed0-*.json"):
         finished.unlink()

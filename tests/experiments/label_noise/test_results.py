@@ -72,9 +72,8 @@ def test_right_cases_that_are_rare_are_counted_for_themselves():
 
 def test_page_shows_means_of_the_seeds():
     kinds = ["clean", "swapped"]
-    parts = [
-        made_cases("ERM", "loss", values, values, kinds, seed=seed) for seed, values in enumerate(([0, 1], [1, 0]))
-    ]
+    values = {0: [0, 1], 1: [1, 0]}
+    parts = [made_cases("ERM", "loss", of, of, kinds, seed=seed) for seed, of in values.items()]
     (row,) = separation_rows(separation_table(pd.concat(parts))).to_dict("records")
     assert row["AUC"] == 0.5
     assert row["wrong of the first 20, by seed"] == "1, 1"

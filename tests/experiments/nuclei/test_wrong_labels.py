@@ -110,9 +110,8 @@ def test_a_batch_that_helps_no_trusted_image_makes_no_step(learning):
     sampler, network, loss, images, draws = learning
     network.requires_grad_(False)
     network.head.bias.requires_grad_(True)  # this alone is pushed up by nuclei and down by the background
-    nothing, sampler._trusted = (
-        [replace(image, labels=np.full_like(image.labels, value)) for image in images] for value in (0, 1)
-    )
+    blank, full = (np.full_like(images[0].labels, value) for value in (0, 1))
+    nothing, sampler._trusted = ([replace(image, labels=of) for image in images] for of in (blank, full))
     sampler.backward(loss, network, *draw_patches(nothing, draws, np.random.default_rng(1)), draws)
     assert network.head.bias.grad is None
     assert sampler.batch_weights.tolist() == [0.0] * BATCH

@@ -5,9 +5,7 @@ from experiments.record.experiment import added_seeds, with_seeds_before
 
 
 def table(seeds, **changed):
-    rows = [
-        (method, seed, moment, 0.5 + seed / 10) for seed in seeds for method in ("plain", "DRO") for moment in (1, 2)
-    ]
+    rows = [(method, seed, at, 0.5 + seed / 10) for seed in seeds for method in ("plain", "DRO") for at in (1, 2)]
     return pd.DataFrame(rows, columns=["method", "seed", "iteration", "mean"]).assign(**changed)
 
 

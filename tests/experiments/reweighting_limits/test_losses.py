@@ -58,9 +58,8 @@ def test_tails_fall_like_one_over_the_margin(loss):
 def test_logistic_loss_is_that_of_torch_and_never_overflows():
     predictions = torch.tensor([[-900.0, -2.0, 0.5, 900.0]], dtype=torch.float64, requires_grad=True)
     targets = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    expected = torch.nn.functional.binary_cross_entropy_with_logits(
-        predictions, (targets.expand(1, -1) + 1) / 2, reduction="none"
-    )
+    are_positive = (targets.expand(1, -1) + 1) / 2
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(predictions, are_positive, reduction="none")
     expected.sum().backward()
     values, slopes = logistic_loss(predictions.detach().numpy(), targets.numpy())
     np.testing.assert_allclose(values, expected.detach(), rtol=1e-12)

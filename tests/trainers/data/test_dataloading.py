@@ -231,9 +231,8 @@ def test_random_crops_are_uniform_over_the_cell(shape):
             batch = loader.generate_train_batch()
             centres, _ = centres_of(batch, (9, 16))
             np.add.at(counts, tuple(centres[draws_of(batch).indices.numpy() == item].T), 1)
-        reachable = tuple(
-            slice(max(a, c), min(b, d + 1)) for a, b, c, d in zip(start, stop, lowest, highest, strict=True)
-        )
+        ends = zip(start, stop, lowest, highest, strict=True)
+        reachable = tuple(slice(max(a, c), min(b, d + 1)) for a, b, c, d in ends)
         assert counts[reachable].sum() == counts.sum() > 0
         assert chisquare(counts[reachable].ravel()).pvalue > 1e-3
 
@@ -267,9 +266,8 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     context = multiprocessing.get_context(start_method)
     plain = nnunet_loader(InMemory([(4, 8, 8)] * 3), (2, 2, 2), batch_size=50)
     subvolumes = Subvolumes(tuple(plain.indices), (1, 2, 2))
-    loader = HardnessDataLoader.taking_over(
-        plain, HardnessTable(subvolumes.names, beta=2.0, exploration=1e-4, replace=True), subvolumes
-    )
+    table = HardnessTable(subvolumes.names, beta=2.0, exploration=1e-4, replace=True)
+    loader = HardnessDataLoader.taking_over(plain, table, subvolumes)
     ready, counts = context.Event(), context.Queue()
     workers = [context.Process(target=_count_cells, args=(loader, seed, 60, ready, counts)) for seed in range(2)]
     for worker in workers:

@@ -45,9 +45,8 @@ def test_shares_are_those_of_nnunets_targets_in_the_training_cases(make_trainer,
     expected = (inside + 1) / (n_voxels + (2 if trainer.label_manager.has_regions else n_channels))
     assert len(shares) == n_channels
     np.testing.assert_allclose(shares, expected.numpy(), rtol=1e-12)
-    assert (
-        VoxelLoss(regions=trainer.label_manager.has_regions, shares=shares, tau=1.0, gamma=0.1).n_shares == n_channels
-    )
+    voxel_loss = VoxelLoss(regions=trainer.label_manager.has_regions, shares=shares, tau=1.0, gamma=0.1)
+    assert voxel_loss.n_shares == n_channels
 
 
 def nnunets_target(segmentation, labels):
@@ -338,9 +337,8 @@ def test_cases_of_another_format_are_counted_each_time(folder):
 def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     made_dataset(folder, nnUNetDatasetBlosc2)
     (folder / "b_seg.b2nd").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"^Training case 'b' must be preprocessed.*Run nnUNetv2_preprocess again"
-    ):
+    message = r"^Training case 'b' must be preprocessed.*Run nnUNetv2_preprocess again"
+    with pytest.raises(FileNotFoundError, match=message):
         counted(nnUNetDatasetBlosc2(str(folder)), folder)
     made_dataset(folder, nnUNetDatasetBlosc2)
     path = folder / "b_seg.b2nd"

@@ -154,9 +154,8 @@ class OwnNetworkNamed(OwnNetwork):
 
 
 def test_a_network_of_ones_own_changes_alike_in_patches_of_any_size(start, make_trainer):
-    with pytest.raises(
-        ValueError, match=r"`features_module` .* Headless has no `decoder.seg_layers`, as .* body, head, dec"
-    ):
+    message = r"`features_module` .* Headless has no `decoder.seg_layers`, as .* body, head, dec"
+    with pytest.raises(ValueError, match=message):
         make_trainer(OwnNetwork, "2d_small").initialize()
     trainer, loader = start(OwnNetworkNamed, "2d_small")
     assert np.isfinite(trainer.train_step(next(loader))["loss"])

@@ -13,17 +13,15 @@ from nnunet_dro.trainers.gils.perturbation import ascend, bare, find_features_mo
 
 def small_network(seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 3, padding=1), nn.InstanceNorm2d(6, affine=True), nn.LeakyReLU(), nn.Conv2d(6, 3, 1)
-    )
+    first = nn.Conv2d(1, 6, 3, padding=1)
+    return nn.Sequential(first, nn.InstanceNorm2d(6, affine=True), nn.LeakyReLU(), nn.Conv2d(6, 3, 1))
 
 
 def linear_network(n_channels=2, n_features=4, n_classes=3):
     """Features and logits are linear in the image, voxel by voxel."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(n_channels, n_features, 1, bias=False), nn.Conv2d(n_features, n_classes, 1, bias=False)
-    )
+    sizes = ((n_channels, n_features), (n_features, n_classes))
+    return nn.Sequential(*(nn.Conv2d(*pair, 1, bias=False) for pair in sizes))
 
 
 def batch(n_channels=1, shape=(3, 8, 10)):
@@ -132,9 +130,8 @@ def test_a_linear_loss_ends_at_its_closed_form():
     done = ascend(network, network[1], data, losses, steps=60, eta=0.1, gamma=gamma)
     torch.testing.assert_close(done.data, data + g.view(1, 2, 1, 1) / gamma, rtol=0, atol=3e-4)
     torch.testing.assert_close(done.feature_distance, torch.full((3,), 1 / gamma), rtol=1e-3, atol=0)
-    torch.testing.assert_close(
-        done.surrogate_after - done.surrogate_before, torch.full((3,), 0.5 / gamma), rtol=1e-3, atol=1e-5
-    )
+    gain = done.surrogate_after - done.surrogate_before
+    torch.testing.assert_close(gain, torch.full((3,), 0.5 / gamma), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("tiling", [(1, 1, 2), (1, 2, 2), (1, 4, 3)])
@@ -201,9 +198,8 @@ def test_voxels_cases_and_channels_move_by_themselves():
 
 def test_a_case_moves_by_itself_and_the_same_each_time():
     torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout2d(0.5), nn.Conv2d(6, 3, 1)
-    )
+    noisy = (nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout2d(0.5))
+    network = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), *noisy, nn.Conv2d(6, 3, 1))
     data, target = batch()
     runs = [ascended(network, data, target, steps=4, eta=0.5, gamma=0.1) for _ in range(2)]
     assert torch.equal(runs[0].data, runs[1].data)
@@ -219,9 +215,8 @@ class BrokenError(RuntimeError):
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_network_is_left_as_it_was(fails):
     torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.Sequential(nn.Dropout(0.5), nn.ReLU()), nn.Conv2d(6, 3, 1)
-    )
+    inner = nn.Sequential(nn.Dropout(0.5), nn.ReLU())
+    network = nn.Sequential(nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), inner, nn.Conv2d(6, 3, 1))
     network.train()
     network[2].eval()
     network[0].bias.requires_grad_(False)
@@ -320,9 +315,8 @@ def test_the_features_of_nnunets_networks_are_those_of_full_resolution(kind, blo
 def test_features_of_other_networks_are_found_by_name():
     network = nn.ModuleDict({"body": nn.Conv2d(1, 2, 1), "head": nn.Sequential(nn.ReLU(), nn.Conv2d(2, 3, 1))})
     assert find_features_module(network, "head.1") is network["head"][1]
-    with pytest.raises(
-        ValueError, match=r"got 'head.2'.*set `features_module`.*The last ones are: body, head, head.0, head.1\."
-    ):
+    known = r"The last ones are: body, head, head.0, head.1\."
+    with pytest.raises(ValueError, match=rf"got 'head.2'.*set `features_module`.*{known}"):
         find_features_module(network, "head.2")
     with pytest.raises(ValueError, match=r"ModuleDict has no `decoder.seg_layers`.*set `features_module`"):
         find_features_module(network, "")

@@ -33,9 +33,7 @@ def test_trusted_are_the_training_cases_that_say_yes(make_trainer, preprocessed_
         ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes only for other cases \({validation}"),
     ],
 )
-def test_a_table_without_trusted_cases_stops_before_anything_is_trained(
-    make_trainer, preprocessed_table, text, message
-):
+def test_a_table_without_trusted_cases_stops_before_the_training(make_trainer, preprocessed_table, text, message):
     trainer = make_trainer(NAME)
     training, validation = trainer.do_split()
     names = {"validation": validation[0]}

@@ -137,9 +137,8 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
     allowed = np.ones((3, 1, 2, 1), dtype=bool)
     allowed[1, 0, 0] = False
     subvolumes = Subvolumes(("a", "b", "c"), (1, 2, 1), allowed)
-    log = HardnessLog(
-        HardnessTable(subvolumes.names, beta=2.0), None, groups={"g": ["x", "y", "x"]}, subvolumes=subvolumes
-    )
+    table = HardnessTable(subvolumes.names, beta=2.0)
+    log = HardnessLog(table, None, groups={"g": ["x", "y", "x"]}, subvolumes=subvolumes)
     log.table.update(np.arange(4), [0.1, 0.3, 0.7, 0.2])  # the last of five was never seen
     log.record(cases_of_step([0, 1, 2, 2]))
     (line,) = log.end_epoch(0, tmp_path)
