@@ -50,14 +50,11 @@ def made_page(dice, *, times=1):
     return page_text(pd.DataFrame(rows, columns=columns).assign(n=40, p10=0.2, share=0.3), asked)
 
 
-def test_collapsed_trainings_are_counted_and_left_out_once_more():
+def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
     page = made_page({"plain": (0.5, 0.0, 0.5), "DRO": (0.6, 0.6, 0.6), "IW": (0.7, 0.7, 0.7)})
     first, second = page.split("plain 1 of 3, DRO 0 of 3, IW 0 of 3. Without them")
     assert "(+26.7)" in first
     assert "(+10.0 [" in second
-
-
-def test_the_page_says_first_what_is_left_and_what_has_collapsed():
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
     assert page.startswith("**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20")
     assert "Without them" not in page

@@ -92,9 +92,7 @@ def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
     assert row["fall"] == pytest.approx((3 + 0 + 0.7 + 1) / 4)
     assert row[["falls", "loss_rises", "stale_rises"]].tolist() == [2, 1, 1]
     assert (row["sd_there"], row["sd_elsewhere"]) == (pytest.approx(0.5), pytest.approx(0.2))
-
-
-def test_falls_of_a_stable_training_are_none():
+    # A stable training has none.
     fallen = results.falls(made_epochs(lambda method, seed, epoch: 0.0, n_epochs=20))
     assert (fallen[["fall", "falls", "loss_rises", "stale_rises"]] == 0).all(axis=None)
     assert fallen["sd_there"].isna().all()

@@ -15,22 +15,9 @@ from tests.experiments.made_studies import tiny_study
 def made_cases(method, signal, values, losses, kinds, trusted=(), seed=0, rare=()):
     n = len(values)
     place = pd.Series(values).rank(method="first", ascending=signal == "weight").astype(int)
-    return pd.DataFrame(
-        {
-            "method": method,
-            "seed": seed,
-            "case": [f"case{i}" for i in range(n)],
-            "kind": kinds,
-            "trusted": [i in trusted for i in range(n)],
-            "rare": [i in rare for i in range(n)],
-            "place": place,
-            "signal": signal,
-            "value": values,
-            "loss": losses,
-            "times_seen": range(n),
-            "share": np.full(n, 1 / n),
-        }
-    )
+    columns = {"case": [f"case{i}" for i in range(n)], "kind": kinds, "value": values, "loss": losses, "place": place}
+    columns |= {"trusted": [i in trusted for i in range(n)], "rare": [i in rare for i in range(n)]}
+    return pd.DataFrame(columns).assign(method=method, seed=seed, signal=signal, times_seen=range(n), share=1 / n)
 
 
 def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
@@ -148,9 +135,7 @@ def test_training_cases_have_means_of_the_epochs_that_count(finished):
     # Weight given: a 5, b 0.5, c 2.
     assert cases["share"].to_dict() == pytest.approx({"a": 5 / 7.5, "b": 0.5 / 7.5, "c": 2 / 7.5})
     assert cases.loc["b", "loss"] == pytest.approx((1.9 + 2.9) / 2)
-
-
-def test_training_cases_without_weights_have_losses(finished):
+    # Without weights there are losses.
     cases = training_cases(finished, "ERM").set_index("case")
     assert cases["signal"].unique().tolist() == ["loss"]
     assert cases["value"].to_dict() == pytest.approx({"a": 0.1, "b": 2.4, "c": 0.2})

@@ -96,16 +96,13 @@ def test_worst_styles_start_from_the_random_ones():
     assert (losses[WORST] > losses[RANDOM]).any()
 
 
-def test_gils_keeps_its_bound():
+def test_gils_keeps_its_bound_in_standard_deviations_of_the_patch():
     network, (images, labels) = new_network(0), made_batch()
     for bound in (0.02, 0.05):
         method = Method(generated="GI-LS", largest_change=bound)
         made = generate(method, network, LOSS, images, labels, rng=np.random.default_rng(0))
         assert change_of(made, images) <= bound * (1 + 1e-4)
         assert not torch.equal(made, images)
-
-
-def test_change_of_is_in_standard_deviations_of_the_patch():
     images = 2 * torch.tensor([-1.0, 1.0]).expand(1, 3, 4, 2)
     assert change_of(images + 1, images) == pytest.approx(0.5)
 

@@ -52,12 +52,9 @@ def test_a_section_and_its_page_leave_each_other_alone(tmp_path):
     assert changed.split("<!-- begin slices")[1] == both.split("<!-- begin slices")[1]
 
 
-def test_a_page_that_does_not_say_how_it_was_made_cannot_be_rendered(tmp_path):
+def test_a_page_needs_no_table_or_picture_but_how_it_was_made(tmp_path):
     with pytest.raises(ValueError, match="does not say how made-up was made"):
         write(tmp_path / "made-up.md", how=None)
-
-
-def test_a_page_may_have_neither_table_nor_picture(tmp_path):
     text = write(tmp_path / "made-up.md", table=TABLE.iloc[:0], picture=False)
     assert "## Numbers" not in text
     assert ".png" not in text
