@@ -101,21 +101,8 @@ class NNUNet:
             write_label_map(to / f"{case}.nii.gz", row_of(self.n_stem.get((trainer.split("_2ep")[0], case, seed), 10)))
 
 
-PLANS = {
-    "configurations": {
-        "3d_fullres": {
-            "patch_size": [24, 24, 24],
-            "batch_size": 30,
-            "architecture": {
-                "arch_kwargs": {
-                    "n_stages": 4,
-                    "features_per_stage": [32, 64, 128, 256],
-                    "kernel_sizes": [[3, 3, 3]] * 4,
-                    "strides": [[1, 1, 1], [2, 2, 2], [2, 2, 2], [2, 2, 2]],
-                    "n_conv_per_stage": [2] * 4,
-                    "n_conv_per_stage_decoder": [2] * 3,
-                }
-            },
-        }
-    }
-}
+ARCHITECTURE = {"n_stages": 4, "features_per_stage": [32, 64, 128, 256], "kernel_sizes": [[3, 3, 3]] * 4}
+ARCHITECTURE |= {"n_conv_per_stage": [2] * 4, "n_conv_per_stage_decoder": [2] * 3}
+ARCHITECTURE["strides"] = [[1, 1, 1], [2, 2, 2], [2, 2, 2], [2, 2, 2]]
+PLANNED = {"patch_size": [24, 24, 24], "batch_size": 30, "architecture": {"arch_kwargs": ARCHITECTURE}}
+PLANS = {"configurations": {"3d_fullres": PLANNED}}

@@ -22,23 +22,9 @@ def seed():
 
 def unet(dimensions=3, *, deep_supervision=True):
     convolution, norm = {2: (nn.Conv2d, nn.InstanceNorm2d), 3: (nn.Conv3d, nn.InstanceNorm3d)}[dimensions]
-    return PlainConvUNet(
-        2,
-        3,
-        [4, 6, 8],
-        convolution,
-        3,
-        [1, 2, 2],
-        [1, 1, 1],
-        3,
-        [1, 1],
-        conv_bias=True,
-        norm_op=norm,
-        norm_op_kwargs={"eps": 1e-5, "affine": True},
-        nonlin=nn.LeakyReLU,
-        nonlin_kwargs={"inplace": True},
-        deep_supervision=deep_supervision,
-    )
+    settings = {"conv_bias": True, "norm_op": norm, "norm_op_kwargs": {"eps": 1e-5, "affine": True}}
+    settings |= {"nonlin": nn.LeakyReLU, "nonlin_kwargs": {"inplace": True}, "deep_supervision": deep_supervision}
+    return PlainConvUNet(2, 3, [4, 6, 8], convolution, 3, [1, 2, 2], [1, 1, 1], 3, [1, 1], **settings)
 
 
 LOSSES = {

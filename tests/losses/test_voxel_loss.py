@@ -12,13 +12,9 @@ from nnunet_dro.losses import VoxelLoss
 from nnunet_dro.losses.voxel_loss import polynomially_tailed
 
 SHARES = (0.9, 0.07, 0.03)
-ADJUSTMENTS = [
-    *(
-        {"tau": t, "gamma": g, "alpha": a}
-        for t, g, a in itertools.product((0.0, 1.0, 0.7), (0.0, 0.2), (None, 1.0, 3.5))
-    ),
-    *({"tau": t, "gamma": g, "smoothing": 0.3} for t, g in ((0.0, 0.0), (0.7, 0.2))),
-]
+VALUES = itertools.product((0.0, 1.0, 0.7), (0.0, 0.2), (None, 1.0, 3.5))
+ADJUSTMENTS = [{"tau": tau, "gamma": gamma, "alpha": alpha} for tau, gamma, alpha in VALUES]
+ADJUSTMENTS += [{"tau": tau, "gamma": gamma, "smoothing": 0.3} for tau, gamma in ((0.0, 0.0), (0.7, 0.2))]
 
 
 @pytest.fixture(autouse=True)

@@ -204,15 +204,9 @@ class TwoGroups:
 
 
 @pytest.mark.parametrize("nu", [0.01, 0.05, 0.1])
-@pytest.mark.parametrize(
-    "training",
-    [
-        TwoGroups(start=(0.9, 1.2), gain=(0.7, 0.5), sizes=(600, 60)),  # an easy group that is large
-        TwoGroups(start=(0.9, 1.2), gain=(0.7, 0.5), sizes=(10, 90)),  # one that is small
-    ],
-    ids=["large", "small"],
-)
-def test_group_dro_reaches_the_equilibrium_with_batches_drawn_ahead(nu, training):
+@pytest.mark.parametrize("sizes", [(600, 60), (10, 90)], ids=["easy group large", "easy group small"])
+def test_group_dro_reaches_the_equilibrium_with_batches_drawn_ahead(nu, sizes):
+    training = TwoGroups(start=(0.9, 1.2), gain=(0.7, 0.5), sizes=sizes)
     path = training.train(nu)
     late = path[2000:]
     equilibrium = training.equilibrium

@@ -59,17 +59,9 @@ def test_expected_draws_fill_the_places_and_give_harder_cases_no_less(weights, s
 @pytest.mark.parametrize(
     ("n", "size", "beta"),
     [
-        (5, 2, 2.0),
-        (5, 3, 4.0),
-        (20, 4, 10.0),
-        (20, 19, 10.0),
-        (8, 2, 100.0),  # one case takes one of two places in every batch
-        (60, 12, 20.0),  # several do
-        (3, 8, 5.0),
-        (700, 49, 3.0),
-        (1500, 6, 20.0),
-        (3000, 2, 10.0),
-        (40, 1, 8.0),
+        *((5, 2, 2.0), (5, 3, 4.0), (20, 4, 10.0), (20, 19, 10.0), (3, 8, 5.0), (40, 1, 8.0)),
+        *((8, 2, 100.0), (60, 12, 20.0)),  # one case takes one of two places in every batch; several do
+        *((700, 49, 3.0), (1500, 6, 20.0), (3000, 2, 10.0)),
         *((40, 4, 0.0), (1100, 7, 0.0)),  # uniformly
     ],
 )

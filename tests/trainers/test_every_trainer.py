@@ -102,22 +102,19 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_tra
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("nnUNetTrainerLS", "Cases are drawn uniformly: 8 cases (8 never seen)"),
-        ("nnUNetTrainerGILS", "Cases are drawn uniformly: 8 cases"),
-        ("nnUNetTrainerL2RW", "Cases are drawn uniformly: 8 cases"),
-        ("nnUNetTrainerHWS_beta0", "Cases are drawn uniformly: 8 cases"),
-        ("nnUNetTrainerHWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
-        ("nnUNetTrainerHWS_betaauto", "Hardness weighted sampling: 8 cases"),
-        ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
-        (
-            "nnUNetTrainerIW_site_share0.5",
-            "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally",
-        ),
-        ("nnUNetTrainerIW_number_asWeights", "Cases are drawn by weight: 8 cases (8 never seen), each in proportion"),
+        ("LS", "Cases are drawn uniformly: 8 cases (8 never seen)"),
+        ("GILS", "Cases are drawn uniformly: 8 cases"),
+        ("L2RW", "Cases are drawn uniformly: 8 cases"),
+        ("HWS_beta0", "Cases are drawn uniformly: 8 cases"),
+        ("HWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
+        ("HWS_betaauto", "Hardness weighted sampling: 8 cases"),
+        ("IW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
+        ("IW_site_share0.5", "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally"),
+        ("IW_number_asWeights", "Cases are drawn by weight: 8 cases (8 never seen), each in proportion"),
     ],
 )
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):
-    trainer = make_trainer(name)
+    trainer = make_trainer(f"nnUNetTrainer{name}")
     trainer.on_train_start()
     log = log_of(trainer)
     assert line in log

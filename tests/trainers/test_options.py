@@ -231,32 +231,28 @@ def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
     ("name", "kind", "options"),
     [
         (
-            "nnUNetTrainerGILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs",
+            "GILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs",
             GILSOptions,
             {"smoothing": 0.3, "steps": 7, "step_size": 0.5, "penalty": 0.01, "logit_adjustment": 1.0, "epochs": 2},
         ),
-        ("nnUNetTrainerLS_alpha0.5", LSOptions, {"smoothing": 0.5}),
-        ("nnUNetTrainerIW_centre", IWOptions, {"column": "centre"}),
-        ("nnUNetTrainerIW_weights", IWOptions, {"column": "weights"}),
-        ("nnUNetTrainerIW_sampling_weights_asWeights", IWOptions, {"column": "sampling_weights", "as_weights": True}),
-        ("nnUNetTrainerIW_a_share0.5_power0.2", IWOptions, {"column": "a", "share": 0.5, "power": 0.2}),
+        ("LS_alpha0.5", LSOptions, {"smoothing": 0.5}),
+        ("IW_centre", IWOptions, {"column": "centre"}),
+        ("IW_weights", IWOptions, {"column": "weights"}),
+        ("IW_sampling_weights_asWeights", IWOptions, {"column": "sampling_weights", "as_weights": True}),
+        ("IW_a_share0.5_power0.2", IWOptions, {"column": "a", "share": 0.5, "power": 0.2}),
+        ("IW_age_group_poly1_2epochs", IWOptions, {"column": "age_group", "polynomial_tail": 1, "epochs": 2}),
+        ("GroupDRO_field strength", GroupDROOptions, {"column": "field strength"}),
         (
-            "nnUNetTrainerIW_age_group_poly1_2epochs",
-            IWOptions,
-            {"column": "age_group", "polynomial_tail": 1, "epochs": 2},
-        ),
-        ("nnUNetTrainerGroupDRO_field strength", GroupDROOptions, {"column": "field strength"}),
-        (
-            "nnUNetTrainerGroupDRO_a_nu0.1_adj2_momentum0.5_hardCE",
+            "GroupDRO_a_nu0.1_adj2_momentum0.5_hardCE",
             GroupDROOptions,
             {"column": "a", "nu": 0.1, "adjustment": 2.0, "momentum": 0.5, "hardness": "ce"},
         ),
     ],
 )
 def test_other_trainers_name_their_options_after_the_column(name, kind, options):
-    base = name.split("_")[0]
-    assert options_from_name(name, base=base, kind=kind) == kind(**options)
-    assert base + kind(**options).suffix() == name
+    base = f"nnUNetTrainer{name.split('_')[0]}"
+    assert options_from_name(f"nnUNetTrainer{name}", base=base, kind=kind) == kind(**options)
+    assert base + kind(**options).suffix() == f"nnUNetTrainer{name}"
 
 
 def test_options_answer_for_every_trainer_without_a_look_at_their_class():

@@ -45,12 +45,9 @@ def batch_of(trainer, seed, n_cases):
     """A batch whose images, labels, draws and weights depend on the seed."""
     generator = torch.Generator().manual_seed(seed)
     shape = trainer.configuration_manager.patch_size
-    targets = [
-        torch.randint(
-            0, 3, (n_cases, 1, *[round(n * f) for n, f in zip(shape, scale, strict=True)]), generator=generator
-        )
-        for scale in trainer._get_deep_supervision_scales()
-    ]
+    scales = trainer._get_deep_supervision_scales()
+    sizes = [[round(n * factor) for n, factor in zip(shape, scale, strict=True)] for scale in scales]
+    targets = [torch.randint(0, 3, (n_cases, 1, *size), generator=generator) for size in sizes]
     columns = {column.name: torch.rand(n_cases, generator=generator) for column in fields(CaseColumns)}
     indices, betas = torch.randint(0, 8, (n_cases,), generator=generator), torch.full((n_cases,), float(seed))
     draws = CaseColumns(**{**columns, "indices": indices, "betas": betas})

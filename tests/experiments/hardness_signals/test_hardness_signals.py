@@ -30,16 +30,10 @@ def test_an_empty_slice_is_told_from_a_hard_case():
     case = np.repeat(np.arange(20), 30)
     hardness_of_case = rng.normal(size=20)
     is_empty = rng.random(len(case)) < 0.3
-    values = pd.DataFrame(
-        {
-            "case": case,
-            "has_foreground": ~is_empty,
-            # One signal looks for empty slices, the other for hard cases.
-            "loss": np.where(is_empty, 10.0, 0.0) + rng.normal(size=len(case)),
-            "hardPooled": hardness_of_case[case] + 0.01 * rng.normal(size=len(case)),
-            "whole": hardness_of_case[case],
-        }
-    )
+    values = pd.DataFrame({"case": case, "has_foreground": ~is_empty, "whole": hardness_of_case[case]})
+    # One signal looks for empty slices, the other for hard cases.
+    values["loss"] = np.where(is_empty, 10.0, 0.0) + rng.normal(size=len(case))
+    values["hardPooled"] = hardness_of_case[case] + 0.01 * rng.normal(size=len(case))
     values.loc[:4, "hardPooled"] = np.nan
     is_rare = hardness_of_case[case] > np.median(hardness_of_case)
     rows = {signal: signal_row(values, signal, is_rare) for signal in ("loss", "hardPooled")}
@@ -54,14 +48,10 @@ def test_an_empty_slice_is_told_from_a_hard_case():
 
 def test_slices_are_cut_from_the_volumes_that_were_preprocessed(tmp_path):
     inherited = {"arch_kwargs": {"n_stages": 4, "kernel_sizes": [[3, 3]] * 4, "strides": [[1, 1]] + [[2, 2]] * 3}}
-    plans = {
-        "configurations": {
-            "2d": {"patch_size": [56, 40], "architecture": inherited},
-            "3d_fullres": {"data_identifier": "nnUNetPlans_3d_fullres"},
-        }
-    }
+    planned = {"2d": {"patch_size": [56, 40], "architecture": inherited}}
+    planned["3d_fullres"] = {"data_identifier": "nnUNetPlans_3d_fullres"}
     path = tmp_path / "plans.json"
-    path.write_text(json.dumps(plans))
+    path.write_text(json.dumps({"configurations": planned}))
     add_configurations(path, [(16, 16), (12, 12, 12)])
     configurations = json.loads(path.read_text())["configurations"]
     assert configurations["16x16"]["data_identifier"] == "nnUNetPlans_3d_fullres"

@@ -59,35 +59,25 @@ def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
 
 
 def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
-    apart = [
-        distances(descend(*six, Setting("", "squared loss", 5000, mu=mu)), directions=True)[-1] for mu in (0, 0.1, 10)
-    ]
+    found = [descend(*six, Setting("", "squared loss", 5000, mu=mu)) for mu in (0, 0.1, 10)]
+    apart = [distances(trajectory, directions=True)[-1] for trajectory in found]
     for method in (1, 2):
         assert apart[0][method] < 1e-8 < apart[1][method] < 0.1 * apart[2][method]
 
 
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
-    margin = minimize(
-        lambda theta: theta @ theta / 2,
-        np.linalg.pinv(images) @ targets,
-        jac=lambda theta: theta,
-        constraints={
-            "type": "ineq",
-            "fun": lambda t: targets * (images @ t) - 1,
-            "jac": lambda t: targets[:, None] * images,
-        },
-        method="SLSQP",
-    )
+    start, half = np.linalg.pinv(images) @ targets, lambda theta: theta @ theta / 2
+    wide = {"fun": lambda t: targets * (images @ t) - 1, "jac": lambda t: targets[:, None] * images, "type": "ineq"}
+    margin = minimize(half, start, jac=lambda theta: theta, constraints=wide, method="SLSQP")
     assert margin.success
     trajectory = descend(*six, Setting("", "logistic loss", 30_000))
     norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
     to_margin = np.linalg.norm(trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1)
     early, late = np.searchsorted(trajectory.steps, [300, 30_000])
     assert (to_margin[late] < 0.7 * to_margin[early]).all()
-    assert (
-        distances(trajectory, directions=True)[late, 1:] < 0.7 * distances(trajectory, directions=True)[early, 1:]
-    ).all()
+    turned = distances(trajectory, directions=True)
+    assert (turned[late, 1:] < 0.7 * turned[early, 1:]).all()
     # The distance of the weights themselves is bounded: that of the directions falls like 1 / norm.
     np.testing.assert_allclose(*distances(trajectory, directions=False)[[early, late], 1], rtol=0.15)
 
@@ -103,11 +93,9 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
 
         def objective(theta):
             z = margins @ theta
-            return (
-                (theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2))
-                if z.min() > 0
-                else (np.inf, np.zeros_like(theta))
-            )
+            if z.min() <= 0:
+                return np.inf, np.zeros_like(theta)
+            return theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2)
 
         theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}).x
         return theta / np.linalg.norm(theta)

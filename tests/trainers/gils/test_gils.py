@@ -236,16 +236,8 @@ def test_the_numbers_of_an_epoch(tmp_path):
     log = PerturbationLog(steps=4)
     tensor = partial(torch.tensor, dtype=torch.float32)
     empty = torch.zeros(2, 1, 2, 2)
-    log.record(
-        Perturbed(
-            empty, tensor([1, 3]), tensor([2, 4]), tensor([0, 1]), tensor([1, 2]), tensor([4, 0]), tensor([0, 1]) > 0
-        )
-    )
-    log.record(
-        Perturbed(
-            empty[:1], tensor([5]), tensor([6]), tensor([float("nan")]), tensor([3]), tensor([2]), tensor([1]) > 0
-        )
-    )
+    log.record(Perturbed(empty, *map(tensor, ([1, 3], [2, 4], [0, 1], [1, 2], [4, 0])), tensor([0, 1]) > 0))
+    log.record(Perturbed(empty[:1], *map(tensor, ([5], [6], [float("nan")], [3], [2])), tensor([1]) > 0))
     (line,) = log.end_epoch(7, tmp_path)
     assert list(log.rows[-1].values()) == [7, 3, 5, 4, 0.5, 2, 0.5, 2]
     assert "steps taken back 50 %, not finite 2" in line

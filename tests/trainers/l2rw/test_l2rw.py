@@ -117,10 +117,8 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
     momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
     one_step(trainer, wrong, trusted)
     assert all(map(torch.equal, before, trainer.network.parameters())), "no weight decay and no momentum, either"
-    assert all(
-        torch.equal(old, state["momentum_buffer"])
-        for old, state in zip(momentum, trainer.optimizer.state.values(), strict=True)
-    )
+    buffers = (state["momentum_buffer"] for state in trainer.optimizer.state.values())
+    assert all(torch.equal(old, new) for old, new in zip(momentum, buffers, strict=True))
     trainer.weights_log.end_epoch(0, tmp_path)
     assert trainer.weights_log.rows[-1]["n_without_step"] == 1
     trainer, loader = start(NAME, "2d_small")
