@@ -93,8 +93,8 @@ HEAVY = {
 MOST_LINES = 350
 
 #: A ratchet. The package was a tenth longer once and did no more, so whoever needs room finds it here first; where much
-#: of a bound is unused, it is lowered. Lines and files are those of Python, words those of the pages below docs.
-MOST = {"lines": 29_000, "files": 215, "words": 40_000}
+#: of a bound is unused, it is lowered. Lines are of Python by folder, files the package's, words those below docs.
+MOST = {"nnunet_dro": 29_000, "tests": 30_000, "experiments": 7_500, "files": 215, "words": 40_000}
 
 #: Most lines and words of the README, and most lines of a page below docs: nobody reads more at once.
 MOST_OF_README, MOST_OF_A_PAGE = (70, 600), 250
@@ -202,10 +202,11 @@ def test_no_module_is_two_things():
 
 
 def test_package_and_pages_stay_as_small_as_they_are():
-    files = [path.read_text(encoding="utf-8") for path in (ROOT / "nnunet_dro").rglob("*.py")]
+    files = {at: [path.read_text(encoding="utf-8") for path in (ROOT / at).rglob("*.py")] for at in list(MOST)[:3]}
     pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     words = sum(len(page.split()) for page in pages.values())
-    found = {"lines": sum(file.count("\n") for file in files), "files": len(files), "words": words}
+    found = {at: sum(text.count("\n") for text in texts) for at, texts in files.items()}
+    found |= {"files": len(files["nnunet_dro"]), "words": words}
     assert {what: n for what, n in found.items() if n > MOST[what]} == {}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.count("\n") <= MOST_OF_README[0]
