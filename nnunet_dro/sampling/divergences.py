@@ -192,7 +192,7 @@ def checked_losses(losses: FloatArray) -> FloatArray:
     """Losses as a vector of float64; raise ValueError if there is none, or one is not finite."""
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
-        raise ValueError(f"`losses` must be a vector of 1 or more, got shape {losses.shape}. Give one loss per case.")
+        raise ValueError(f"`losses` must be a vector of at least one case, got shape {losses.shape}. Give one a case.")
     if not np.isfinite(losses).all():
         bad = np.flatnonzero(~np.isfinite(losses))
         raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out.")

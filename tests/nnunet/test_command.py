@@ -40,7 +40,7 @@ def wait_until(condition, seconds=10):
 
 def pids_in(log):
     """What `WAITS` printed; nothing while it has not."""
-    words = log.read_text().splitlines()[-1].split()
+    words = log.read_text().rpartition("\n")[0].rpartition("\n")[2].split()
     return words if len(words) == 2 and all(word.isdigit() for word in words) else []
 
 
