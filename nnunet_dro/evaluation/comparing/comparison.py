@@ -65,6 +65,8 @@ class Comparison:
         scores: All methods' scores of the compared cases, with the column ``method`` first.
         stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
         outcomes: The outcomes of the requirements.
+        options: How the methods were compared.
+        failure: When a case has failed, as in the baseline.
         about: ``versions``, ``options``, ``requirements``, and each method's own ``about`` under ``methods``.
         notes: Sentences for the reader.
     """
@@ -77,6 +79,8 @@ class Comparison:
     stratum_of_case: "Mapping[str, pd.Series[str]]"
     trainings: pd.DataFrame | None = None
     outcomes: tuple[Outcome, ...] = ()
+    options: CompareOptions = field(default_factory=CompareOptions)
+    failure: str = DEFAULT_FAILURE
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -151,6 +155,8 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
         stratum_of_case=strata,
         trainings=trainings_table(compared) if trainings.are_repeated else None,
         outcomes=outcomes,
+        options=options,
+        failure=failure,
         about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(
             *ground.notes,

@@ -83,7 +83,7 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
             forests = (forest(rows, metric, statistic) for statistic in statistics)
             yield Figure([("", [drawing for drawing in forests if drawing])])
     yield Heading("All statistics of every method", 3, folded=True)
-    yield from parts.strata_blocks(strata, comparison.scores, comparison.about)
+    yield from parts.strata_blocks(strata, comparison.scores, comparison.failure)
 
 
 def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any
 
 import pandas as pd
 from rich.console import RenderableType
@@ -57,7 +56,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     """The findings, the requirements and the tables of an evaluation; names from files are escaped."""
     blocks: list[Block] = [Heading(evaluation.method, 1), *findings(evaluation), *requirement_notes(evaluation.about)]
     blocks += map(Note, all_notes(evaluation.notes, evaluation.strata))
-    blocks += [table for _, table in strata_tables(evaluation.strata, evaluation.scores, evaluation.about)]
+    blocks += [table for _, table in strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)]
     return markdown([*blocks, *lesion_tables(evaluation.lesion_sizes)])
 
 
@@ -70,31 +69,31 @@ def comparison_markdown(comparison: Comparison) -> str:
     blocks += map(Note, comparison_notes(comparison))
     for _, inside in comparison.table.groupby("attribute", sort=False):
         blocks += _differences(comparison, inside, by_statistic=False)
-    strata = strata_tables(comparison.strata, comparison.scores, comparison.about)
+    strata = strata_tables(comparison.strata, comparison.scores, comparison.failure)
     return markdown([*blocks, *(table for _, table in strata)])
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
     """A table per attribute and metric, in LaTeX with the packages booktabs and multirow; names are escaped."""
     strata = evaluation.strata.assign(method=evaluation.method)
-    return _as_in_papers(strata, evaluation.scores, evaluation.about, lesion_tables(evaluation.lesion_sizes))
+    return _as_in_papers(strata, evaluation, evaluation.options.failure, lesion_tables(evaluation.lesion_sizes))
 
 
 def comparison_latex(comparison: Comparison) -> str:
     """A table per attribute and metric with every method; gains of 5 percentage points over all others are bold."""
-    return _as_in_papers(comparison.strata, comparison.scores, comparison.about)
+    return _as_in_papers(comparison.strata, comparison, comparison.failure)
 
 
 def _as_in_papers(
-    strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str, Any], others: Sequence[Table] = ()
+    strata: pd.DataFrame, result: Evaluation | Comparison, failure: str | None, others: Sequence[Table] = ()
 ) -> str:
     tables: list[Table] = []
     for attribute, inside in strata.groupby("attribute", sort=False):
         # As the rows of Tables 3 and 2 of Fidon et al. 2022 (MELBA) are named.
         names = ("label", "method") if attribute == ALL else ("stratum", "method", "label")
-        tables += [table for _, table in strata_tables(inside, scores, about, names=names)]
+        tables += [table for _, table in strata_tables(inside, result.scores, failure, names=names)]
     locked = "made under the locked protocol with SHA-256 "
-    remarks = [locked + about["protocol"]["sha256"]] if "protocol" in about else []
+    remarks = [locked + result.about["protocol"]["sha256"]] if "protocol" in result.about else []
     return latex([*tables, *others], *remarks)
 
 
@@ -104,7 +103,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     blocks: list[Block] = []
     for attribute, inside in strata.groupby("attribute", sort=False):
         labels, left_out = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
-        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.about)
+        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.options.failure)
         blocks += [table for _, table in tables]
         blocks += [Prose(left_out)] if left_out else []
     blocks += [*lesion_tables(evaluation.lesion_sizes), *_told(findings(evaluation), len(strata))]

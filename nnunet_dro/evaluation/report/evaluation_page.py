@@ -166,7 +166,7 @@ def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block
     if left_out:
         yield Prose(left_out)
     strata = strata[strata["label"].isin(labels)]
-    yield from parts.strata_blocks(strata, evaluation.scores, evaluation.about)
+    yield from parts.strata_blocks(strata, evaluation.scores, evaluation.options.failure)
     has_strata = len(names) > 1 or attribute != ALL
     legend = parts.legend_of(attribute, names, lines=True) if has_strata else []
     for n, metric in enumerate(metrics):

@@ -33,7 +33,7 @@ def evidence_pack(
         "evaluation": evaluation,
         "links": links,
         "about": evaluation.about,
-        "options": evaluation.about.get("options", {}),
+        "options": evaluation.options,
         "inputs": evaluation.about.get("inputs", {}),
         "one": one.assign(share=[f"{100 * share:.0f} %" for share in one["share"]]),
         "n_cases": int(one["cases"].iloc[0]),

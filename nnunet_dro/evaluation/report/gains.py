@@ -64,7 +64,7 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
 
 def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: Comparison) -> Iterator[str]:
     """What the intervals of the means say about the margin, in a sentence, if there is one."""
-    margin = comparison.about.get("options", {}).get("margin")
+    margin = comparison.options.margin
     if margin is None:
         return
     no_worse = f"not worse by more than {_amount(float(margin), metric)}"

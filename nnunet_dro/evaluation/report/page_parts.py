@@ -43,9 +43,9 @@ def attribute_heading(attribute: str, number: int) -> Heading:
     return Heading(title, anchor=f"by-{number}", short=title)
 
 
-def strata_blocks(strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str, Any]) -> Iterator[Block]:
+def strata_blocks(strata: pd.DataFrame, scores: pd.DataFrame, failure: str | None) -> Iterator[Block]:
     """The tables of a strata frame with what a page adds: the shades in words, and the bounds for verdicts."""
-    for metric, table in strata_tables(strata, scores, about):
+    for metric, table in strata_tables(strata, scores, failure):
         yield Heading(f"{metric.title}, in {'per cent' if metric.unit == 'fraction' else metric.unit}", 3)
         yield table
         yield Figure(drawing=_shades(metric, table))

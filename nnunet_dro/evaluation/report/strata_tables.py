@@ -5,7 +5,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -54,23 +53,23 @@ _FAILURES = {
 def strata_tables(
     strata: pd.DataFrame,
     scores: pd.DataFrame | None = None,
-    about: Mapping[str, Any] = MappingProxyType({}),
+    failure: str | None = None,
     *,
     names: Sequence[str] = ("label", "stratum", "method"),
 ) -> Iterator[tuple[Metric, Table]]:
     """The metric and the table of each attribute and metric, metrics of one attribute together.
 
-    The scores tell the unit of distances, ``about`` what a failure is. ``names`` are the columns that say what a row is
-    about, as rows are sorted by them; those that the frame does not have, and a single stratum, are left out.
+    The scores tell the unit of distances. ``names`` are the columns that say what a row is about, as rows are sorted by
+    them; those that the frame does not have, and a single stratum, are left out.
     """
-    failure = Failure.of(about.get("options", {}).get("failure") or DEFAULT_FAILURE)
+    when_failed = Failure.of(failure or DEFAULT_FAILURE)
     for attribute in strata["attribute"].unique():
         of_attribute = strata[strata["attribute"] == attribute]
         shown = [name for name in names if name in strata and not (name == "stratum" and attribute == ALL)]
         for name in of_attribute["metric"].unique():
             metric = fmt.metric_named(str(name), scores)
             group = of_attribute[of_attribute["metric"] == name]
-            yield metric, _strata_table(in_order(group, shown), metric, shown, failure)
+            yield metric, _strata_table(in_order(group, shown), metric, shown, when_failed)
 
 
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
