@@ -134,7 +134,7 @@ def check_same_task(model: SourceModel, target: Target) -> None:
 def _compared(model: SourceModel, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
     """What must be the same of the source and of what is trained, and what to do where it is not."""
     if model.dataset is not None:
-        yield (_task(model.dataset), _task(read_dataset_json(target.dataset_json)), "First train one of this dataset.")
+        yield (_task(model.dataset), _task(read_dataset_json(target.dataset_json)), "Train one of this dataset first.")
     if model.plans is not None:
         plans = read_json(target.preprocessed / f"{target.plans}.json")
         cure = "Plan and preprocess with the plans of that model (nnUNetv2_move_plans_between_datasets)."

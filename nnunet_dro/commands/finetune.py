@@ -30,7 +30,7 @@ class _Options:
     source: Annotated[
         str, option("Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.", "--from")
     ]
-    trainer: Annotated[str, option("Trainer, such as DRO_share0.5_50epochs.", autocompletion=complete_trainer)]
+    trainer: Annotated[str, option("Trainer to continue with, such as DRO_share0.5.", autocompletion=complete_trainer)]
     learning_rate: Annotated[float | None, option("First learning rate; default: the trainer's, or 0.01.")] = None
     epochs: Annotated[int | None, option("Number of epochs; default: as in the trainer's name, or 100.")] = None
     plans: Plans = "nnUNetPlans"

@@ -51,7 +51,7 @@ def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: I
                 yield result
         except KilledWorker as error:
             cure = "Look into the logs of the workers: often their memory is too small."
-            raise ValueError(f"`workers` must be able to score a case, {error.last_worker} stopped. {cure}") from error
+            raise ValueError(f"`workers` must be able to score, but {error.last_worker} stopped. {cure}") from error
         except ImportError as error:
             cure = "Install the same version there."
             raise ValueError(f"`workers` must have nnunet-dro, got {address!r}, where {error}. {cure}") from error

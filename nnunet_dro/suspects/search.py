@@ -83,7 +83,7 @@ def find_suspects(
         if dice.empty:
             where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
             cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
-            raise FileNotFoundError(f"`by` must be known, got 'dice', no validation/summary.json in {where!r}. {cure}")
+            raise FileNotFoundError(f"`by` dice must be known, got no validation/summary.json in {where!r}. {cure}")
         table = rank_by_dice(dice, rank_folds(logs) if logs else None)
     else:
         table = rank_folds(logs)

@@ -17,7 +17,7 @@ ENTRY = "case_draws"
 
 @dataclass(frozen=True)
 class CaseColumns:
-    """What the b cases of a batch were drawn with (`Draws`, as of then) and what the step finds; tensors (b,)."""
+    """What a batch was drawn with (`Draws`; the table moves on meanwhile), and what its step finds; tensors (b,)."""
 
     indices: Tensor  # positions in the hardness table, int64
     stale_losses: Tensor  # stale losses at the moment of the draw, NaN at a first visit
