@@ -16,7 +16,7 @@ from rich.console import Console
 
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.preparation import PLANS_NAME, Settings, claim, small_plans
-from nnunet_dro.demo.results import BY, METRIC, commands, compare_methods, render_table
+from nnunet_dro.demo.results import BY, METRIC, commands, compare_methods, results_table
 from nnunet_dro.demo.steps import Step, carry_out, steps_progress, together
 from nnunet_dro.files.case_table import CASE_TABLE_FILE, read_cases
 from nnunet_dro.files.output_folder import replacing
@@ -185,7 +185,7 @@ class _Run:
             comparison = compare_methods(self.out, self.dataset, methods, jobs=jobs, progress=progress)
         shown = (comparison.strata["metric"] == METRIC) & (comparison.strata["attribute"] == BY)
         table = comparison.strata[shown].reset_index(drop=True)
-        self.console.print(render_table(table, Counter(self.cases["train"][BY])))
+        self.console.print(results_table(table, Counter(self.cases["train"][BY])))
         self.console.print(_ABOUT_THE_DATA, highlight=False)
         for name, folder in (("Comparison", "comparison"), *((m, f"evaluation/{m}") for m in self.settings.trainers)):
             self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
