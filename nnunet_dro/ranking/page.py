@@ -74,7 +74,7 @@ def ranking_html(ranking: Ranking) -> str:
     return page(
         blocks,
         _methods(ranking),
-        about=dict(ranking.about["options"]) | {"versions": dict(ranking.about["versions"])},
+        about={name: ranking.about[name] for name in ("options", "versions")},
         cases=None if table is None else {"about": about_cases, "file": "cases.csv"},
         payload={"columns": []} if table is None else table.payload({}),
         kind="nnunet-dro · ranking",

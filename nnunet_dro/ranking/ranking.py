@@ -43,7 +43,7 @@ class Ranking:
     #: Their names, the first in the ranking first; equal ones in the order of the other schemes' ranks.
     teams: tuple[str, ...]
     tasks: tuple[Task, ...]
-    scheme: RankingScheme  # the scheme that the ranking is by
+    options: RankOptions  # how they were ranked
     strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
     n_units: int  # number of patients; as many as cases where each is another patient's
@@ -71,6 +71,11 @@ class Ranking:
     #: ``versions``, ``options``, ``in_pixels`` (whether distances are), ``definitions``.
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences for the reader
+
+    @property
+    def scheme(self) -> RankingScheme:
+        """The scheme that the ranking is by."""
+        return self.options.scheme
 
     def metric(self, name: str) -> Metric:
         """One of the metrics, with the unit of its distances."""
@@ -127,7 +132,7 @@ def rank_evaluations(
     return Ranking(
         teams=teams,
         tasks=entries.tasks,
-        scheme=options.scheme,
+        options=options,
         strata={name: {s: int(inside.sum()) for s, inside in of_name} for name, of_name in entries.strata.items()},
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,

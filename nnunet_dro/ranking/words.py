@@ -56,10 +56,9 @@ def _on_samples(ranking: Ranking) -> list[str]:
     if ranking.bootstrap.empty:
         return []
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
-    n_samples = ranking.about["options"]["n_resamples"]
     shares = ranking.samples["share_1"]
     of_first = [f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]]
-    found = f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."
+    found = f"Of {ranking.options.n_resamples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."
     if not math.isnan(tau["mean"]):
         agreement = f"{tau['mean']:.2f} on average [{tau['low']:.2f}, {tau['high']:.2f}]"
         found += f" Kendall's tau of the samples' rankings and this one is {agreement}."
