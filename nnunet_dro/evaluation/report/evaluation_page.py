@@ -1,13 +1,11 @@
 """The page of an evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
@@ -41,17 +39,8 @@ def evaluation_html(
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> str:
     """The page of an evaluation, the same for the same input; all names from files are escaped."""
-    scores = evaluation.scores.reset_index(drop=True)
-    scores = scores.drop(columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()])
-    metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
-    # Without rows it tells the places of the columns, which figures need before it is known which rows they draw.
-    columns = _scores_table(scores.iloc[:0], metrics, evaluation.stratum_of_case)
-    attributes = [str(name) for name in evaluation.strata["attribute"].unique()]
-    labels = {
-        name: parts.worst_labels(evaluation.strata, evaluation.worst, name, most_rows=parts.MOST_STRATA_ROWS)
-        for name in attributes
-    }
-    figures = _Figures(evaluation, metrics, scores, columns, labels)
+    figures = _Figures.of(evaluation, metrics := [metric_named(name, evaluation.scores) for name in evaluation.metrics])
+    attributes = list(figures.shown)
     found: Sequence[Block] = findings(evaluation)
     blocks: list[Block] = [
         Heading("The worst cases" if attributes == [ALL] else "The worst strata", anchor="findings", short="Findings"),
@@ -62,7 +51,7 @@ def evaluation_html(
     for number, attribute in enumerate(attributes):
         blocks += _attribute(figures, attribute, number)
     blocks += [*_lesions(evaluation), *_volumes(figures)]
-    if table := false_positive_table(evaluation.false_positives, has_volumes="reference_ml" in scores):
+    if table := false_positive_table(evaluation.false_positives, has_volumes="reference_ml" in figures.scores):
         about = "Cases whose reference lacks the label, and the number of them in which the prediction has it."
         heading = Heading("False positives", anchor="false-positives", short="False positives")
         blocks += [heading, Prose(about), table]
@@ -74,11 +63,11 @@ def evaluation_html(
         parts.methods(metrics, evaluation.about),
         about=parts.readable(evaluation.about),
         cases={"about": figures.about_cases},
-        payload=figures.case_table().payload(pictures, links),
+        payload=figures.table.payload(pictures, links),
         kind="nnunet-dro · evaluation per stratum",
         title=f"Evaluation of {evaluation.method}",
         heading=evaluation.method,
-        lede=parts.lede(scores, evaluation.stratum_of_case, metrics),
+        lede=parts.lede(figures.scores, evaluation.stratum_of_case, metrics),
     )
 
 
@@ -98,62 +87,56 @@ def _scores_table(
 
 @dataclass(frozen=True)
 class _Figures:
-    """What figures are made from: scores with rows numbered from 0, and the cases, the rows of dots first."""
+    """What figures are made from."""
 
     evaluation: Evaluation
     metrics: Sequence[Metric]
-    scores: pd.DataFrame
-    columns: SortableTable
+    scores: pd.DataFrame  # numbered as the rows of the table; -1 for those that are not in it
+    table: SortableTable
     shown: Mapping[str, tuple[Sequence[str], str]]  # attribute to its labels, and which are left out
-    _place: dict[int, int] = field(default_factory=dict)  # row of the scores to that of the table, if that is limited
+    n_dots: int  # the dots of the first metric, if none were left out
+    most_dots: int | None  # the most dots of a stratum and label; None for all
 
-    @cached_property
-    def of_label(self) -> dict[str, pd.DataFrame]:
-        """Label to its scores, with their row numbers."""
-        return {str(label): rows for label, rows in self.scores.groupby("label", sort=False)}
+    @classmethod
+    def of(cls, evaluation: Evaluation, metrics: Sequence[Metric]) -> "_Figures":
+        """Choose the labels that are shown, and the rows of the table: those with a dot, then the worst of the others.
 
-    @cached_property
-    def n_dots(self) -> int:
-        """The dots of the first metric, if none were left out."""
-        return sum(len(self.of_label[label]) for labels, _ in self.shown.values() for label in labels)
-
-    @cached_property
-    def most_dots(self) -> int | None:
-        """The most dots of a stratum and label; None for all."""
-        if self.n_dots <= MOST_DOTS:
-            return None
-        strata = self.evaluation.strata.drop_duplicates(["attribute", "stratum"])["attribute"].value_counts()
-        n_drawn = sum(len(labels) * int(strata[attribute]) for attribute, (labels, _) in self.shown.items())
-        return max(20, MOST_DOTS // max(n_drawn, 1))
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there are more rows than the table may have."""
-        return len(self.scores) > parts.MOST_CASE_ROWS
-
-    def places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The rows of the table for these rows of the scores, which will be in it."""
-        if not self.is_limited:
-            return rows
-        return np.array([self._place.setdefault(int(row), len(self._place)) for row in rows], dtype=np.int64)
-
-    def case_table(self) -> SortableTable:
-        """The table, once all figures are drawn; of the other rows the worst by the first metric, NaN never."""
-        scores, first = self.scores, self.metrics[0]
-        if self.is_limited:
-            badness = np.nan_to_num(-first.goodness(scores[first.name].to_numpy(dtype=np.float64)), nan=-np.inf)
-            others = [row for row in np.argsort(-badness, kind="stable").tolist() if row not in self._place]
-            scores = scores.take([*self._place, *others[: max(parts.MOST_CASE_ROWS - len(self._place), 0)]])
-        return _scores_table(scores, self.metrics, self.evaluation.stratum_of_case)
+        Only where all rows do not fit are some left out.
+        """
+        scores, strata, of_case = evaluation.scores, evaluation.strata, evaluation.stratum_of_case
+        scores = scores.drop(columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()])
+        shown = {
+            str(name): parts.worst_labels(strata, evaluation.worst, str(name), most_rows=parts.MOST_STRATA_ROWS)
+            for name in strata["attribute"].unique()
+        }
+        n_rows, n_strata = scores["label"].value_counts(), strata.groupby("attribute")["stratum"].nunique()
+        n_dots = sum(int(n_rows[label]) for labels, _ in shown.values() for label in labels)
+        n_drawn = sum(len(labels) * int(n_strata[attribute]) for attribute, (labels, _) in shown.items())
+        most_dots = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // max(n_drawn, 1))
+        kept = np.arange(len(scores))
+        if len(scores) > parts.MOST_CASE_ROWS:
+            goodness = metrics[0].goodness(scores[metrics[0].name].to_numpy(dtype=np.float64))
+            ranked = scores[["case", "label"]].assign(place=kept).iloc[np.argsort(goodness, kind="stable")]
+            drawn = []
+            for attribute, (labels, _) in shown.items():
+                inside = ranked[ranked["label"].isin(labels)]
+                strata_of_rows = inside["case"].map(of_case[attribute].astype(object))
+                drawn.append(inside.groupby([strata_of_rows, "label"]).head(most_dots or len(scores))["place"])
+            kept = pd.unique(pd.concat([*drawn, ranked["place"]])).astype(np.int64)
+            kept = kept[: max(parts.MOST_CASE_ROWS, pd.concat(drawn).nunique())]
+        index = np.full(len(scores), -1)
+        index[kept] = np.arange(len(kept))
+        table = _scores_table(scores.iloc[kept], metrics, of_case)
+        return cls(evaluation, metrics, scores.set_axis(index), table, shown, n_dots, most_dots)
 
     @property
     def about_cases(self) -> str:
         """What the table has."""
-        if not self.is_limited:
+        if (n_rows := len(self.scores)) == len(self.table.keys):
             return "A row per case and label, worst first."
         return (
-            f"A row per case and label, worst first: of {len(self.scores):,} rows those that the figures show and the "
-            f"worst of the others, about {parts.MOST_CASE_ROWS:,} together; scores.csv has all."
+            f"A row per case and label, worst first: of {n_rows:,} rows those that the figures show and the worst of "
+            f"the others, about {parts.MOST_CASE_ROWS:,} together; scores.csv has all."
         )
 
 
@@ -180,13 +163,12 @@ def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block
 
 def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, legend: Any) -> Iterator[Block]:
     attribute = str(strata["attribute"].iloc[0])
-    column, at_most = figures.columns.column(metric_title(metric)), figures.most_dots
+    column, at_most = figures.table.column(metric_title(metric)), figures.most_dots
     charts = []
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
-        of_strata = cases_by_stratum(figures.of_label[label], of_case, strata, label=label, metric=metric)
-        drawn = [replace(one, rows=figures.places(one.rows[:at_most])) for one in of_strata]
-        dots = distribution(drawn, metric, label=label, column=column, at_most=at_most)
+        of_strata = cases_by_stratum(figures.scores, of_case, strata, label=label, metric=metric)
+        dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
     statistic = STATISTICS[metric.tail]
     tail = f"the {statistic.phrase}"
@@ -227,17 +209,15 @@ def _volumes(figures: _Figures) -> list[Block]:
     # One figure per label is enough; that of the attribute with the most room shows the most labels.
     labels = max((labels for labels, _ in figures.shown.values()), key=len)
     at_most = None if len(figures.scores) <= MOST_DOTS else MOST_DOTS // (3 * len(labels))
-    columns = [figures.columns.column(title) for title in (metric_title(metric), "Reference (ml)")]
+    columns = [figures.table.column(title) for title in (metric_title(metric), "Reference (ml)")]
     charts = []
     for label in labels:
-        of_label = figures.of_label[label]
+        of_label = figures.scores[(figures.scores["label"] == label) & (figures.scores.index >= 0)]
         of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
             of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
         points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
         points["stratum"] = parts.coloured(of_label, evaluation.stratum_of_case)[0]
-        points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
-        points = points.assign(row=figures.places(points["row"].to_numpy(dtype=np.int64)))
         if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
     _, attribute, legend = parts.coloured(figures.scores, evaluation.stratum_of_case)
