@@ -11,7 +11,7 @@ from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import CASES_FILE, Answer, duration
 from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, VALIDATION, State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
-from nnunet_dro.evaluation.report.figures import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages import document
@@ -67,7 +67,7 @@ def _strata(answer: Answer) -> Iterator[Block]:
     if charts := _charts(answer):
         yield Heading("Dice of every case, in per cent", 3)
         yield Figure(charts)
-        about = "The box spans the middle half, the heavy line is the median, the dotted one P5."
+        about = about_distribution(METRICS["dice"])
         yield Prose(f"{about} A dot opens its case in the table below.", kind="key")
     if outliers := answer.diagnosis.outliers[:_MOST_OUTLIERS]:
         n_all = len(answer.diagnosis.outliers)

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 from rich.console import RenderableType
 
-from nnunet_dro.evaluation.report.figures import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.report.formatting import metric_title, number, p_value, quantity, shown, unit_sign
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
@@ -63,11 +63,8 @@ def exploration_html(exploration: Exploration) -> str:
         *map(Note, exploration.notes),
     ]
     if charts:
-        about = (
-            "The cases of the half that was tested. A dot is a case; the box spans the middle half, the heavy line is "
-            f"the median, the dotted one {metric.tail.upper()}. A label that was missed or invented and has no value "
-            "is drawn at the worst value."
-        )
+        about = f"The cases of the half that was tested. {about_distribution(metric)} A label that was missed or"
+        about += " invented and has no value is drawn at the worst value."
         blocks += [Heading("Against the rest", anchor="pictures", short="Pictures"), Prose(about), Figure(charts)]
     attributes = [(name, _strata(strata)) for name, strata in exploration.attributes.items()]
     blocks += [

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.report.figures import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, stratum_title
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
@@ -178,10 +178,8 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
         values = [np.array([scaled(float(value), metric) for value in of_team]) for of_team in ranking.values[number]]
         teams = [StratumCases.of(n, name, values[n], rows, metric) for n, name in enumerate(ranking.teams)]
         charts.append((label, [distribution(teams, metric, label=label, column=column, at_most=most)]))
-    limited = f" Only the {most} worst cases of each team are drawn." if ranking.n_cases > most else ""
-    about = "A dot is a case; the box spans the middle half, the heavy line is the median, the dotted one"
     yield Heading(f"{metric.title} of every case", anchor="scores", short="Scores")
-    yield Prose(f"{about} {metric.tail.upper()}.{limited}")
+    yield Prose(about_distribution(metric, most if ranking.n_cases > most else None))
     yield Figure(charts)
 
 

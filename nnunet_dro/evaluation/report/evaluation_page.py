@@ -13,6 +13,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import (
     MOST_DOTS,
+    about_distribution,
     against_volume,
     cases_by_stratum,
     distribution,
@@ -23,7 +24,6 @@ from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, 
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
 from nnunet_dro.pages.html import Column, SortableTable, gallery, page
@@ -170,17 +170,10 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
         of_strata = cases_by_stratum(figures.scores, of_case, strata, label=label, metric=metric)
         dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
-    statistic = STATISTICS[metric.tail]
-    tail = f"the {statistic.phrase}"
-    if not metric.is_signed:
-        tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
-    limited = "" if at_most is None else f", the worst {at_most} of each stratum; lines and bands are of all cases"
+    about = about_distribution(metric, at_most)
+    curves = "The curves show which share of the cases (horizontal) lies at or below a value (vertical)."
     yield Heading(f"Distribution of {metric.title}", 3)
-    yield Prose(
-        f"In the first figure every dot is a case{limited}; the band holds the middle half of the cases, the heavy "
-        f"line is the median, the dashed line {tail}. The curves next to it show which share of the cases (horizontal) "
-        "lies at or below a value (vertical)."
-    )
+    yield Prose(f"{about} {curves}")
     yield Figure(charts, legend)
 
 

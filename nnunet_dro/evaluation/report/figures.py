@@ -100,6 +100,17 @@ def distribution(
     return svg.figure(parts, label=described, columns=[column], height=height)
 
 
+def about_distribution(metric: Metric, at_most: int | None = None) -> str:
+    """What a figure of `distribution` shows, in sentences."""
+    statistic = STATISTICS[metric.tail]
+    tail = f"the {statistic.phrase}"
+    if not metric.is_signed:
+        tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
+    band = "the band holds the middle half of the cases, the heavy line is the median, the dashed line"
+    limited = "" if at_most is None else f" Of each row only the worst {at_most} are drawn; band and lines are of all."
+    return f"Every dot is a case; {band} {tail}.{limited}"
+
+
 def _row(stratum: StratumCases, metric: Metric, x: svg.Scale, top: float, at_most: int | None) -> list[Markup]:
     middle = top + 22 + _HALF
     undefined = stratum.n - len(stratum.values)

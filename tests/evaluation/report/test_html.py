@@ -57,7 +57,7 @@ def test_page_of_5000_cases_draws_every_case_and_stays_small():
     assert len(html.encode()) < 6_000_000
     html = evaluation_html(evaluation_of(*scores_of(5000, labels=tuple(f"label {n}" for n in range(14)))))
     assert html.count('class="dot ') <= 120_000
-    assert "the worst 476 of each stratum; lines and bands are of all cases" in html
+    assert "Of each row only the worst 476 are drawn; band and lines are of all." in html
     assert "Only the worst 952 cases of each label are drawn." in html
 
 
