@@ -47,6 +47,12 @@ def share(value: float) -> str:
     return f"{percent:.0f} %"
 
 
+def written(value: float, form: str) -> str:
+    """A number in one of Python's formats, with a minus sign and no sign of zero; `NO_VALUE` for NaN."""
+    text = NO_VALUE if value != value else f"{value:{form}}".replace("%", " %").replace("-", "−")
+    return text if text.strip("+−0. %") else text.lstrip("+−")
+
+
 def plain(name: str) -> str:
     """Text without control characters: a name must not move the cursor."""
     return "".join(character if character.isprintable() else "�" for character in name)

@@ -13,7 +13,7 @@ from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, VALIDATION, State, Str
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.naming import NO_VALUE, count
+from nnunet_dro.naming import NO_VALUE, count, written
 from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import Column, SortableTable, page
@@ -87,7 +87,7 @@ def _strata_table(answer: Answer) -> Table:
     """How the cases of each stratum compare with others, and how often they would be drawn."""
 
     def share(place: int) -> Any:
-        return lambda stratum: _known(answer.share(members(answer, stratum))[place], ".0%").removesuffix(" %")
+        return lambda stratum: written(answer.share(members(answer, stratum))[place], ".0%").removesuffix(" %")
 
     def name(stratum: Stratum) -> str:
         return f"{stratum.column}: {stratum.name}" if stratum.column else stratum.name
@@ -100,8 +100,8 @@ def _strata_table(answer: Answer) -> Table:
     for of in ("training", "validation"):
         above = f"{of.capitalize()} cases"
         columns.append((document.Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
-        for column, written in _COMPARED.items():
-            columns.append((replace(column, above=above), lambda one, of=of, w=written: w(getattr(one, of))))
+        for column, text_of in _COMPARED.items():
+            columns.append((replace(column, above=above), lambda one, of=of, w=text_of: w(getattr(one, of))))
     columns += [(document.Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
     return Table.of("Strata", columns, answer.diagnosis.strata)
 
@@ -155,8 +155,8 @@ def _spread(answer: Answer) -> list[Block]:
     spread = answer.spread
     rows = [
         ("Between cases", f"{spread.between:.3f}"),
-        ("From patch to patch of a case", _known(spread.within, ".3f")),
-        ("Share of the variance of one loss that is between cases", _known(spread.share_between, ".0%")),
+        ("From patch to patch of a case", written(spread.within, ".3f")),
+        ("Share of the variance of one loss that is between cases", written(spread.share_between, ".0%")),
     ]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} of {answer.diagnosis.n_training}"
@@ -166,10 +166,6 @@ def _spread(answer: Answer) -> list[Block]:
         "sampling can only find what differs between cases."
     )
     return [Prose(about), Table.of_pairs("Spread", rows, kind="facts")]
-
-
-def _known(value: float, form: str) -> str:
-    return NO_VALUE if value != value else f"{value:{form}}".replace("%", " %")
 
 
 def _cost(answer: Answer) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.rules import Comparison, Diagnosis, Finding, State, Stratum
 from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
-from nnunet_dro.naming import NO_VALUE, count, name_some, share
+from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.pages.document import Block, Heading, Note, Prose
 from nnunet_dro.pages.terminal import printed
 
@@ -184,7 +184,7 @@ def probability(comparison: Comparison) -> str:
 
 def points(dice: float) -> str:
     """A Dice in per cent."""
-    return NO_VALUE if dice != dice else f"{100 * dice:.0f}"
+    return written(100 * dice, ".0f")
 
 
 def _is_unfinished(answer: Answer) -> bool:

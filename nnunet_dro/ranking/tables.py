@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.naming import NO_VALUE, count, share
+from nnunet_dro.naming import NO_VALUE, count, share, written
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
@@ -86,15 +86,11 @@ def taus_table(ranking: Ranking) -> Table:
     """How much the rankings of the bootstrap samples agree with this one, by scheme."""
     columns = [
         (Column("Scheme", "name"), lambda row: TITLES[RankingScheme(row["scheme"])]),
-        (Column("Mean"), lambda row: _tau(row["mean"])),
-        (Column("95 % of the samples"), lambda row: f"[{_tau(row['low'])}, {_tau(row['high'])}]"),
+        (Column("Mean"), lambda row: written(row["mean"], ".2f")),
+        (Column("95 % of the samples"), lambda row: f"[{written(row['low'], '.2f')}, {written(row['high'], '.2f')}]"),
     ]
     notes = ("1: the same ranking; 0: unrelated; −1: reversed.",)
     return Table.of("Kendall’s tau", columns, ranking.taus.to_dict("records"), notes=notes)
-
-
-def _tau(value: float) -> str:
-    return NO_VALUE if value != value else f"{value:.2f}".replace("-", "−")
 
 
 def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
@@ -122,7 +118,7 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
     columns: list[Any] = [
         (Column("Left out", "name"), lambda stratum: stratum_title(attribute, stratum)),
         (Column("Cases left"), lambda stratum: f"{int(taus['n'][stratum]):,}"),
-        (Column("Kendall’s tau"), lambda stratum: _tau(float(taus["kendall_tau"][stratum]))),
+        (Column("Kendall’s tau"), lambda stratum: written(taus["kendall_tau"][stratum], ".2f")),
         (Column("First", "text"), first),
         (Column("Teams moved"), lambda stratum: str(len(moved(stratum)))),
         (Column("Farthest", "text"), farthest),

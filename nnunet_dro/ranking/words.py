@@ -9,7 +9,7 @@ import pandas as pd
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.naming import NO_VALUE, count, name_some, share
+from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
@@ -105,18 +105,16 @@ def _leaders(ranks: "pd.Series[float]") -> str:
 
 def rank_text(value: float) -> str:
     """A rank; `NO_VALUE` where there is none."""
-    return NO_VALUE if math.isnan(value) else f"{value:.0f}"
+    return written(value, ".0f")
 
 
 def score_text(row: Any, ranking: Ranking) -> str:
     """The score of a row of `Ranking.ranks`, in its unit."""
     value = float(row["score"])
-    if math.isnan(value):
-        return NO_VALUE
     if row["metric"] == OVERALL or row["scheme"] in (RankingScheme.RANK_MEAN.value, RankingScheme.RANK_MEDIAN.value):
-        return f"{value:.2f}"
+        return written(value, ".2f")
     if row["scheme"] == RankingScheme.TEST.value:
-        return f"{value:.0f}"
+        return written(value, ".0f")
     return quantity(value, ranking.metric(str(row["metric"])))
 
 

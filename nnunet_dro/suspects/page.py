@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
-from nnunet_dro.naming import count
+from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import Column, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
@@ -17,7 +17,7 @@ from nnunet_dro.pages.svg import N_COLOURS, at, axes, curve, figure, legend_line
 from nnunet_dro.suspects.images import Slice
 from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
-from nnunet_dro.suspects.terminal import decimals, is_few, ordering, score_text, score_title
+from nnunet_dro.suspects.terminal import is_few, ordering, score_text, score_title
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -227,11 +227,11 @@ def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
     words = {WEIGHT: f"mean weight {score}", DICE: f"validation Dice {score}", LOSS: f"mean rank {score} %"}
     facts = [words[suspects.by]]
     if not pd.isna(row["gap"]):
-        facts.append(f"{decimals(row['gap'], 1, signed=True)} SD from the median")
+        facts.append(f"{written(row['gap'], '+.1f')} SD from the median")
     if not pd.isna(row["loss"]):
-        facts.append(f"mean loss {decimals(row['loss'], 3)}")
+        facts.append(f"mean loss {written(row['loss'], '.3f')}")
     if suspects.by != DICE and not pd.isna(row["validation_dice"]):
-        facts.append(f"validation Dice {decimals(row['validation_dice'], 3)}")
+        facts.append(f"validation Dice {written(row['validation_dice'], '.3f')}")
     if row["times_seen"] or suspects.by != DICE:
         few = suspects.by != DICE and is_few(row)
         facts.append(f"seen {count(row['times_seen'], 'time')}{'†' if few else ''}")

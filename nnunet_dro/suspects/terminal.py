@@ -1,12 +1,11 @@
 """What readers are told of the suspects: the order, the form of its numbers, and the table of the first cases."""
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 
-from nnunet_dro.naming import NO_VALUE
+from nnunet_dro.naming import written
 from nnunet_dro.pages.document import Cell, Column, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.suspects.ranking import FEW
@@ -21,12 +20,12 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
         (Column("rank"), lambda row: str(row["rank"])),
         (Column("case", "name"), lambda row: row["case"]),
         (Column(score_title(suspects)), lambda row: score_text(row["score"], suspects)),
-        (Column("gap (SD)"), lambda row: decimals(row["gap"], 1, signed=True)),
+        (Column("gap (SD)"), lambda row: written(row["gap"], "+.1f")),
     ]
     if suspects.table["loss"].notna().any():
-        columns.append((Column("loss"), lambda row: decimals(row["loss"], 3)))
+        columns.append((Column("loss"), lambda row: written(row["loss"], ".3f")))
     if by != DICE and suspects.shown["validation_dice"].notna().any():
-        columns.append((Column("Dice"), lambda row: decimals(row["validation_dice"], 3)))
+        columns.append((Column("Dice"), lambda row: written(row["validation_dice"], ".3f")))
     if has_log:
         marks = {"†": ""} if by != DICE else {}
         columns.append((Column("seen"), lambda row: Cell(f"{row['times_seen']:,}", (), marks if is_few(row) else {})))
@@ -59,17 +58,9 @@ def score_title(suspects: Suspects) -> str:
 
 def score_text(score: float, suspects: Suspects) -> str:
     """Write a score: a weight or a Dice with three decimals, a rank in per cent."""
-    return decimals(100 * score, 1) if suspects.by == LOSS else decimals(score, 3)
+    return written(100 * score, ".1f") if suspects.by == LOSS else written(score, ".3f")
 
 
 def is_few(row: Mapping[Hashable, Any]) -> bool:
     """Whether the case of a row was seen so rarely that its score says little."""
     return bool(row["times_seen"] < FEW)
-
-
-def decimals(value: float, n: int, *, signed: bool = False) -> str:
-    """Write a number with ``n`` decimals, and with its sign if ``signed``; NaN is a dash."""
-    if math.isnan(value):
-        return NO_VALUE
-    text = f"{round(value, n) + 0.0:{'+' if signed else ''}.{n}f}"
-    return text.replace("-", "−")

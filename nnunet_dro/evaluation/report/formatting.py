@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import NO_VALUE
+from nnunet_dro.naming import NO_VALUE, written
 
 
 def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
@@ -110,9 +110,7 @@ def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Me
 
 def p_value(value: float) -> str:
     """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
-    if math.isnan(value):
-        return NO_VALUE
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if value < 0.001 else written(value, ".3f")
 
 
 def counted_as_worst(row: "Mapping[Hashable, Any]") -> str:
