@@ -46,8 +46,8 @@ def _printed(block: Block) -> list[str]:
 
 def _table(table: Table) -> list[str]:
     rule = "".join(" ---: |" if column.kind == "num" else " --- |" for column in table.columns)
-    lines = [f"## {escape(table.title)}", "", _line(map(escape, table.heads)), f"|{rule}"]
-    lines += [_line(map(_cell, row)) for row in table.rows]
+    title = [f"## {escape(table.title)}", ""] if table.title else []
+    lines = [*title, _line(map(escape, table.heads)), f"|{rule}", *(_line(map(_cell, row)) for row in table.rows)]
     return [*lines, *(line for note in (*table.notes, *table.hints) for line in ("", escape(note))), ""]
 
 

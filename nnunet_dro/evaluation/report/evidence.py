@@ -1,24 +1,28 @@
 """The files of an evidence pack: tables, model card and what a reporting guideline asks, from one evaluation."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 from jinja2 import Template
+from pandas.api.types import is_numeric_dtype
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.documents import evaluation_reports
-from nnunet_dro.evaluation.report.formatting import estimate, metric_named, quantity, shown_statistics
+from nnunet_dro.evaluation.report.formatting import metric_named, shown_statistics
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import NO_VALUE
+from nnunet_dro.naming import written
+from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
-from nnunet_dro.pages.markdown import escape
+from nnunet_dro.pages.markdown import escape, markdown
 
 
 def evidence_pack(
@@ -28,6 +32,7 @@ def evidence_pack(
 ) -> dict[str, str]:
     """The files of an evaluation to put on record: what was measured, never that a law or a standard is met."""
     one = table_one(evaluation)
+    tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
     files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
     values = {
         "evaluation": evaluation,
@@ -39,37 +44,14 @@ def evidence_pack(
         "n_cases": int(one["cases"].iloc[0]),
         "n_patients": int(one["patients"].iloc[0]) if "patients" in one else None,
         "metrics": {name: METRICS[name] for name in evaluation.metrics},
-        "performance": performance(evaluation),
-        "missed": missed(evaluation),
+        "performance": re.sub("(?m)^## ", "### ", markdown([table for _, table in tables]).strip()),
         "worst": evaluation.worst.to_dict("records"),
         "reports": sorted(files),
     }
-    written = {name: _template(name).render(values).strip() + "\n" for name in ("README.md", "claim.md", "table1.md")}
+    texts = {name: _template(name).render(values).strip() + "\n" for name in ("README.md", "claim.md", "table1.md")}
     card = _template("model_card.md").render(values).strip()
-    written["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
-    return {**written, "table1.csv": one.to_csv(index=False), **files}
-
-
-def performance(evaluation: Evaluation) -> pd.DataFrame:
-    """The statistics that show of each metric, with their intervals, by label and stratum, as text."""
-    rows = []
-    for row in evaluation.strata.to_dict("records"):
-        metric = metric_named(str(row["metric"]), evaluation.scores)
-        shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
-        for name in shown_statistics(metric):
-            value, *ends = (quantity(each, metric) for each in estimate(row, name))
-            shown[name] = value if NO_VALUE in ends else f"{value} [{', '.join(ends)}]"
-        rows.append(shown)
-    # Distances have other statistics than the Dice has.
-    return pd.DataFrame(rows).fillna(NO_VALUE)
-
-
-def missed(evaluation: Evaluation) -> pd.DataFrame:
-    """The strata with cases in which a label was missed, invented or left out of a statistic."""
-    table = evaluation.strata
-    names = [name for name in ("n_missed", "n_invented", "n_left_out") if name in table]
-    columns = ["attribute", "stratum", "label", "metric", "n", *names]
-    return table.loc[(table[names] > 0).any(axis=1), columns] if names else table.loc[[], columns]
+    texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
+    return {**texts, "table1.csv": one.to_csv(index=False), **files}
 
 
 def model_index(evaluation: Evaluation) -> str:
@@ -103,18 +85,15 @@ def _template(name: str) -> Template:
     return environment.get_template(f"{name}.jinja")
 
 
-def _table(table: pd.DataFrame) -> str:
-    """A table in markdown, whose cells cannot leave it."""
-    if table.empty:
-        return "None."
+def _table(frame: pd.DataFrame) -> str:
+    """A table in Markdown, whose cells cannot leave it."""
 
-    def cell(value: Any) -> str:
-        written = NO_VALUE if value != value else f"{value:.3g}" if isinstance(value, float) else str(value)
-        return escape(written)
+    def entry(name: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda row: written(row[name], ".3g") if isinstance(row[name], float) else str(row[name])
 
-    rows = [[cell(value) for value in row] for row in table.itertuples(index=False)]
-    head = [escape(str(column)) for column in table.columns]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+    kinds = {name: "num" if is_numeric_dtype(frame[name]) else "text" for name in frame}
+    columns = [(Column(str(name), kind), entry(str(name))) for name, kind in kinds.items()]
+    return markdown([Table.of("", columns, frame.to_dict("records"))]).strip()
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:
