@@ -1,6 +1,7 @@
 """A study as a table, a file of trials and a page of plots."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,38 +232,28 @@ def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str,
     enough = "" if len(complete) > 1 and differ and varied else "two trials that differ in options and objective"
     pairs = enough or ("" if n_tuned > 1 and varied > 1 else "two options that vary")
     training = "" if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)) else "an epoch's end"
+    training_about = "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
+    training_about += "." if settings.objective.maximise else ", negated because lower is better here."
+    importance = "The share of the objective's variation that each option explains, by PED-ANOVA."
+    between = "Interpolated between the trials (dots); with few trials, the landscape between them is a guess."
+
+    def contour() -> Any:
+        return visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned)
+
+    def trainings() -> Any:
+        axes = {"xaxis_title": "epoch", "yaxis_title": "pseudo Dice"}
+        return visualization.plot_intermediate_values(searched).update_layout(**axes)
+
+    history = partial(visualization.plot_optimization_history, searched, target_name=text)
     return [
-        (
-            "History",
-            "Every complete trial, and the best value so far.",
-            some,
-            lambda: visualization.plot_optimization_history(searched, target_name=text),
-        ),
-        (
-            "Importance",
-            "The share of the objective's variation that each option explains, by PED-ANOVA.",
-            enough,
-            lambda: visualization.plot_param_importances(drawn, target_name=text),
-        ),
+        ("History", "Every complete trial, and the best value so far.", some, history),
+        ("Importance", importance, enough, partial(visualization.plot_param_importances, drawn, target_name=text)),
         (
             "Options",
             "The objective against each option; darker trials are later.",
             some,
-            lambda: visualization.plot_slice(drawn, target_name=text),
+            partial(visualization.plot_slice, drawn, target_name=text),
         ),
-        (
-            "Pairs of options",
-            "Interpolated between the trials (dots); with few trials, the landscape between them is a guess.",
-            pairs,
-            lambda: visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned),
-        ),
-        (
-            "Trainings",
-            "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
-            + ("." if settings.objective.maximise else ", negated because lower is better here."),
-            training,
-            lambda: visualization.plot_intermediate_values(searched).update_layout(
-                xaxis_title="epoch", yaxis_title="pseudo Dice"
-            ),
-        ),
+        ("Pairs of options", between, pairs, contour),
+        ("Trainings", training_about, training, trainings),
     ]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, score_text, worst_with_files
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.naming import count
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.viewer.volumes import MB, MOST_MB, ShownCases, shown_cases
@@ -71,18 +71,16 @@ def viewer_page(
 def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
     notes = []
     if shown.left_out:
-        names = ", ".join(shown.left_out[:5]) + (" and others" if len(shown.left_out) > 5 else "")
-        left_out = count(len(shown.left_out), "case")
         notes.append(
-            f"{left_out} had no room in {most_mb:g} MB and can only be seen in the report: {names}. "
-            "Raise --viewer-mb to see more."
+            f"{count(len(shown.left_out), 'case')} had no room in {most_mb:g} MB and can only be seen in the report: "
+            f"{name_some(shown.left_out)}. Raise --viewer-mb to see more."
         )
     if shown.only_first_channel:
         notes.append(f"Only the first channel of the images is here: all channels are larger than {most_mb:g} MB.")
     if cut := [case for case, volumes in shown.volumes.items() if volumes.is_cut]:
         notes.append(
             f"Of {count(len(cut), 'case')} only the surroundings of the largest disagreement are here, because the "
-            f"labels as a whole are too large: {', '.join(cut[:5])}{' and others' if len(cut) > 5 else ''}."
+            f"labels as a whole are too large: {name_some(cut)}."
         )
     if any(volumes.has_ignored for volumes in shown.volumes.values()):
         notes.append("Predictions are not shown where the reference has the value to ignore.")
