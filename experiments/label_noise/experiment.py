@@ -16,7 +16,7 @@ import pandas as pd
 from experiments.curves.figure import draw_differences
 from experiments.curves.results import decision, results_table
 from experiments.label_noise import studies
-from experiments.label_noise.studies import METHODS, RIGHT, phantom_study, roles
+from experiments.label_noise.studies import METHODS, RIGHT, TOLD, phantom_study, roles
 from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
@@ -66,7 +66,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     of_all = scores[scores["label"] == ALL_LABELS]
     # The networks are tested at the end only, and none is told the strata.
     renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
-    rule = decision(renamed, replace(roles(study), plain="plain", told=""), wrong_labels=True)
+    rule = decision(renamed, replace(roles(study), plain="plain", told=TOLD), wrong_labels=True)
     return Page(
         page_text(scores, cases, study),
         table,

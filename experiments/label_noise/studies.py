@@ -10,6 +10,8 @@ from experiments.spoilt_labels import spoiling
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
 RIGHT = "right"
+#: Balanced sampling, which is told who is rare and not whose labels are wrong.
+TOLD = "IW"
 #: Plain training on all cases, continued on the trusted ones.
 FINETUNED = "ERM_finetuned"
 #: First learning rate of that continuation, a tenth of nnU-Net's: five cases are soon learnt by heart.
@@ -38,6 +40,7 @@ def trainers(epochs: int) -> dict[str, str]:
         "DRO_earned": "nnUNetTrainerDRO",
         "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{spoiling.SHARE}_warmup{round(_WARMUP * epochs)}",
         "L2RW": "nnUNetTrainerL2RW",
+        TOLD: "nnUNetTrainerIW_pathology",
     }
 
 

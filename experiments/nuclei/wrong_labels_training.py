@@ -13,7 +13,7 @@ from experiments.curves.results import Roles
 from experiments.datasets.nuclei import Image
 from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
-from experiments.nuclei.methods import PLAIN
+from experiments.nuclei.methods import PLAIN, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import BATCH, Batch, OptimisedRun, Run, Sampler, draw_patches, new_network, train
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, NoisyImages
@@ -174,7 +174,7 @@ EARNED = "DRO_earned"
 #: The plain network, continued on the trusted images; a method of its own that has no training of its own.
 FINETUNED = "plain, finetuned"
 #: The methods in the order of the page.
-METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO)
+METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, TOLD)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.
 FINETUNING_RATE = 0.001
 #: What the trainings are, but for their seeds and lengths.
@@ -186,9 +186,10 @@ TRAININGS = {
     DRO: NoisyRun(NUCLEI_METHODS["share0.5"], 0, 1),
     EARNED: NoisyRun("nnUNetTrainerDRO", 0, 1),
     DORO: NoisyRun("nnUNetTrainerHWS_cvar0.5_doro0.3_warmup3_10epochs", 0, 1),
+    TOLD: NoisyRun(NUCLEI_METHODS[TOLD], 0, 1),
 }
 #: Differences are to plain training.
-ROLES = Roles(PLAIN, "", common=(COMMON,), rare=(RARE,))
+ROLES = Roles(PLAIN, TOLD, common=(COMMON,), rare=(RARE,))
 
 
 def planned_runs(
