@@ -42,13 +42,11 @@ def doctor_html(answer: Answer) -> str:
         Heading("Cost", anchor="cost", short="Cost"),
         Table.of_pairs("Cost", _cost(answer), kind="facts"),
     ]
-    cases = {"about": "All cases of the fold, hardest first.", "caption": "Every case", "file": CASES_FILE}
     return page(
         blocks,
         _methods(answer),
         about=_about(answer),
-        cases=cases,
-        payload=_case_table(answer).payload({}),
+        table=_case_table(answer),
         kind="nnunet-dro · doctor",
         title=f"Would robust training help? {fold.dataset}",
         heading="Would robust training help?",
@@ -244,4 +242,5 @@ def _case_table(answer: Answer) -> SortableTable:
         Column("SD of loss", "decimal", deviation.tolist()),
         Column("Draws, times as often", "decimal", often.tolist()),
     ]
-    return SortableTable(tuple(columns), cases["case"].tolist(), sorted_by=len(columns) - 3, descending=True)
+    place, about = len(columns) - 3, "All cases of the fold, hardest first."
+    return SortableTable(tuple(columns), list(cases["case"]), place, True, about, caption="Every case", file=CASES_FILE)

@@ -1,7 +1,7 @@
 """What readers are told of an exploration: its files, the page, which is self-contained, and the terminal's table."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -74,11 +74,6 @@ def exploration_html(exploration: Exploration) -> str:
     ]
     definitions = exploration.about["definitions"].items()
     terms = [(name.capitalize(), f"{text[:1].upper()}{text[1:]}.") for name, text in definitions]
-    cases = {
-        "about": "Every case of the labels in the table above.",
-        "hint": "A dot in a figure opens its case here." if charts else "",
-        "file": "scores.csv of the evaluation",
-    }
     return page(
         blocks,
         [
@@ -86,8 +81,7 @@ def exploration_html(exploration: Exploration) -> str:
             Table.of_pairs("Definitions", terms, kind="terms"),
         ],
         about={name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
-        cases=None if table is None else cases,
-        payload={"columns": []} if table is None else table.payload({}),
+        table=table if charts or table is None else replace(table, hint=""),
         kind="nnunet-dro · exploration",
         title=f"Exploration of {exploration.method}",
         heading=heading(exploration),
@@ -117,7 +111,8 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
     ]
     by_value = 2 if len(exploration.labels) > 1 else 1
     keys = list(zip(cases["case"], cases["label"], strict=True))
-    return SortableTable(tuple(columns), keys, by_value, descending=not metric.more_is_better)
+    about, file = "Every case of the labels in the table above.", "scores.csv of the evaluation"
+    return SortableTable(tuple(columns), keys, by_value, not metric.more_is_better, about, file=file)
 
 
 def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> list[tuple[str, list[Markup]]]:

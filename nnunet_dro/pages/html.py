@@ -3,11 +3,10 @@
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -61,26 +60,24 @@ def page(
     appendix: Sequence[Block],
     *,
     about: Mapping[str, Any],
-    cases: Mapping[str, str] | None,
-    payload: Mapping[str, Any],
+    table: "SortableTable | None" = None,
     **head: str,
 ) -> str:
     """A page, in which all names are escaped.
 
-    The appendix stands below the table of cases, and ``about``, how all was made, is last. ``cases`` are words around
-    the table (``about``, and ``hint``, ``caption``, ``file`` for others than usual), None without one; ``payload`` is
-    from `SortableTable.payload`. ``head`` has ``kind``, ``title``, ``heading`` and ``lede``.
+    The appendix stands below the table, and ``about``, how all was made, is last. ``head`` has ``kind``, ``title``,
+    ``heading`` and ``lede``.
     """
     if about:
         macros: Any = page_environment().get_template("blocks.html").module
         appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=Markup(macros.tree(about)))]
-    every = (*blocks, Heading("", anchor="cases", short="Cases" if cases else ""), *appendix)
+    every = (*blocks, Heading("", anchor="cases", short="Cases" if table else ""), *appendix)
     content = {
         "contents": [(block.anchor, block.short) for block in every if isinstance(block, Heading) and block.short],
         "content": html(blocks),
         "appendix": html(appendix),
-        "cases": cases,
-        "payload": payload,
+        "table": table,
+        "payload": table.payload() if table else {"columns": []},
     }
     return page_environment().get_template("base.html").render({**page_assets(), **content, **head})
 
@@ -150,24 +147,30 @@ class Column:
 
 @dataclass(frozen=True)
 class SortableTable:
-    """A table that readers of a page sort and filter."""
+    """A table that readers of a page sort and filter, and the words around it."""
 
     columns: tuple[Column, ...]  # the first one names the case
     keys: Sequence[Hashable]  # what a row is about: a case, or a case and a label
     sorted_by: int  # index of the column that the table is sorted by at first
     descending: bool  # whether the largest value comes first
+    about: str = ""  # what it has, in a sentence
+    hint: str = "A dot in a figure opens its case here."
+    caption: str = "Every case and label"  # for those who do not see it
+    file: str = "scores.csv"  # the file that has the same numbers
+    pictures: Mapping[Any, str] = field(default_factory=dict)  # key to the id of its picture
+    links: Mapping[Any, str] = field(default_factory=dict)  # key to its address in the viewer
 
     def column(self, title: str) -> int:
         """Index of the last column of this title: an attribute may be called like a metric."""
         titles = [column.title for column in self.columns]
         return len(titles) - 1 - titles[::-1].index(title)
 
-    def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] = MappingProxyType({})) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """Everything the page's script needs, as JSON."""
         return {
             "columns": [column.payload() for column in self.columns],
             "sortedBy": self.sorted_by,
             "descending": self.descending,
-            "pictures": {row: pictures[key] for row, key in enumerate(self.keys) if key in pictures},
-            "links": {row: links[key] for row, key in enumerate(self.keys) if key in links},
+            "pictures": {row: self.pictures[key] for row, key in enumerate(self.keys) if key in self.pictures},
+            "links": {row: self.links[key] for row, key in enumerate(self.keys) if key in self.links},
         }

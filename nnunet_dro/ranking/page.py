@@ -70,13 +70,11 @@ def ranking_html(ranking: Ranking) -> str:
         blocks.append(tables.tasks_table(ranking))
     if table is not None:
         blocks += _scores(ranking, table)
-    about_cases = "The best, the median and the worst value of the teams in each case, hardest case first."
     return page(
         blocks,
         _methods(ranking),
         about={name: ranking.about[name] for name in ("options", "versions")},
-        cases=None if table is None else {"about": about_cases, "file": "cases.csv"},
-        payload={"columns": []} if table is None else table.payload({}),
+        table=table,
         kind="nnunet-dro · ranking",
         title=f"Ranking of {len(ranking.teams)} teams",
         heading=words.heading(ranking),
@@ -160,7 +158,9 @@ def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
         if any(undefined):
             columns.append(Column(f"{metric.title}, teams without value", "count", undefined))
     keys = list(zip(cases["case"], cases["label"], strict=True))
-    return SortableTable(tuple(columns), keys, first, descending=not ranking.metric(metrics[0]).more_is_better)
+    about = "The best, the median and the worst value of the teams in each case, hardest case first."
+    descending = not ranking.metric(metrics[0]).more_is_better
+    return SortableTable(tuple(columns), keys, first, descending, about, file="cases.csv")
 
 
 def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:

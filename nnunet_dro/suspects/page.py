@@ -93,8 +93,7 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
 
 def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
-    pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
-    dataset, several = suspects.folds[0].dataset, len(suspects.folds) > 1
+    dataset = suspects.folds[0].dataset
     to_do: list[Block] = [Heading("What to do next", anchor="next", short="To do next"), Prose(steps, kind="steps")]
     return page(
         [
@@ -105,13 +104,7 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
         ],
         _methods(suspects),
         about=_about(suspects),
-        cases={
-            "about": "All cases of the folds." if several else "All cases of the fold.",
-            "hint": "",
-            "caption": "Every case",
-            "file": "suspects.csv",
-        },
-        payload=_case_table(suspects).payload(pictures),
+        table=_case_table(suspects),
         kind="nnunet-dro · cases to look at",
         title=f"Cases to look at, {dataset}",
         heading=f"Cases to look at in {dataset}",
@@ -263,4 +256,6 @@ def _case_table(suspects: Suspects) -> SortableTable:
     for name, of_case in suspects.strata.items():
         columns.append(Column(name, "text", [of_case[case] for case in table["case"]], filtered=True))
     rank = [column.title for column in columns].index("Rank")
-    return SortableTable(tuple(columns), table["case"].tolist(), sorted_by=rank, descending=False)
+    about, names = f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}.", ("Every case", "suspects.csv")
+    pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
+    return SortableTable(tuple(columns), table["case"].tolist(), rank, False, about, "", *names, pictures)

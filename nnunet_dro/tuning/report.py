@@ -147,8 +147,6 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         ],
         [],
         about={},
-        cases=None,
-        payload={"columns": []},
         # Plotly makes a picture to download by way of an address inside the browser.
         content_security_policy=Markup(CONTENT_SECURITY_POLICY.replace("data:", "data: blob:")),
         kind="nnunet-dro · tuning on validation cases",

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -42,7 +43,7 @@ def table_of(keys, *columns):
 
 def test_text_is_coded_and_numbers_are_rounded():
     names = Column("Case", "text", ["b", "a", "b"], filtered=True)
-    payload = table_of(["1", "2", "3"], names, Column("Dice (%)", "number", [12.34567, math.nan, math.inf])).payload({})
+    payload = table_of(["1", "2", "3"], names, Column("Dice (%)", "number", [12.34567, math.nan, math.inf])).payload()
 
     assert payload["columns"][0] == {
         "title": "Case", "kind": "text", "filtered": True, "names": ["b", "a"], "codes": [0, 1, 0]
@@ -53,5 +54,5 @@ def test_text_is_coded_and_numbers_are_rounded():
 
 def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
     table = table_of([("x", "one"), ("x", "two"), ("y", "one")], Column("Case", "text", ["x", "x", "x"]))
-    assert table.payload({("x", "two"): "p0", "x": "p1"})["pictures"] == {1: "p0"}
+    assert replace(table, pictures={("x", "two"): "p0", "x": "p1"}).payload()["pictures"] == {1: "p0"}
     assert table_of(["a"], *(Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))).column("Dice") == 2

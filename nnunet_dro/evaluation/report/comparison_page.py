@@ -1,6 +1,7 @@
 """The page of a comparison."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -43,8 +44,7 @@ def comparison_html(comparison: Comparison) -> str:
         blocks,
         parts.methods(metrics, comparison.about),
         about=parts.readable(comparison.about),
-        cases={"about": about_cases},
-        payload=table.payload({}),
+        table=replace(table, about=about_cases),
         kind="nnunet-dro · comparison per stratum",
         title=fmt.against_baseline(comparison.methods),
         heading=fmt.against_baseline(comparison.methods),

@@ -1,7 +1,7 @@
 """The page of an evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -62,8 +62,7 @@ def evaluation_html(
         blocks,
         parts.methods(metrics, evaluation.about),
         about=parts.readable(evaluation.about),
-        cases={"about": figures.about_cases},
-        payload=figures.table.payload(pictures, links),
+        table=replace(figures.table, about=figures.about_cases, pictures=pictures, links=links),
         kind="nnunet-dro · evaluation per stratum",
         title=f"Evaluation of {evaluation.method}",
         heading=evaluation.method,
