@@ -5,7 +5,7 @@ from nnunet_dro.evaluation import summarise
 from tests.pages.screen import screen
 
 
-def test_table_has_a_line_per_stratum_label_and_method_and_bold_for_notably_better():
+def test_table_has_a_line_per_stratum_label_and_method_and_marks_the_best():
     scores = pd.concat(
         pd.DataFrame({"method": method, "case": ["a", "b"], "label": "tumour", "dice": values})
         for method, values in (("ERM", [0.7, 0.1]), ("DRO", [0.76, float("nan")]))
