@@ -83,6 +83,9 @@ def _read_with_itk(path: Path) -> LabelMap:
         cure = "Write it again."
         raise ValueError(f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}") from error
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
+    # ITK makes 255 of the ones of a PNG with a bit per pixel, which byte 24 says; nnU-Net reads ones.
+    if path.suffix.lower() == ".png" and path.read_bytes()[24:25] == b"\x01":
+        values = (values > 0).astype(np.uint8)
     if image.GetNumberOfComponentsPerPixel() > 1:
         # Grey values stored as colours are the same in each channel, as in all BMP files that ITK reads.
         if (values != values[..., :1]).any():

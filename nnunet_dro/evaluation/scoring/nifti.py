@@ -91,6 +91,7 @@ def _parse(start: bytes) -> _Header:
             affine = header.get_qform()
         else:  # A voxel size alone. ITK, by which nnU-Net writes predictions, does not turn its axes.
             affine = np.diag([*header["pixdim"][1:4] * (-1, -1, 1), 1.0])
+        affine[:3] *= {1: 1000.0, 3: 0.001}.get(int(header["xyzt_units"]) & 7, 1.0)  # metres and micrometres, as in ITK
     except (HeaderDataError, WrapStructError, KeyError, ValueError) as error:
         # A field without meaning, such as the code of no type (KeyError) or a quaternion longer than 1 (ValueError).
         raise UnusualNiftiError from error

@@ -131,6 +131,7 @@ class DirectedDistances:
 
     def n_within(self, tolerance_mm: float) -> int:
         """How many voxels lie within a distance of the other border."""
+        tolerance_mm *= 1 + 1e-6  # Headers store voxel sizes in single precision: 0.3 mm is 0.30000001.
         near = int(self.counts[self.lengths <= tolerance_mm].sum())
         if not len(self._rest) or tolerance_mm < self._beyond:
             return near

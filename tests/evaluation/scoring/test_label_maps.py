@@ -11,6 +11,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK
+from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
@@ -94,6 +95,19 @@ def test_pictures_are_planes_without_geometry(tmp_path, ending):
     assert label_map.grid.affine is None
     assert label_map.grid.spacing == (1, 1, 1)
     assert np.isnan(label_map.grid.voxel_ml)
+
+
+def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path):
+    Image.fromarray(VALUES[0] > 0).save(tmp_path / "bits.png")
+    write_nifti(tmp_path / "a.nii", VALUES, AFFINES["oblique"])
+    image = nibabel.load(tmp_path / "a.nii")
+    image.header.set_xyzt_units("micron")
+    nibabel.save(image, tmp_path / "micron.nii")
+
+    assert np.array_equal(read_label_map(tmp_path / "bits.png").values, VALUES[:1] > 0)
+    expected = _read_with_itk(tmp_path / "micron.nii").grid
+    assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)
+    assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(1000 * np.array(expected.spacing), rel=1e-5)
 
 
 def test_tiff_takes_its_spacing_from_the_file_beside(tmp_path):

@@ -126,6 +126,9 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     assert distances.hd95() == distances.hd() == distances.assd() == 25
     assert distances.nsd(24.9) == 0
     assert distances.nsd(25) == 1
+    # As headers store them.
+    distances = SurfaceDistances(reference, prediction, (1, 1, float(np.float32(0.3))))
+    assert distances.nsd(15) == 1
     reference = np.zeros((8, 8, 8), np.uint8)
     reference[3, 1:6, 1:6] = 1
     hollow = reference.copy()
