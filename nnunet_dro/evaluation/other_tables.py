@@ -61,6 +61,7 @@ def read_scores(path: Path) -> Evaluation:
             if not (values[name].isna() | values[name].between(-1e-6, 1 + 1e-6)).all():
                 got = f"others for {label} in {str(path)!r}"
                 raise ValueError(f"`{name}` must be between 0 and 1, got {got}. Write fractions, not per cent.")
+            values[name] = values[name].clip(0, 1)
         keys = table[["case"]].assign(label=label)
         of_labels.append(pd.concat([keys, values, table[attributes]], axis=1))
     metrics = [name for name in METRICS if any(name in of_label for of_label in of_labels)]

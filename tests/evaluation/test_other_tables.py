@@ -61,6 +61,11 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
     assert (assd["n"], assd["n_missed"], assd["n_left_out"], assd["mean"]) == (2, 1, 1, 0.84)
 
 
+def test_a_value_of_one_that_was_rounded_up_is_one(tmp_path):
+    tables = [write_mist(tmp_path / f"{name}.csv", [1.0000001, 0.7]) for name in "ab"]
+    done(run("compare", *(f"{table.stem}={table}" for table in tables), "-o", tmp_path / "out", "--bootstrap", 0))
+
+
 def test_a_table_and_an_evaluation_must_have_the_same_labels(study):
     run_evaluate(study)
     (study / "a.tsv").write_text(PANOPTICA)

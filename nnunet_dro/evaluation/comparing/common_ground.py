@@ -121,11 +121,14 @@ def find_common_strata(
 
 
 def absent_strata(
-    evaluations: Mapping[str, Evaluation], strata: "Mapping[str, pd.Series[str]]"
+    evaluations: Mapping[str, Evaluation], strata: "Mapping[str, pd.Series[str]]", *, by: Collection[str]
 ) -> dict[str, list[str]]:
     """Attribute to the strata that have no case in common: none was evaluated, or not with every method."""
     absent = {}
     for attribute, of_case in strata.items():
+        # A column that is cut here has other strata than in the evaluations.
+        if by and attribute.replace(" ", "") not in [spec.replace(" ", "") for spec in by]:
+            continue
         divided = [e.stratum_of_case[attribute] for e in evaluations.values() if attribute in e.stratum_of_case]
         known = [str(name) for stratum_of_case in divided for name in stratum_of_case.cat.categories]
         known += [name for e in evaluations.values() for name in e.strata_without_cases.get(attribute, ())]

@@ -141,7 +141,7 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
     of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
     table = comparison_table(compared, **draws)
     scores = _scores_of_methods(trainings, ground)
-    absent = absent_strata(trainings.evaluations, strata)
+    absent = absent_strata(trainings.evaluations, strata, by=options.by)
     checked = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
     checked = checked.assign(n_absent=ground.n_absent)
     known = checked if options.n_resamples else without_intervals(checked)
@@ -185,7 +185,7 @@ def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, se
             columns = {m: np.where(everywhere[m], complete[m][name], np.nan).ravel() for m in ground.metrics}
             own = trainings.evaluations[name].scores
             counts = [*size_columns("dice")] if failed_rows(own) is not None else []
-            counts += LESION_COUNTS if ground.with_lesions else ()
+            counts += [column for column in LESION_COUNTS if ground.with_lesions and column in own]
             columns |= {column: ground.align(own, column).ravel() for column in counts}
             of_training = summarise(
                 pd.DataFrame(columns, index=pairs).reset_index(),

@@ -65,8 +65,9 @@ class Trainings:
         sizes = {method: len(names) for method, names in self.of_method.items()}
         listed = ", ".join(f"{method} {n}" for method, n in sizes.items())
         yield (
-            f"Trainings: {listed}. Numbers are means over the trainings of a method. There are no p values: a test of "
-            "the cases would take these trainings for the only possible ones."
+            f"Trainings: {listed}. Numbers are means over the trainings of a method; failed, missed and invented cases "
+            "are counted in all of them. There are no p values: a test of the cases would take these trainings for the "
+            "only possible ones."
         )
         few = [method for method, n in sizes.items() if n < N_FOR_SPREAD]
         baseline, *others = self.of_method

@@ -270,6 +270,11 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
     assert list(compare(evaluations, by=["age:0,18,100"], n_resamples=0).stratum_of_case) == ["age"]
     assert comparison.table["stratum"].tolist() == ["0 to 18", "18 to 100", "A", "B", "3", "40", "50", "70"]
     assert "method (case table)" in comparison.scores.columns
+    uncut = {"by": {"age": ["3", "40", "50", "70"]}, "age": options["age"]}
+    cut = compare(
+        {name: evaluation([0.1, 0.2, 0.3, 0.4], **uncut) for name in "AB"}, by=["age:0,18,100"], n_resamples=0
+    )
+    assert list(cut.table["n"]) == [1, 3], "no stratum of the uncut column"
     with pytest.raises(ValueError, match="'scanner'"):
         compare(evaluations, by=["scanner"])
 
