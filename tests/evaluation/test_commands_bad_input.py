@@ -131,7 +131,7 @@ OPTIONS = [
     (cases_by("age:0,10"), ["case_01", "Widen the edges"]),
     (cases_by("age:q3"), ["3 different numbers", "Ask for fewer"]),
     (cases_by(""), ["`--by`", "Choose from"]),
-    (cases_by("all"), ["--no-overall"]),
+    (cases_by("all"), ["the name of all cases", "Rename the column"]),
     ((*cases_by("centre"), "--reference-stratum", "D"), ["`--reference-stratum` must be", "Choose from: A, B, all."]),
     (("--cases", "table.csv", "--patient", "what"), ["`--patient` must be a column of the case table, got 'what'"]),
     (("--cases", "table.csv", "--patient", "who"), ["`who` must have an entry for every case, got none for case_01"]),

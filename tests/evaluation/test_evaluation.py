@@ -189,8 +189,8 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     assert scores["label"].tolist() == ["z", "a", "m"] * 4
 
 
-def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
-    made.write_study(tmp_path, (0, 0, 4, 4), centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
+def test_a_stratum_may_be_called_all(tmp_path):
+    made.write_study(tmp_path, (0, 0, 4, 4), centre=["all", "all", "B", "B"])
 
     done(made.run_evaluate(tmp_path, "--by", "centre"))
     assert made.strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
@@ -198,8 +198,6 @@ def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
         ("centre", "B"): [2, 0],
         ("all", "all"): [4, 0.5],
     }
-    done(made.run_evaluate(tmp_path, "--by", "all", "--no-overall", out="alone"))
-    assert made.strata_of(tmp_path / "alone").index.tolist() == [("all", "x"), ("all", "y")]
 
 
 def test_summary_has_the_digests_of_all_contents(tmp_path):

@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.scoring.components import BoolArray, connected_compon
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
-from nnunet_dro.evaluation.stratifying.stratify import MOST_GROUPS
+from nnunet_dro.evaluation.stratifying.stratify import MOST_GROUPS, number_in
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
@@ -161,8 +161,9 @@ def auto_names(specs: Sequence[str]) -> list[str]:
 
 def names_columns(specs: Sequence[str]) -> bool:
     """Whether some `--by` names a column of the case table, beside attributes that are computed and edges of cuts."""
-    pieces = [piece.strip() for spec in specs for piece in spec.split(",")]
-    return any(not piece.startswith(_PREFIX) and not piece.lstrip("+-.")[:1].isdigit() for piece in pieces)
+    pieces = [(n, piece.strip()) for spec in specs for n, piece in enumerate(spec.split(","))]
+    # Only what follows a first piece can be an edge.
+    return any(not piece.startswith(_PREFIX) and (n == 0 or number_in(piece) is None) for n, piece in pieces)
 
 
 def measure_cases(

@@ -77,7 +77,7 @@ def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
     found: list[tuple[str, list[str]]] = []
     for piece in (piece.strip() for piece in spec.split(",")):
         column, _, cut = (text.strip() for text in piece.rpartition(":"))
-        if found and found[-1][1] and _number(piece) is not None:
+        if found and found[-1][1] and number_in(piece) is not None:
             found[-1][1].append(piece)
         elif piece in attributes:
             found.append((piece, []))
@@ -95,7 +95,7 @@ def _part(column: str, cuts: list[str]) -> Part:
         return Part(column)
     if len(cuts) == 1 and re.fullmatch(r"q0*([2-9]|[1-9]\d{1,3})", cuts[0]):
         return Part(column, n_quantiles=int(cuts[0][1:]))
-    edges = [edge for cut in cuts if (edge := _number(cut)) is not None]
+    edges = [edge for cut in cuts if (edge := number_in(cut)) is not None]
     if len(edges) < max(2, len(cuts)) or any(low >= high for low, high in itertools.pairwise(edges)):
         got = f"{column}:{','.join(cuts)}"
         cure = "Write, for example, age:0,18,65 or volume:q3 (three parts of equal size)."
@@ -103,7 +103,8 @@ def _part(column: str, cuts: list[str]) -> Part:
     return Part(column, edges=tuple(cuts))
 
 
-def _number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
+    """The number that an entry is; None for other text."""
     try:
         value = float(text)
     except ValueError:
@@ -113,7 +114,7 @@ def _number(text: str) -> float | None:
 
 def has_many_numbers(entries: Collection[str]) -> bool:
     """Whether the entries of a column are numbers, and more different ones than `MOST_GROUPS`."""
-    values = {_number(entry) for entry in entries if entry != MISSING}
+    values = {number_in(entry) for entry in entries if entry != MISSING}
     return len(values) > MOST_GROUPS and all(value is not None and math.isfinite(value) for value in values)
 
 
@@ -165,7 +166,7 @@ def _ranked(part: Part, cases: list[str], entries: list[str]) -> tuple[list[int]
         return [rank_of[entry] for entry in entries], [*names, MISSING]
     values: list[float | None] = []
     for case, entry in zip(cases, entries, strict=True):
-        value = None if entry == MISSING else _number(entry)
+        value = None if entry == MISSING else number_in(entry)
         if entry != MISSING and (value is None or math.isinf(value)):
             cure = "Correct the entry, or leave it empty."
             raise ValueError(
@@ -216,7 +217,7 @@ def _shown(entry: str, value: float) -> str:
 
 def _in_order(names: Collection[str]) -> list[str]:
     """Sorted by value if all are numbers, and otherwise so that site2 comes before site10."""
-    values = {name: _number(name) for name in names}
+    values = {name: number_in(name) for name in names}
     if None not in values.values():
         return sorted(names, key=lambda name: (values[name], name))
     chunks = {name: re.split(r"([0-9]{1,18})", name.casefold()) for name in names}
@@ -240,9 +241,8 @@ def stratify_all(
         attribute: stratify(evaluated, spec)[1].rename(attribute)
         for attribute, (spec, _) in _named(table, specs).items()
     }
-    if overall and ALL in stratum_of_case:
-        cure = "Rename the column, or add --no-overall."
-        raise ValueError(f"`by` must not be a column {ALL!r} beside the row of all cases, got {specs!r}. {cure}")
+    if ALL in stratum_of_case:
+        raise ValueError(f"`by` must not be a column {ALL!r}, the name of all cases, got {specs!r}. Rename the column.")
     return stratum_of_case | all_cases if overall else stratum_of_case
 
 

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
 from nnunet_dro.evaluation.stratifying import attributes
-from nnunet_dro.evaluation.stratifying.attributes import auto_names, contrast, measure, noise
+from nnunet_dro.evaluation.stratifying.attributes import auto_names, contrast, measure, names_columns, noise
 from tests.evaluation.made_folders import write_map
 
 
@@ -80,6 +80,12 @@ def test_noise_does_not_depend_on_the_scale():
 
 
 def test_names_of_attributes():
+    assert [names_columns([by]) for by in ("3T", "age:0,18", "auto:size:0,3", "auto:size,3T")] == [
+        True,
+        True,
+        False,
+        True,
+    ]
     assert auto_names(["centre,auto:size", "auto:noise:q4", "auto:size:0,1,2", "age:0,18"]) == ["size", "noise"]
     assert with_columns([], "centre") == (None, ["centre"], [])
 
