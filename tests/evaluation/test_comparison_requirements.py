@@ -44,6 +44,13 @@ def test_the_claim_of_rare_gains_and_common_losses_is_one_sentence():
     assert line in comparison_markdown(comparison)
 
 
+def test_a_spread_that_has_to_shrink_is_no_loss_that_is_allowed():
+    (sentence,) = requirement_sentences(required("pathology=rare iqr_difference<=0.1pt n>=12"), "DRO")
+    assert sentence == "As required: IQR in rare not worse by more than 0.1 points."
+    (sentence,) = requirement_sentences(required("pathology=rare iqr_difference<=-0pt n>=12"), "DRO")
+    assert "worse" not in sentence
+
+
 def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
     comparison = required(NONE_LOSES, loss=0.05)
 

@@ -64,8 +64,8 @@ def check_share(share: float | None) -> None:
 
 def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame) -> list[FloatArray]:
     """The values of a pilot's cases or patients in each row: the worst for failures, NaN where there is no label."""
-    scores, patient = evaluation.scores, evaluation.options.patient
-    codes = None if patient is None else pd.factorize(scores[patient])[0]
+    scores, patients = evaluation.scores, evaluation.patient_of_case
+    codes = None if patients is None else pd.factorize(scores["case"].map(patients))[0]
     found = []
     for row in rows.to_dict("records"):
         metric, stratum_of_case = str(row["metric"]), evaluation.stratum_of_case[str(row["attribute"])].astype(str)

@@ -11,10 +11,9 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, enough_cases, n_units, whole
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Note
 
 
@@ -33,7 +32,7 @@ def findings(evaluation: Evaluation) -> list[Note]:
             continue
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         worst = by_statistic[metric.tail]
-        if not enough_cases(metric.tail, n_defined(of_stratum[attribute, str(worst["worst_stratum"]), label])):
+        if not enough_cases(metric.tail, n_units(of_stratum[attribute, str(worst["worst_stratum"]), label])):
             worst = by_statistic["mean"]
         row = of_stratum[attribute, str(worst["worst_stratum"]), label]
         reference = evaluation.options.reference_stratum
@@ -96,16 +95,18 @@ def _finding(
     written = fmt.quantity(value, metric)
     _, low, high = fmt.estimate(row, statistic)
     words = share_in_words(metric, statistic, value)
+    # Patients count once.
+    words = words.replace("case in", "patient in") if whole(row, "n_patients") else words
     sentence = words[0].upper() + words[1:]
-    n = n_defined(row)
     if few := values_of_few(row):
         sentence += f" ({', '.join(fmt.number(one, metric) for one in few)})"
     elif ends := fmt.bounds(low, high, metric):
         sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
-    sentence += f", among {count(n, 'case')} with a value."
-    if not enough_cases(metric.tail, n):
+    sentence += f", among {counted_units(row)} with a value."
+    if not enough_cases(metric.tail, n_units(row)):
         rare = STATISTICS[metric.tail].share.removeprefix("one ")
         sentence += f" The mean is given because so few cases cannot show the worst {rare}."
+    among = "of the others " * (float(worst["gap"]) < 0)  # The reference, which is the other one, is worse.
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{fmt.number(float(worst['gap']), metric)} {fmt.difference_unit(metric)}"
@@ -114,6 +115,6 @@ def _finding(
         if between := fmt.interval(low, high, metric, signed=True):
             sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
         sentence += "."
-    title = f"{fmt.at_start(label)}, {names[0]}" if alone else f"{fmt.at_start(label)} is worst in {names[0]}"
+    title = f"{fmt.at_start(label)}, {names[0]}" if alone else f"{fmt.at_start(label)} is worst {among}in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return finding_of(attribute, title, sentence, written, caption, tone="worse")

@@ -9,13 +9,13 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
-from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns
+from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns, units_of
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED,
     GUARANTEED_DIFFERENCE,
     STATISTICS,
-    n_defined,
+    n_units,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE
@@ -103,7 +103,7 @@ def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...
     notes = [INTERVAL, "Without brackets: too few cases for an interval."]
     if metric.unit == "fraction":
         notes.append("▲: an improvement of 5 percentage points or more; ▼: a loss of as much.")
-    notes.append(f"W / T / L: cases better, equal, worse. {FEW} Too few cases for this statistic.")
+    notes.append(f"W / T / L: {units_of(records)} better, equal, worse. {FEW} Too few cases for this statistic.")
     if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
         notes.append("Trainings: the lowest and the highest difference of two trainings.")
     if any(fmt.counted_as_worst(record) for record in records):
@@ -114,7 +114,7 @@ def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
     value = float(record[f"{statistic}_difference"])
     kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
-    marks = {FEW: ""} if 0 < n_defined(record) < STATISTICS[statistic].n_needed else {}
+    marks = {FEW: ""} if 0 < n_units(record) < STATISTICS[statistic].n_needed else {}
     text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + fmt.difference(value, metric)
     below = (fmt.change_bounds(record, statistic, metric), fmt.range_of_trainings(record, statistic, metric))
     return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)

@@ -11,7 +11,13 @@ from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, MET, NOT
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases, n_defined
+from nnunet_dro.evaluation.statistics.columns import (
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+    counted_units,
+    enough_cases,
+    n_units,
+)
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Note
@@ -97,7 +103,7 @@ def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_C
     for row in rows:
         for statistic in ("mean", metric.tail):
             value, low, high = fmt.estimate(row, f"{statistic}_difference")
-            if math.isnan(value) or not enough_cases(statistic, n_defined(row)):
+            if math.isnan(value) or not enough_cases(statistic, n_units(row)):
                 continue
             # Not sorted: one of the bounds may be missing.
             worst, best = (low, high) if metric.more_is_better else (-high, -low)
@@ -114,7 +120,8 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
     sentences = []
     if tested:
         clear = [row for row in tested if float(row["holm_p"]) < 0.05]
-        gained = [row for row in clear if metric.sign * float(row["typical_difference"]) > 0]
+        # The typical case may be one that did not change.
+        gained = [row for row in clear if (metric.sign * row["typical_difference"] or row["wins"] - row["losses"]) > 0]
         sentences.append(
             f"Cases gain in {len(gained)} of {len(tested)} strata × labels and lose in {len(clear) - len(gained)} "
             "(Wilcoxon's paired test, p < 0.05 after Holm's correction)."
@@ -175,8 +182,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     )
     sentence += f": {value}"
     sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
-    p, n = float(row["holm_p"]), n_defined(row)
-    sentence += f" Of {count(n, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
+    p, units = float(row["holm_p"]), counted_units(row)
+    sentence += f" Of {units} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
     sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {fmt.p_value(p)}'})."
     is_open = change.gain and not (change.is_better or change.is_worse)
     if is_open and not p < 0.05:
@@ -188,7 +195,7 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     stratum = fmt.stratum_title(attribute, str(row["stratum"]))
     title = f"{fmt.at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
-    caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n, 'case')}"
+    caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {units}"
     return finding_of(attribute, title, sentence, value, caption, tone=tone)
 
 
@@ -234,7 +241,8 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
 
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
-    return fmt.metric_named(outcome.metric).sign * outcome.requirement.bound.value
+    more_is_better = STATISTICS[_statistic(outcome)].more_is_better(fmt.metric_named(outcome.metric))
+    return (1 if more_is_better else -1) * outcome.requirement.bound.value
 
 
 def _statistic(outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined, whole
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_units, whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -72,6 +72,11 @@ def strata_tables(
             yield metric, _strata_table(in_order(group, shown), metric, shown, when_failed)
 
 
+def units_of(records: Sequence[Record]) -> str:
+    """What numbers count: cases, or patients where they count once."""
+    return "patients" if any(whole(record, "n_patients") for record in records) else "cases"
+
+
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
     """The rows sorted by columns, whose values have the order in which they first appear."""
     places = {name: {value: n for n, value in enumerate(frame[name].unique())} for name in names}
@@ -87,7 +92,7 @@ def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
 
 def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
     statistics = fmt.shown_statistics(metric)
-    if all(0 < _n_values(record) <= MOST_LISTED for record in records):
+    if all(0 < n_units(record) <= MOST_LISTED for record in records):
         statistics = statistics[:N_OF_FEW]
     values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
     largest = max(filter(math.isfinite, values), default=0.0)
@@ -108,10 +113,9 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     if any(record.get("n_failed", math.nan) >= 0 for record in records):
         title = f"{failure.comparison} {fmt.scaled(failure.bound, metric):g}"
         columns.append((Column(title), _share_failed))
-        on_failures.append(
-            f"Column {title}: so many of these cases, and up to this share of all such cases, which so few cannot "
-            "exclude (95 % sure)."
-        )
+        units = units_of(records)
+        so_many = f"so many of these {units}, and up to this share of all such {units}, which so few cannot exclude"
+        on_failures.append(f"Column {title}: {so_many} (95 % sure).")
     title = f"{fmt.attribute_title(str(records[0]['attribute']))}: {metric.title} ({fmt.unit_sign(metric)})"
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
@@ -138,7 +142,7 @@ def _n_failed(field: str, record: Record) -> Cell:
 def _statistic(
     name: str, place: int, metric: Metric, largest: float, rivals: Mapping[Any, Sequence[Record]], record: Record
 ) -> Cell:
-    n_values, left_out = _n_values(record), whole(record, "n_left_out")
+    n_values, left_out = n_units(record), whole(record, "n_left_out")
     is_listed = 0 < n_values <= MOST_LISTED
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)
@@ -178,18 +182,13 @@ def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) ->
 
 def values_of_few(record: Record) -> list[float]:
     """The values of a row that rests on at most `MOST_LISTED` of them, ascending: its statistics determine them."""
-    n = _n_values(record)
+    n = n_units(record)
     if not 0 < n <= MOST_LISTED:
         return []
     low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
     # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so on.
     four = [low, (4 * first - low) / 3, (4 * third - high) / 3, high]
     return ([middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])[n - 1]
-
-
-def _n_values(record: Record) -> int:
-    """How many values the statistics rest on: cases with a value, or patients where they count once."""
-    return whole(record, "n_patients") or n_defined(record)
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:

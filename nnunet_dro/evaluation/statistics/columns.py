@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 
 _RANGE = "interquartile range, P75 - P25"
 _NUMBER_WORDS = {2: "two", 4: "four", 10: "ten", 20: "twenty"}
@@ -80,6 +80,16 @@ def confidence_column(statistic: str, end: str, confidence: float) -> str:
 def n_defined(row: Any) -> int:
     """How many cases have a value in a row of strata or of a comparison."""
     return int(row["n"]) - int(row["n_undefined"])
+
+
+def n_units(row: Any) -> int:
+    """How many values the statistics of a row rest on: cases with a value, or patients where they count once."""
+    return whole(row, "n_patients") or n_defined(row)
+
+
+def counted_units(row: Any) -> str:
+    """The same in words: ``40 cases``, ``8 patients``."""
+    return count(n_units(row), "patient" if whole(row, "n_patients") else "case")
 
 
 def whole(row: Any, column: str) -> int:

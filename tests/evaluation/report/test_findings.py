@@ -134,6 +134,31 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
 
 
+def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
+    before, strata = two_strata()
+    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
+    columns = {"typical_difference": 0.0, "wins": 8, "ties": 13, "losses": 0}
+    assert verdicts(replace(comparison, table=comparison.table.assign(**columns)))[0].summary.startswith(
+        "Cases gain in 2 of 2 strata × labels and lose in 0"
+    )
+    patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[0].findings[0]
+    assert "Of 7 patients 21 gain" in patients.text
+    assert patients.caption == "Dice, mean, 7 patients"
+    evaluation = evaluation_of(before, strata)
+    evaluation.strata.insert(5, "n_patients", 20)
+    (found,) = findings(evaluation)
+    assert found.text.startswith("One patient in twenty scores below 1.0 % Dice")
+    assert "among 20 patients with a value" in found.text
+
+
+def test_the_worst_of_the_others_is_not_called_the_worst():
+    evaluation = evaluation_of(*two_strata())
+    swapped = dict(zip(("worst", "best"), ("best", "worst"), strict=True))
+    worst = evaluation.worst.rename(columns=swapped | {f"{a}_stratum": f"{b}_stratum" for a, b in swapped.items()})
+    (found,) = findings(replace(evaluation, worst=worst.assign(gap=-worst["gap"])))
+    assert found.title == "Cerebellum is worst of the others in B"
+
+
 def test_one_training_of_each_method_is_said_once():
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before}, strata)
