@@ -40,7 +40,8 @@ def compare(options: _Options) -> None:
     from_file = read_requirements(options.require_file, COMPARISON) if options.require_file else []
     options = replace(options, requirements=[*options.requirements, *(one.text for one in from_file)])
     folders = named_trainings(options.evaluations)
-    check_output(options.output, overwrite=options.overwrite)
+    inputs = [folder for own in folders.values() for folder in own]
+    check_output(options.output, overwrite=options.overwrite, inputs=inputs)
     read = {name: [read_scores(folder) for folder in own] for name, own in folders.items()}
     if options.protocol:
         check_made_under(options.protocol, read)

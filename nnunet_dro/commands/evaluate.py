@@ -80,7 +80,7 @@ def evaluate(options: _Options) -> None:
     requirements = [*options.requirements, *from_file]
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
     output, folders = options.output, options.folders
-    check_output(output, overwrite=options.overwrite)
+    check_output(output, overwrite=options.overwrite, inputs=folders)
     kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
     with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=options.resume) as kept:
         evaluation = evaluate_files(*folders, options, kept=kept, progress=progress)

@@ -44,7 +44,7 @@ def explore(options: _Options) -> None:
     from nnunet_dro.exploration.page import exploration_files, exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
-    check_output(options.output, overwrite=options.overwrite)
+    check_output(options.output, overwrite=options.overwrite, inputs=[options.results])
     evaluation = read_evaluation(options.results)
     with progress_bar("Looking at combinations") as progress:
         names = ("metric", "by", "cases", "max_attributes", "min_cases", "seed")

@@ -70,7 +70,8 @@ def rank(options: _Options) -> None:
     if options.evaluate is None and (given := [*scoring, *(["kept"] if options.kept else [])]):
         cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}")
-    check_output(options.output, overwrite=options.overwrite)
+    inputs = [entry.partition("=")[2] or entry for entry in options.teams]
+    check_output(options.output, overwrite=options.overwrite, inputs=inputs)
     if options.evaluate is None:
         read = {name: read_scores(folder) for name, folder in named_evaluations(options.teams).items()}
     else:

@@ -39,7 +39,7 @@ def report(options: _Options) -> None:
     from nnunet_dro.viewer import MOST_MB, PAGE, viewer_page
 
     if options.pack is not None:
-        check_output(options.pack, overwrite=False)
+        check_output(options.pack, overwrite=None, name="pack")
     read = read_evaluation(options.evaluation)
     gallery, page = [], None
     if options.images is not None:

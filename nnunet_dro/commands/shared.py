@@ -4,6 +4,8 @@ With --protocol, a command takes its options from a locked protocol, and refuses
 """
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -100,8 +102,12 @@ def show(table: Any, page: Path) -> None:
     """Print a table, and on the last line where the page is."""
     from rich.console import Console
 
-    Console(highlight=False).print(table)
-    typer.echo(page)
+    try:
+        Console(highlight=False).print(table)
+        typer.echo(page)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # rich's way; the reader has seen enough, and a verdict may follow
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 #: What a protocol does not lock and yet refuses: it has requirements itself, and comparisons are by what is evaluated.

@@ -20,7 +20,7 @@ from nnunet_dro.doctor.rules import CONTRAST, DICE, LOSS, TRAINING, VALIDATION, 
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.files.output_folder import check_output, replacing, write_files
+from nnunet_dro.files.output_folder import check_writable, replacing, write_files
 
 if TYPE_CHECKING:
     from nnunet_dro.doctor.model import FinishedModel
@@ -123,7 +123,7 @@ def examine(
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder
-    check_output(where, overwrite=True)
+    check_writable(where, name="output", cure="Name another folder.")
     log = inputs.fold.folder / LOSSES.file
     if n_patches < 0 or (n_patches == 0 and not log.is_file()):
         rule = "at least 1, or 0 where the training has written hardness.csv"

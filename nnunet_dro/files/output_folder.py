@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from nnunet_dro.files.json_file import read_json
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to a temporary file that replaces ``path`` once it is complete; after an error ``path`` is as it was."""
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    partial.unlink(missing_ok=True)  # of a process that was killed
     try:
         yield partial
         if partial.exists():
@@ -23,13 +26,32 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def check_output(folder: Path, *, overwrite: bool) -> None:
-    """Check, before long work, that results can be written to a folder."""
-    check_writable(folder, name="output", cure="Name another folder.")
-    if not overwrite and folder.is_dir() and any(folder.iterdir()):
+def check_output(
+    folder: Path, *, overwrite: bool | None, inputs: Collection[str | os.PathLike[str]] = (), name: str = "output"
+) -> None:
+    """Check, before long work, that results can be written to a folder: a new one, or with ``overwrite`` our own.
+
+    What is overwritten must be the results of an earlier run, and none of the ``inputs``. None: it cannot be asked for.
+    """
+    check_writable(folder, name=name, cure="Name another folder.")
+    if not (folder.is_dir() and any(folder.iterdir())):
+        return
+    if not overwrite:
+        cure = (
+            " another." if overwrite is None else " another, or give --overwrite to replace what an earlier run wrote."
+        )
+        got = f"{str(folder)!r}, which holds files"
+        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. Name{cure}")
+    if folder.resolve() in [Path(path).resolve() for path in inputs]:
+        raise ValueError(f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another.")
+    try:
+        is_ours = str(read_json(folder / "summary.json")["format"]).startswith("nnunet-dro ")
+    except (OSError, ValueError, LookupError, TypeError):
+        is_ours = False
+    if not is_ours:
+        got = f"{str(folder)!r}, which holds other files"
         raise FileExistsError(
-            f"`output` must be a new or empty folder, got {str(folder)!r}, which holds files. "
-            "Name another, or give --overwrite to replace what an earlier run wrote."
+            f"`{name}` must have the results of an earlier run to overwrite, got {got}. Name another."
         )
 
 
@@ -52,6 +74,9 @@ def check_new_file(path: Path, *, overwrite: bool, name: str = "output", option:
     if not path.absolute().parent.is_dir():
         cure = "Make the folder, or name another."
         raise FileNotFoundError(f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}")
+    if not os.access(path.absolute().parent, os.W_OK):
+        cure = "Name a file in another folder."
+        raise PermissionError(f"`{name}` must be in a folder that is writable, got {str(path)!r}. {cure}")
 
 
 def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.files.output_folder import check_output, write_files
+from nnunet_dro.files.output_folder import check_writable, write_files
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, folds_of
 from nnunet_dro.suspects.page import suspects_files
@@ -108,7 +108,7 @@ def write_suspects(
     folds = folds_of(folders)
     is_one_fold = len(folds) == 1 and folds[0].folder.name == folders[0].absolute().name
     where = output or (folds[0].folder if is_one_fold else folds[0].folder.parent)
-    check_output(where, overwrite=True)
+    check_writable(where, name="output", cure="Name another folder.")
     splits = _nnunet_splits(folds[0], where) if write_splits else None
     kept = _read_exclusions(where / EXCLUSIONS_FILE)
     if splits and kept is not None:

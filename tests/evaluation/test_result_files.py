@@ -1,8 +1,10 @@
 """The files that `nnunet-dro evaluate` and `report` write, whole or not at all, and those of earlier versions."""
 
 import os
+import shlex
 import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 from tests.kept.folders import VERSION_0_2
+from tests.test_cli import PROGRAM
 
 
 def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
@@ -172,6 +175,30 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
     made.check_refused(made.run_evaluate(study, out="new"), study, "No space left on device", out="new")
     made.check_refused(made.run_evaluate(study, "--overwrite"), study, "No space left", files=before)
     assert made.contents(study / "out") == before
+
+
+@pytest.mark.parametrize("out", ["reference", "mine", "nnunet"])
+def test_overwrite_spares_inputs_and_what_no_run_wrote(study, out):
+    for name, file in (("mine", "cases.csv"), ("nnunet", "summary.json")):
+        (study / name).mkdir()
+        (study / name / file).write_text('{"mean": {}}')
+    before = sorted(path.name for path in (study / out).iterdir())
+    words = ["input"] if out == "reference" else ["earlier run", "other files"]
+    made.check_refused(made.run_evaluate(study, "--overwrite", out=out), study, *words, out=out, files=before)
+    for command in ("explore", "compare"):
+        done(made.run_evaluate(study, out="same"))
+        given = {"explore": [study / "same"], "compare": [f"A={study / 'same'}", f"B={study / 'same'}"]}[command]
+        refused(made.run(command, *given, "-o", study / "same", "--overwrite"), "must not be the folder of an input")
+        shutil.rmtree(study / "same")
+
+
+def test_a_closed_pipe_does_not_hide_that_a_requirement_is_not_met(study):
+    words = [study / "reference", study / "prediction", "-o", study / "out", "--require", "p5>=1.0", "--bootstrap", 0]
+    command = shlex.join(map(str, (PROGRAM, "evaluate", *words)))
+    shell = f"set -o pipefail; {command} | true"
+    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert "requirement not met" in found.stderr
+    assert found.returncode == 3
 
 
 def test_overwrite_replaces_results_and_keeps_other_files(study):

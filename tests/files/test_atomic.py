@@ -10,6 +10,7 @@ def test_replacing_moves_the_complete_file(tmp_path):
         partial.write_text("new")
         assert path.read_text() == "old"
         assert partial.suffix == ".csv"
+    (tmp_path / "b.partial.csv").write_text("of a process that was killed")
     with replacing(path), replacing(tmp_path / "b.csv"):
         pass  # nothing is written
     assert path.read_text() == "new"
