@@ -104,9 +104,8 @@ def share_model(
 def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> list[str]:
     """The folds to share, each of which has the checkpoint."""
     if not model_folder.is_dir():
-        raise FileNotFoundError(
-            f"`model_folder` must be a folder, got {str(model_folder)!r}, which does not exist. {_GIVE}"
-        )
+        what = "is a file" if model_folder.exists() else "does not exist"
+        raise FileNotFoundError(f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}")
     matches = (FOLD_NAME.fullmatch(path.name) for path in model_folder.iterdir() if path.is_dir())
     there = sorted((match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold))
     if not there:

@@ -10,8 +10,11 @@ from nnunet_dro.commands.shared import option
 
 def selfcheck(output: Annotated[Path | None, option("JSON file for the record.", "--output", "-o")] = None) -> None:
     """Compute numbers that are known by hand, and record what this installation finds."""
+    from nnunet_dro.files.output_folder import check_new_file
     from nnunet_dro.selfcheck import selfcheck as check
 
+    if output is not None:
+        check_new_file(output, overwrite=output.suffix == ".json")
     record = check()
     typer.echo("\n".join(record.lines()))
     if output is not None:

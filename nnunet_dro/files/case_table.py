@@ -59,7 +59,8 @@ def read_cases(path: Path) -> pd.DataFrame:
     """
     if not path.is_file():
         cure = "Write a table with a column `case` and a row per case."
-        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which does not exist. {cure}")
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which {what}. {cure}")
     if (ending := path.suffix.lower()) not in (".csv", ".tsv", ".xlsx", ".json"):
         raise _refusal("end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats.")
     read = {".xlsx": _read_xlsx, ".json": _read_json}.get(ending, _read_text)
@@ -67,8 +68,9 @@ def read_cases(path: Path) -> pd.DataFrame:
         # Rows are numbered as in an editor; the records of JSON have no row of names.
         rows = [(n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)]
     except (csv.Error, ValueError, RecursionError) as error:
+        cure = f"Save it again{' as UTF-8' * isinstance(error, UnicodeDecodeError)}."
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise ValueError(f"`cases` must be a readable table, got {str(path)!r}: {reason}. Save it again.") from error
+        raise ValueError(f"`cases` must be a readable table, got {str(path)!r}: {reason}. {cure}") from error
     return _checked_table(rows, path)
 
 

@@ -91,11 +91,12 @@ class Device(str, Enum):
 
 def best_device(wished: str | None) -> str:
     """The device that is wished for; without a wish, cuda if there is one, else cpu."""
-    if wished:
-        return wished
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    has_cuda = torch.cuda.is_available()
+    if wished == "cuda" and not has_cuda:
+        raise ValueError("`device` must be available, got 'cuda', and PyTorch finds no GPU. Use --device cpu.")
+    return wished or ("cuda" if has_cuda else "cpu")
 
 
 class CommandError(RuntimeError):

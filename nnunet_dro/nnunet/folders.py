@@ -154,7 +154,8 @@ class Fold:
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
-            got, cure = f"{str(folder)!r}, which does not exist", f"the folder of a fold in nnUNet_results: {form}"
+            what = "is a file" if path.exists() else "does not exist"
+            got, cure = f"{str(folder)!r}, which {what}", f"the folder of a fold in nnUNet_results: {form}"
             raise FileNotFoundError(f"`fold_folder` must be a folder, got {got}. Give {cure}.")
         parts = path.parent.name.split("__")
         if not FOLD_NAME.fullmatch(path.name) or len(parts) != 3 or not all(parts) or not path.parent.parent.name:

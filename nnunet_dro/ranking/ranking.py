@@ -267,8 +267,8 @@ def _case_table(entries: Entries) -> pd.DataFrame:
                 continue
             values = entries.contest.filled[number]
             for name, statistic in (("best", values.max), ("worst", values.min)):
-                columns[f"{task.metric}_{name}"] = task.sign * statistic(axis=0)
-            columns[f"{task.metric}_median"] = task.sign * np.median(values, axis=0)
+                columns[f"{task.metric}_{name}"] = task.sign * statistic(axis=0) + 0.0
+            columns[f"{task.metric}_median"] = task.sign * np.median(values, axis=0) + 0.0
             columns[f"{task.metric}_undefined"] = np.isneginf(entries.contest.goodness[number]).sum(axis=0)
         columns |= {f"{a} (stratum)" if a in columns else a: of_case for a, of_case in stratum_of.items()}
         parts.append(pd.DataFrame(columns))
