@@ -121,6 +121,8 @@ class Blocks:
         np.exp(weights, out=weights)
         if shared.unseen[block] or self.has_gaps:
             np.nan_to_num(weights, copy=False, nan=0.0)
+        if not shared.beta[0]:  # all count the same, with or without a loss
+            weights = shared.seen[here].astype(np.float64)
         shared.weights[here] = weights
         shared.block_max[block] = -np.inf if math.isnan(largest) else largest
         shared.block_sum[block] = np.add.reduce(weights)

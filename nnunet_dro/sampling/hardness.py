@@ -13,7 +13,7 @@ from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws, distinct_first_visits, draw_distinct, draw_uniformly, first_visits
-from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
 from nnunet_dro.sampling.spread import Spread
 
 #: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case is then drawn at
@@ -181,7 +181,7 @@ class HardnessTable:
                 candidates = ~shared.seen
             return np.asarray(candidates / candidates.sum())
         probabilities = np.full(len(self), 1 / len(self))
-        if not self.warming_up and (ruled := self.rule.probabilities(shared.losses)).any():
+        if not self.warming_up and self.rule != UNIFORM and (ruled := self.rule.probabilities(shared.losses)).any():
             probabilities = ruled
         return with_exploration(probabilities, epsilon=self.exploration)
 

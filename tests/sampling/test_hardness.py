@@ -115,6 +115,10 @@ def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
     table.update([0, 1, 2], [np.nan] * 3)
     assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3
     np.testing.assert_allclose(table.probabilities(), 1 / 3)
+    table = HardnessTable(list("abc"), beta=0.0, replace=True)
+    table.update([0, 1, 2], [np.nan, 1.0, 2.0])
+    assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3, "plain draws need no loss"
+    np.testing.assert_allclose(table.probabilities(), 1 / 3)
 
 
 def test_state_is_restored_by_case_name():
