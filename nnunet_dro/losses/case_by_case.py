@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,15 +27,23 @@ class CaseByCaseLoss(nn.Module):
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        for module in loss.modules():
-            # A single case has nothing to gather from the other ranks, which may have another number of cases.
-            if getattr(module, "ddp", False) is True and getattr(module, "batch_dice", False) is True:
-                module.ddp = False  # type: ignore[assignment]
+        #: What would gather from the other ranks, which may have another number of cases than this one.
+        self._gathering: list[Any] = [
+            module
+            for module in loss.modules()
+            if getattr(module, "ddp", False) is True and getattr(module, "batch_dice", False) is True
+        ]
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "SingleCaseLosses":
         """Evaluate a batch; any shapes that the loss accepts, with the cases along the first axis."""
         n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
-        losses = [self.loss(case_of(outputs, i), case_of(targets, i)) for i in range(n_cases)]
+        for module in self._gathering:
+            module.ddp = False
+        try:
+            losses = [self.loss(case_of(outputs, i), case_of(targets, i)) for i in range(n_cases)]
+        finally:  # nnU-Net computes its validation loss with the same modules
+            for module in self._gathering:
+                module.ddp = True
         return SingleCaseLosses(torch.stack([loss.reshape(()).float() for loss in losses]))
 
 

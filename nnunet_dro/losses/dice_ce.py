@@ -191,7 +191,7 @@ class DiceCELoss(nn.Module):
         """Logits, target and factor of each output that counts, from the arguments of `forward`."""
         if isinstance(outputs, Tensor):
             outputs, targets = [outputs], [targets]  # type: ignore[list-item]
-        return [one for one in zip(outputs, targets, self.scale_weights, strict=True) if one[2] != 0]
+        return [one for one in zip(outputs, targets, self.scale_weights, strict=False) if one[2] != 0]
 
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:

@@ -112,13 +112,14 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
     return {"class": type(options).__name__, "values": asdict(options)}
 
 
-def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
-    """Refuse to continue a training with other options than those that its checkpoint recorded."""
+def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, trainer: str) -> None:
+    """Refuse to continue a training with other options than its checkpoint recorded; a name may tell them."""
     before, now = _decisive(recorded["values"]), _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:
         return
-    if (kind := str(recorded["class"])) not in _TRAINERS:
+    kind = str(recorded["class"])
+    if kind not in _TRAINERS or not trainer.startswith(tuple(base for base, _ in _TRAINERS.values())):
         what = ", ".join(f"{name} {before[name]!r}" for name in differing)
         raise ValueError(f"The training that is to be continued was begun with other options: {what}. Give it these.")
     base, options_class = _TRAINERS[kind]

@@ -16,7 +16,7 @@ from torch import nn
 
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
@@ -114,7 +114,13 @@ class HardnessWeighted(_Trainer):
         if self._restored is not None and "table" in self._restored:
             self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
-        if len(cases) == 1 and self.local_rank == 0:
+        has_dice = any("dice" in type(module).__name__.lower() for module in self.loss.modules())
+        if isinstance(table.rule, EarnedBall) and not has_dice:
+            self.print_to_log_file(
+                "WARNING: `earned` looks for losses that fall to about -1, as those with a Dice do. Without one, "
+                "cases may be drawn uniformly to the end. Set options = DROOptions(share=0.5)."
+            )
+        if len(items) == 1 and self.local_rank == 0:
             self.print_to_log_file(
                 f"WARNING: fold {self.fold} has one training case, {cases[0]}. With a single case, hardness weighted "
                 "sampling is the same as plain training."
@@ -148,7 +154,7 @@ class HardnessWeighted(_Trainer):
     def on_train_start(self) -> None:
         """Log how cases are drawn, and continue the logs of a resumed training."""
         if self._restored is not None:
-            check_resumed(self.options, self._restored["options"])
+            check_resumed(self.options, self._restored["options"], trainer=type(self).__name__)
         self._check_before_training()
         super().on_train_start()
         self._begin_from_source()
@@ -219,7 +225,7 @@ class HardnessWeighted(_Trainer):
         if self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self.options.history.warmup} epochs is over. From now on cases are drawn by hardness."
+                f"The warm-up of {self.options.history.warmup} epochs is over: draws are no longer uniform."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
@@ -271,6 +277,8 @@ class HardnessWeighted(_Trainer):
             with replacing(filename) as partial:
                 super().save_checkpoint(str(partial))
         except (OSError, RuntimeError) as error:
+            if "CUDA" in str(error):
+                raise  # nothing of the disk
             reason = str(error).splitlines()[0]
             raise OSError(
                 f"Could not write the checkpoint {filename}: {reason}. The one before is unharmed: free some space in "

@@ -96,6 +96,7 @@ def test_a_loss_on_one_case_does_not_wait_for_the_other_ranks():
     dice = {**dice_settings(), "batch_dice": True, "ddp": True}
     loss = DC_and_CE_loss(dice, {"label_smoothing": 0.1}, dice_class=MemoryEfficientSoftDiceLoss)
     assert per_case_loss(loss)(*Configuration().batch()).hardness.shape == (N_CASES,)
+    assert loss.dc.ddp, "nnU-Net's validation loss gathers as before"
 
 
 def test_a_subclass_of_a_known_loss_is_not_taken_for_it():

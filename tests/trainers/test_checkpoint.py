@@ -131,8 +131,8 @@ def options_of(name):
 @pytest.mark.parametrize("name", ["DRO", "DRO_beta10_IS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"])
 def test_a_training_goes_on_under_its_own_name_and_another_length(name):
     recorded = recorded_options(options_of(name))
-    check_resumed(options_of(name), recorded)
-    check_resumed(options_of(f"{name}_20epochs"), recorded)
+    check_resumed(options_of(name), recorded, trainer=f"nnUNetTrainer{name}")
+    check_resumed(options_of(f"{name}_20epochs"), recorded, trainer=f"nnUNetTrainer{name}_20epochs")
 
 
 #: Recorded options, what was other than it is by default, those of now, and what is said.
@@ -148,8 +148,11 @@ OTHERS = [
 def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, message):
     recorded = recorded_options(before)
     recorded["values"] |= changes
+    trainers = {DROOptions: "nnUNetTrainerDRO", HWSOptions: "nnUNetTrainerHWS", GILSOptions: "nnUNetTrainerGILS"}
     with pytest.raises(ValueError, match=message):
-        check_resumed(now, recorded)
+        check_resumed(now, recorded, trainer=trainers[type(before)])
+    with pytest.raises(ValueError, match=r"other options: .*Give it these\."):
+        check_resumed(now, recorded, trainer="MyTrainer")
 
 
 def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
@@ -157,5 +160,5 @@ def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
     del recorded["values"]["earned"]
     recorded["values"]["share"] = 0.5
     with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerDRO_share0\.5 --c\."):
-        check_resumed(DROOptions(), recorded)
-    check_resumed(options_of("DRO_share0.5"), recorded)
+        check_resumed(DROOptions(), recorded, trainer="nnUNetTrainerDRO")
+    check_resumed(options_of("DRO_share0.5"), recorded, trainer="nnUNetTrainerDRO_share0.5")

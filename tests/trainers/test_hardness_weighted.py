@@ -4,6 +4,7 @@ import torch
 from batchgenerators.utilities.file_and_folder_operations import load_json, save_json
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.training.nnUNetTrainer.variants.data_augmentation.nnUNetTrainerDA5 import nnUNetTrainerDA5
+from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerCELoss import nnUNetTrainerCELoss
 from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerTopkLoss import nnUNetTrainerDiceTopK10Loss
 from nnunetv2.training.nnUNetTrainer.variants.network_architecture.nnUNetTrainerNoDeepSupervision import (
     nnUNetTrainerNoDeepSupervision,
@@ -25,6 +26,10 @@ class DROWithoutDeepSupervision(HardnessWeighted, nnUNetTrainerNoDeepSupervision
 
 class DROWithTopK(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
     """With the default options, which pool the hardness of the patches of a case."""
+
+
+class DROWithCE(HardnessWeighted, nnUNetTrainerCELoss):
+    """With a loss that never falls below 0."""
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
@@ -120,7 +125,7 @@ def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(start):
         assert usual[name] == theirs[name]
 
 
-@pytest.mark.parametrize("cls", [DROWithDA5, DROWithoutDeepSupervision, DROWithTopK])
+@pytest.mark.parametrize("cls", [DROWithDA5, DROWithoutDeepSupervision, DROWithTopK, DROWithCE])
 @pytest.mark.filterwarnings("ignore:size_average and reduce")
 @pytest.mark.filterwarnings("ignore:This function is deprecated:DeprecationWarning:batchgenerators")
 def test_mixin_works_with_nnunets_other_trainers(start, cls):
@@ -129,10 +134,11 @@ def test_mixin_works_with_nnunets_other_trainers(start, cls):
         step = trainer.train_step(next(loader))
     assert np.isfinite(step["loss"])
     assert np.isfinite(trainer.hardness_log.table.losses).any()
-    is_unknown = cls is DROWithTopK
+    is_unknown = cls in (DROWithTopK, DROWithCE)
     assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == is_unknown
     assert trainer.loss.pooled is None
     assert ("The hardness of a case is the loss of its last patch" in log_of(trainer)) == is_unknown
+    assert ("`earned` looks for losses that fall" in log_of(trainer)) == (cls is DROWithCE)
 
 
 def test_mixin_says_when_a_trainer_does_not_use_its_loss(start):

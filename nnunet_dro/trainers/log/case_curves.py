@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.naming import plain
 from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).
@@ -25,6 +26,7 @@ def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None
     """Draw and save a picture in matplotlib's own style: nnU-Net's plots leave theirs, with huge letters, behind."""
     with matplotlib.rc_context(), replacing(path) as partial:
         matplotlib.rcdefaults()
+        matplotlib.rcParams["text.parse_math"] = False  # names of cases may hold dollars
         draw(*data).savefig(partial, dpi=110)
 
 
@@ -57,7 +59,8 @@ def draw_cases(
     with np.errstate(all="ignore"):
         median = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values])
     axes.plot(epochs, median, color="black", linewidth=2, label="median of all cases")
-    for colour, (i, label) in zip(COLOURS, named.items(), strict=False):
+    for colour, (i, name) in zip(COLOURS, named.items(), strict=False):
+        label = f" {plain(name)}" if name.startswith("_") else plain(name)  # a legend would leave it out
         axes.plot(epochs, values[:, i], color=colour, linewidth=1.6, marker=marker(epochs), label=label)
     axes.autoscale_view()
 
@@ -94,8 +97,10 @@ def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
     return "o" if len(epochs) < 3 else ""
 
 
-def draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row]) -> Figure:
-    """Draw the stale losses of all cases by epoch, the effective number of cases, and the share of clipped weights."""
+def draw_hardness(
+    history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row], n_items: int, items: str
+) -> Figure:
+    """Draw the stale losses of all cases by epoch, the effective number of items, and the share of clipped weights."""
     epochs = drawn_epochs(history)
     losses = np.stack([history[epoch] for epoch in epochs])
     clipped = [100 * row["clipped_share"] for row in rows]
@@ -108,8 +113,8 @@ def draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[st
     _draw_losses(top, epochs, losses, cases)
     numbers = [int(row["epoch"]) for row in rows]
     middle.plot(numbers, [row["effective_cases"] for row in rows], color="#0072B2", marker=marker(numbers))
-    middle.axhline(len(cases), color="0.5", linestyle=":", label=f"all {len(cases)} cases")
-    middle.set(ylabel="effective cases\nexp(entropy of p)", ylim=(0, 1.08 * len(cases)))
+    middle.axhline(n_items, color="0.5", linestyle=":", label=f"all {n_items} {items}")
+    middle.set(ylabel=f"effective {items}\nexp(entropy of p)", ylim=(0, 1.08 * n_items))
     middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     if weighted:
         panels[2].plot(numbers, clipped, color="#D55E00", marker=marker(numbers))

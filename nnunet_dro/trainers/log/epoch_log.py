@@ -4,9 +4,9 @@ import csv
 import errno
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +82,10 @@ def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[obje
     """Append rows to a CSV file, all or none (OSError); a new file starts with the names of the columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
         writer.writerow(columns)
     writer.writerows(rows)
-    content = text.getvalue().encode()
+    content = text.getvalue().encode("utf-8", "surrogateescape")
     with path.open("ab", buffering=0) as file:
         start = file.tell()
         if file.write(content) != len(content):  # the disk is full; later epochs may fit again
@@ -96,22 +96,26 @@ def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[obje
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file, whole or not at all."""
     with replacing(path) as partial:
-        partial.unlink(missing_ok=True)  # of a process that was killed
         append_rows(partial, columns, rows)
 
 
-def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> list[list[str]]:
-    """Drop the rows of a CSV file from an epoch on, and an incomplete last line; other columns begin it anew."""
+def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
+    """Drop the rows of a CSV file from an epoch on and damaged ones, and yield the others; other columns begin anew."""
     if not path.exists():
-        return []
+        return
+    form: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
     # Only a line feed ends a row: names may contain characters that end lines in other alphabets.
-    lines = [line + "\n" for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
-    header = ",".join(columns) + "\n"
-    is_ours = lines[:1] == [header]
-    kept = [line for line in lines[1:] if int(line.split(",", 1)[0]) < epoch] if is_ours else []
-    with replacing(path) as partial:
-        partial.write_text("".join([header, *kept]), encoding="utf-8", newline="")
-    return list(csv.reader(kept))
+    with (
+        replacing(path) as partial,
+        path.open(newline="\n", **form) as before,
+        partial.open("w", newline="", **form) as after,
+    ):
+        after.write(header := ",".join(columns) + "\n")
+        for line in before if before.readline() == header else ():
+            row = next(csv.reader([line])) if line.endswith("\n") and "\0" not in line else []
+            if len(row) == len(columns) and row[0].isdecimal() and int(row[0]) < epoch:
+                after.write(line)
+                yield row
 
 
 def entry(value: float) -> str:

@@ -56,7 +56,7 @@ class HardnessLog(CaseLog):
     def how_cases_are_drawn(self, *, uniformly: bool) -> str:
         """One line for the log at the start of a training."""
         table, importance = self.table, self.importance
-        cases = f"{len(table)} cases ({table.n_unseen} never seen)"
+        cases = f"{len(table)} {self.items} ({table.n_unseen} never seen)"
         if uniformly:
             return f"Cases are drawn uniformly: {cases}"
         clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
@@ -70,7 +70,7 @@ class HardnessLog(CaseLog):
     def what_earned_nothing(self) -> str | None:
         """One line for the log at the end of a training, if an earned share has come to nothing; else None."""
         table = self.table
-        if not isinstance(table.rule, EarnedBall) or table.rule.beta:
+        if not isinstance(table.rule, EarnedBall) or table.rule.beta or table.n_unseen or len(table) == 1:
             return None
         hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
         return (
@@ -109,7 +109,9 @@ class HardnessLog(CaseLog):
         epoch_table.write_table(folder / "training.csv", self.rows)
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
-        save_picture(folder / "hardness.png", draw_hardness, self._history, self.cases, self.rows)
+        save_picture(
+            folder / "hardness.png", draw_hardness, self._history, self.cases, self.rows, len(self.table), self.items
+        )
 
     def _warnings(self) -> list[str]:
         shares = {}

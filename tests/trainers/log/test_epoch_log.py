@@ -88,6 +88,18 @@ def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, what, t
         assert again.rows == whole.rows
 
 
+def test_a_damaged_line_is_left_out_and_an_empty_file_gets_its_head(tmp_path, what):
+    log = log_with_epochs(what, tmp_path, 2)
+    path = tmp_path / log.file
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"\0\0,1\n" + b"".join(lines[1:]) + b"1,x\n")
+    resumed(what, tmp_path, log, at=2)
+    assert path.read_bytes() == b"".join(lines)
+    path.write_bytes(b"")
+    log_with_epochs(what, tmp_path, 3, log=log, start=2)
+    assert path.read_bytes().splitlines(keepends=True)[0] == lines[0]
+
+
 def test_a_new_training_starts_a_new_file(tmp_path, what):
     log = log_with_epochs(what, tmp_path, 2)
     log.keep_epochs_before(0, tmp_path)

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import CVaR, HardnessTable
+from nnunet_dro.sampling import CVaR, EarnedBall, HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
@@ -125,11 +125,33 @@ def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path)
     """`progress.png` sets seaborn's poster-sized style for the whole process."""
     log = log_with_epochs(tmp_path, 2)
     usual, poster = tmp_path / "usual.png", tmp_path / "poster.png"
-    save_picture(usual, draw_hardness, log._history, CASES, log.rows)
+    drawn = (log._history, CASES, log.rows, len(CASES), "cases")
+    save_picture(usual, draw_hardness, *drawn)
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
-        save_picture(poster, draw_hardness, log._history, CASES, log.rows)
+        save_picture(poster, draw_hardness, *drawn)
         assert matplotlib.rcParams["font.size"] == 40
     assert poster.read_bytes() == usual.read_bytes()
+
+
+def test_odd_names_are_logged_and_drawn(tmp_path):
+    names = ["A$1_$B", "_hidden", "\udcff", "d"]
+    log = log_with_epochs(tmp_path, 4, log=log_of(names, beta=10.0))
+    assert b"\xff" in (tmp_path / "hardness.csv").read_bytes()
+    resumed = log_of(names, beta=10.0)
+    resumed.keep_epochs_before(4, tmp_path)
+    assert len(resumed._history) == 4
+    figure = draw_hardness(log._history, names, log.rows, 8, "sub-volumes")
+    assert {text.get_text().split()[0] for text in figure.axes[0].get_legend().texts} >= {"A$1_$B", "_hidden", "d"}
+    assert figure.axes[1].get_ylim()[1] > 8
+
+
+def test_the_last_line_blames_the_cases_only_where_they_earn_nothing():
+    table = HardnessTable(list("abc"), rule=EarnedBall(0.0, 0.5))
+    log = HardnessLog(table, None)
+    table.update([0, 1], [0.1, 0.2])
+    assert log.what_earned_nothing() is None, "not all were seen"
+    table.update([2], [0.3])
+    assert "c (loss 0.30), b (loss 0.20)" in log.what_earned_nothing()
 
 
 def test_sub_volumes_are_summed_up_per_case(tmp_path):
