@@ -25,9 +25,7 @@ from tests.test_cli import PROGRAM
 def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
     made.write_study(tmp_path)
     made.write_pair(tmp_path, "case_04.nii.gz", made.bars(0), made.bars(0))
-
     made.run_evaluate(tmp_path, "--method", "ERM", "--seed", 7)
-
     summary = made.summary_of(tmp_path / "out")
     assert summary["method"] == "ERM"
     assert summary["options"]["seed"] == 7
@@ -185,20 +183,16 @@ def test_overwrite_spares_inputs_and_what_no_run_wrote(study, out):
     before = sorted(path.name for path in (study / out).iterdir())
     words = ["input"] if out == "reference" else ["earlier run", "other files"]
     made.check_refused(made.run_evaluate(study, "--overwrite", out=out), study, *words, out=out, files=before)
-    for command in ("explore", "compare"):
-        done(made.run_evaluate(study, out="same"))
-        given = {"explore": [study / "same"], "compare": [f"A={study / 'same'}", f"B={study / 'same'}"]}[command]
+    done(made.run_evaluate(study, out="same"))
+    for command, *given in (("explore", study / "same"), ("compare", f"A={study / 'same'}", f"B={study / 'same'}")):
         refused(made.run(command, *given, "-o", study / "same", "--overwrite"), "must not be the folder of an input")
-        shutil.rmtree(study / "same")
 
 
 def test_a_closed_pipe_does_not_hide_that_a_requirement_is_not_met(study):
     words = [study / "reference", study / "prediction", "-o", study / "out", "--require", "p5>=1.0", "--bootstrap", 0]
-    command = shlex.join(map(str, (PROGRAM, "evaluate", *words)))
-    shell = f"set -o pipefail; {command} | true"
+    shell = f"set -o pipefail; {shlex.join(map(str, (PROGRAM, 'evaluate', *words)))} | true"
     found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
-    assert "requirement not met" in found.stderr
-    assert found.returncode == 3
+    assert ("requirement not met" in found.stderr, found.returncode) == (True, 3)
 
 
 def test_overwrite_replaces_results_and_keeps_other_files(study):
@@ -207,9 +201,7 @@ def test_overwrite_replaces_results_and_keeps_other_files(study):
     for name in ("out", "out.partial"):
         (study / name / "mine.txt").write_text("keep")
     made.write_map(study / "prediction" / "case_01.nii.gz", made.bars(4, 3))
-
     assert made.run_evaluate(study, "--overwrite").exit_code == 0
-
     assert made.dice_of(study / "out") == {"case_00": 1.0, "case_01": 0.25}
     assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "mine.txt"])
     for name in ("out", "out.partial"):

@@ -137,8 +137,8 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
 def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
-    columns = {"typical_difference": 0.0, "wins": 8, "ties": 13, "losses": 0}
-    assert verdicts(replace(comparison, table=comparison.table.assign(**columns)))[0].summary.startswith(
+    few = comparison.table.assign(typical_difference=0.0, wins=8, ties=13, losses=0)
+    assert verdicts(replace(comparison, table=few))[0].summary.startswith(
         "Cases gain in 2 of 2 strata × labels and lose in 0"
     )
     patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[0].findings[0]

@@ -103,7 +103,6 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path):
     image = nibabel.load(tmp_path / "a.nii")
     image.header.set_xyzt_units("micron")
     nibabel.save(image, tmp_path / "micron.nii")
-
     assert np.array_equal(read_label_map(tmp_path / "bits.png").values, VALUES[:1] > 0)
     expected = _read_with_itk(tmp_path / "micron.nii").grid
     assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)

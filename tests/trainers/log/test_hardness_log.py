@@ -137,9 +137,6 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
     names = ["A$1_$B", "_hidden", "\udcff", "d"]
     log = log_with_epochs(tmp_path, 4, log=log_of(names, beta=10.0))
     assert b"\xff" in (tmp_path / "hardness.csv").read_bytes()
-    resumed = log_of(names, beta=10.0)
-    resumed.keep_epochs_before(4, tmp_path)
-    assert len(resumed._history) == 4
     figure = draw_hardness(log._history, names, log.rows, 8, "sub-volumes")
     assert {text.get_text().split()[0] for text in figure.axes[0].get_legend().texts} >= {"A$1_$B", "_hidden", "d"}
     assert figure.axes[1].get_ylim()[1] > 8
