@@ -173,7 +173,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
 def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) -> tuple[float, float, float]:
     """A method's gain over that of the method told the strata; the interval is that of all samples of the seeds."""
     means = rare[rare["iteration"] == iteration].pivot(index="seed", columns="method", values="mean")
-    if method == roles.plain or roles.told not in means:
+    if method == roles.plain or not {method, roles.told} <= set(means):
         return (np.nan,) * 3
     gained = means[[method, roles.told]].sub(means[roles.plain], axis=0).dropna().to_numpy()
     if not len(gained) or gained[:, 1].mean() <= 0:
