@@ -37,11 +37,9 @@ def check_output(
     if not (folder.is_dir() and any(folder.iterdir())):
         return
     if not overwrite:
-        cure = (
-            " another." if overwrite is None else " another, or give --overwrite to replace what an earlier run wrote."
-        )
+        also = "" if overwrite is None else ", or give --overwrite to replace what an earlier run wrote"
         got = f"{str(folder)!r}, which holds files"
-        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. Name{cure}")
+        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. Name another{also}.")
     if folder.resolve() in [Path(path).resolve() for path in inputs]:
         raise ValueError(f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another.")
     try:

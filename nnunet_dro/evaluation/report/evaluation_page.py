@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -116,17 +117,22 @@ class _Figures:
         if len(scores) > parts.MOST_CASE_ROWS:
             goodness = metrics[0].goodness(scores[metrics[0].name].to_numpy(dtype=np.float64))
             ranked = scores[["case", "label"]].assign(place=kept).iloc[np.argsort(goodness, kind="stable")]
-            drawn = []
+            drawn, most = [], most_dots or len(scores)
             for attribute, (labels, _) in shown.items():
                 inside = ranked[ranked["label"].isin(labels)]
                 strata_of_rows = inside["case"].map(of_case[attribute].astype(object))
-                drawn.append(inside.groupby([strata_of_rows, "label"]).head(most_dots or len(scores))["place"])
+                drawn.append(inside.groupby([strata_of_rows, "label"], observed=True).head(most)["place"])
             kept = pd.unique(pd.concat([*drawn, ranked["place"]])).astype(np.int64)
             kept = kept[: max(parts.MOST_CASE_ROWS, pd.concat(drawn).nunique())]
         index = np.full(len(scores), -1)
         index[kept] = np.arange(len(kept))
         table = _scores_table(scores.iloc[kept], metrics, of_case)
         return cls(evaluation, metrics, scores.set_axis(index), table, shown, n_dots, most_dots)
+
+    @cached_property
+    def of_label(self) -> dict[str, pd.DataFrame]:
+        """Label to its scores."""
+        return {str(label): rows for label, rows in self.scores.groupby("label", sort=False, observed=True)}
 
     @property
     def about_cases(self) -> str:
@@ -166,7 +172,7 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
     charts = []
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
-        of_strata = cases_by_stratum(figures.scores, of_case, strata, label=label, metric=metric)
+        of_strata = cases_by_stratum(figures.of_label[label], of_case, strata, label=label, metric=metric)
         dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
     about = about_distribution(metric, at_most)
@@ -204,7 +210,7 @@ def _volumes(figures: _Figures) -> list[Block]:
     columns = [figures.table.column(title) for title in (metric_title(metric), "Reference (ml)")]
     charts = []
     for label in labels:
-        of_label = figures.scores[(figures.scores["label"] == label) & (figures.scores.index >= 0)]
+        of_label = figures.of_label[label][figures.of_label[label].index >= 0]
         of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
             of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
