@@ -62,4 +62,4 @@ def results_table(strata: pd.DataFrame, n_training: Mapping[str, int]) -> Render
     """The strata of both methods side by side, and how many training cases each stratum has, for rich's console."""
     tables = [table for _, table in strata_tables(strata, names=("stratum", "label", "method"))]
     training = ", ".join(f"{n_training.get(str(name), 0)} of {name}" for name in strata["stratum"].unique())
-    return printed([*tables, Prose(f"Training cases: {training}.", kind="first")])
+    return printed([*tables, Prose(f"Cases to train on: {training}.", kind="first")])

@@ -21,6 +21,6 @@ def test_table_has_a_line_per_stratum_label_and_method_and_marks_the_best():
         ["B", "tumour", "DRO", "1", "(1"],
     ]
     text = screen(table, width=100, force_terminal=True, color_system="standard")
-    assert "Training cases: 9 of A, 0 of B." in text
+    assert "Cases to train on: 9 of A, 0 of B." in text
     assert "\x1b[1m76.0\x1b[0m" in text
     assert "\x1b[1m70.0" not in text
