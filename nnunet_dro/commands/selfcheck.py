@@ -14,7 +14,7 @@ def selfcheck(output: Annotated[Path | None, option("JSON file for the record.",
     from nnunet_dro.selfcheck import selfcheck as check
 
     if output is not None:
-        check_new_file(output, overwrite=output.suffix == ".json")
+        check_new_file(output, overwrite=True)
     record = check()
     typer.echo("\n".join(record.lines()))
     if output is not None:

@@ -67,8 +67,8 @@ def check_writable(
 def check_new_file(path: Path, *, overwrite: bool, name: str = "output", option: str = "--overwrite") -> None:
     """Check, before long work, that a file can be written: it is new or may be replaced, and its folder exists."""
     if path.is_dir() or (path.exists() and not overwrite):
-        cure = f"Name another, or give {option} to replace a file."
-        raise FileExistsError(f"`{name}` must be a new file, got {str(path)!r}, which exists. {cure}")
+        also = "" if path.is_dir() else f", or give {option} to replace it"
+        raise FileExistsError(f"`{name}` must be a new file, got {str(path)!r}, which exists. Name another{also}.")
     if not path.absolute().parent.is_dir():
         cure = "Make the folder, or name another."
         raise FileNotFoundError(f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}")

@@ -1,6 +1,7 @@
 """The tables of a ranking, and the ranking in Markdown and in the terminal."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from nnunet_dro.ranking import words
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
+_rank = partial(written, form=".0f")
 _MOST_NOTES = 4  # A note may list the cases of a team; the page has all notes.
 
 
@@ -43,13 +45,13 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
     title, scores = words.main_score(ranking)
     samples, ranks = ranking.samples, ranking.overall()
     columns: list[Any] = [
-        (Column("Rank"), lambda team: Cell(words.rank_text(ranks[team]), kind="place")),
+        (Column("Rank"), lambda team: Cell(_rank(ranks[team]), kind="place")),
         (Column("Team", "name"), str),
         (Column(title[:1].upper() + title[1:]), scores.get),
     ]
     notes = []
     if len(samples):
-        low, high = (samples[column].map(words.rank_text) for column in ("rank_low", "rank_high"))
+        low, high = (samples[column].map(_rank) for column in ("rank_low", "rank_high"))
         columns.append((Column("95 % of ranks"), lambda team: "–".join(dict.fromkeys((low[team], high[team])))))
         columns.append((Column("First in"), lambda team: share(samples["share_1"][team])))
         notes.append("95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap samples.")
@@ -63,7 +65,7 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
 
 
 def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
-    return lambda team: words.rank_text(ranks[team])
+    return lambda team: _rank(ranks[team])
 
 
 def _schemes_table(ranking: Ranking) -> Table:
@@ -109,10 +111,7 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
 
     def farthest(stratum: str) -> Cell:
         teams = moved(stratum).index[:3]
-        moves = [
-            f"{shortened(t, 32)}: {words.rank_text(full[t])} → {words.rank_text(ranks[stratum][t])}"
-            for t in map(str, teams)
-        ]
+        moves = [f"{shortened(t, 32)}: {_rank(full[t])} → {_rank(ranks[stratum][t])}" for t in map(str, teams)]
         return Cell("; ".join(moves) or "none", kind="names")
 
     columns: list[Any] = [
@@ -139,7 +138,7 @@ def tasks_table(ranking: Ranking) -> Table:
             rank = float(row["rank"])
             # The last ranks have the darkest of the shades that scores have in reports.
             shade = 0 if rank != rank or n_teams < 2 else round(6 * (rank - 1) / (n_teams - 1))
-            return Cell(words.rank_text(rank), (words.score_text(row, ranking),), kind=f"shade{shade}", strong=True)
+            return Cell(_rank(rank), (words.score_text(row, ranking),), kind=f"shade{shade}", strong=True)
 
         return cell
 

@@ -103,11 +103,6 @@ def _leaders(ranks: "pd.Series[float]") -> str:
     return f"{_some(first)} {'is' if len(first) == 1 else 'are'} first"
 
 
-def rank_text(value: float) -> str:
-    """A rank; `NO_VALUE` where there is none."""
-    return written(value, ".0f")
-
-
 def score_text(row: Any, ranking: Ranking) -> str:
     """The score of a row of `Ranking.ranks`, in its unit."""
     value = float(row["score"])

@@ -149,7 +149,7 @@ def table_with_noise(study):
         (wrote("dicom/case_00/1.dcm", "no"), "--dicom", ("`--dicom` must have a readable DICOM image", "case_00")),
         (table_with_noise, "--cases", ("`--cases` must have other columns than those computed, got noise",)),
         (wrote("given.csv", "case,centre\ncase_00,A\n"), "--cases", ("got none for case_01", "given.csv")),
-        (lambda study: (study / "cases.csv").mkdir(), "", ("`--output` must be a new file", "--overwrite")),
+        (lambda study: (study / "cases.csv").mkdir(), "", ("`--output` must be a new file", "Name another.")),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(study, break_it, option, words):
