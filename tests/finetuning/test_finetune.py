@@ -59,8 +59,8 @@ def log_of(trainer):
     return Path(trainer.log_file).read_text()
 
 
-def finetune(target, source):
-    return run("finetune", target.dataset, "2d_small", target.fold, "--from", source, "--trainer", TRAINER)
+def finetune(target, source, *words):
+    return run("finetune", target.dataset, "2d_small", target.fold, "--from", source, "--trainer", TRAINER, *words)
 
 
 def edit(checkpoint, change):
@@ -167,6 +167,8 @@ def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, 
     assert line.endswith(f"Trainers that have finished fold 0: {KEPT.name}.")
     source.rename(source.with_name("checkpoint_latest.pth"))
     refused(finetune(target, source.parent), "without checkpoint_final.pth. Finish that training")
+    if not torch.cuda.is_available():
+        refused(finetune(target, source, "--device", "cuda"), "finds no GPU. Use --device cpu.")
 
 
 @pytest.mark.parametrize(
