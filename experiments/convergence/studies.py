@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.convergence.training import EPOCH, FOLDS, HELD_OUT, SHUFFLED
+from experiments.convergence.training import EPOCH
 from experiments.curves.results import Roles
+from experiments.datasets.division import FOLDS, HELD_OUT, SHUFFLED
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei

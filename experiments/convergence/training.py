@@ -21,22 +21,16 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock
 
+from experiments.datasets.division import FOLDS, HELD_OUT, HELD_OUT_LENGTH, SHUFFLED, held_out_weights, shuffled
 from experiments.device import device_name
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import PLANS_NAME, Study
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
-from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
 EPOCH = 100
-#: Column of the case table that has the strata of other training cases, and that with weights by the held-out Dice.
-SHUFFLED, HELD_OUT = "shuffled", "heldout"
-#: Folds of an ensemble, and of plain training for the held-out Dice.
-FOLDS = 3
-#: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration of the default.
-HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 0.25, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -109,20 +103,17 @@ def _add_to_cases(of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, 
 
 
 def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
-    strata = train[of_seed.study.by]
-    return pd.Series(np.random.default_rng([of_seed.seed, 7]).permutation(strata), strata.index)
+    return pd.Series(shuffled(train[of_seed.study.by].to_list(), of_seed.seed), train.index)
 
 
 def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run: Run) -> pd.Series:
-    """The probabilities that the default's fixed share has if a case's hardness is 1 minus its Dice when held out."""
+    """`held_out_weights` of a plain cross-validation."""
     iterations = max(EPOCH, round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
     plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, FOLDS + 1))
     name = f"{HELD_OUT}-seed{run.seed}"
     content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
     dice = pd.DataFrame(content["dice"]).groupby(3)[4].mean().loc[train["case"]]
-    losses = 1 - dice.to_numpy()
-    drawn = kl_probabilities(losses, beta=kl_ball_beta(losses, share=DRAWN_SHARE))
-    return pd.Series(with_exploration(drawn, epsilon=EXPLORATION), train.index)
+    return pd.Series(held_out_weights(dice.to_numpy()), train.index)
 
 
 def main(

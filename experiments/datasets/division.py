@@ -1,11 +1,25 @@
-"""What a made or divided raw dataset has beside its images: the tables of its cases and its description."""
+"""What a made or divided raw dataset has beside its images: the tables of its cases and its description.
+
+And what experiments give trainers as a column of the training cases: shuffled strata, or weights.
+"""
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
+
+#: Column of the case table that has the strata of other training cases, and that with weights by the held-out Dice.
+SHUFFLED, HELD_OUT = "shuffled", "heldout"
+#: Folds of an ensemble, and of plain training for the held-out Dice.
+FOLDS = 3
+#: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration of the default.
+HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 0.25, 0.5, 0.1
 
 
 def begin_dataset(folder: Path) -> Path:
@@ -26,3 +40,14 @@ def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, description
     content = {**description, "numTraining": int((~of_test).sum())}
     (partial / "dataset.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.rename(folder)
+
+
+def shuffled(strata: Sequence[str], seed: int) -> list[str]:
+    """The strata of other cases."""
+    return [str(stratum) for stratum in np.random.default_rng([seed, 7]).permutation(strata)]
+
+
+def held_out_weights(dice: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probabilities that the default's fixed share has if a case's hardness is 1 minus its Dice when held out."""
+    drawn = kl_probabilities(1 - dice, beta=kl_ball_beta(1 - dice, share=DRAWN_SHARE))
+    return with_exploration(drawn, epsilon=EXPLORATION)

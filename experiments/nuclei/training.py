@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
+from experiments.datasets.division import FOLDS, HELD_OUT, HELD_OUT_LENGTH, SHUFFLED, held_out_weights, shuffled
 from experiments.datasets.nuclei import TEST_SIZE, Image
 from experiments.device import device_name
 from experiments.nuclei.network import UNet
@@ -72,16 +73,16 @@ class Result:
 
 
 class Sampler:
-    """Draws images and weights their losses as the trainer of that name does; the modality is the group."""
+    """Draws images and weights their losses as the trainer of that name does, by modality unless groups are given."""
 
-    def __init__(self, trainer: str, images: Sequence[Image]) -> None:
+    def __init__(self, trainer: str, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
         _, options = parse_trainer_name(trainer)
         history = options.history
         self.importance = options.importance
         self.pooled = PooledHardness(len(images), memory=history.memory) if history.hardness == "pooled" else None
         self.table = HardnessTable(
             [image.case for image in images],
-            rule=options.rule([image.modality for image in images]),
+            rule=options.rule(groups or [image.modality for image in images]),
             momentum=history.momentum,
             exploration=options.exploration,
             replace=options.replace,
@@ -159,7 +160,7 @@ def train(
     network = (network or new_network(run.seed)).to(device_name())
     optimiser = SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
     loss, result = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name()), Result()
-    sampler = sampler or Sampler(run.trainer, train_images)
+    sampler = sampler or Sampler(run.trainer, train_images, groups_of(run, train_images, loss))
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
     modalities = np.array([image.modality for image in train_images])
@@ -177,6 +178,27 @@ def train(
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
+
+
+def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
+    """What the column in the trainer's name has of each image: its modality, another one's, or the weight to draw it.
+
+    The Dice that weights follow is that of networks which were trained plainly, with the loss, without the image.
+    """
+    column = getattr(parse_trainer_name(run.trainer)[1], "column", "")
+    modalities = [image.modality for image in images]
+    if column == SHUFFLED:
+        return shuffled(modalities, run.seed)
+    if column != HELD_OUT:
+        return modalities
+    plain = Run("nnUNetTrainerDRO_beta0", run.seed, max(1, round(HELD_OUT_LENGTH * run.iterations)))
+    dice = np.zeros(len(images))
+    for fold in range(FOLDS):
+        network = new_network(run.seed).to(device_name())
+        train(plain, [image for n, image in enumerate(images) if n % FOLDS != fold], (), network=network, loss=loss)
+        for n in range(fold, len(images), FOLDS):
+            dice[n] = dice_of(network, images[n].centre(TEST_SIZE))
+    return [repr(float(weight)) for weight in held_out_weights(dice)]
 
 
 def fill_stale_losses(

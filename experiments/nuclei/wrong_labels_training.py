@@ -15,7 +15,17 @@ from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
 from experiments.nuclei.methods import PLAIN, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, Batch, OptimisedRun, Run, Sampler, draw_patches, new_network, train
+from experiments.nuclei.training import (
+    BATCH,
+    Batch,
+    OptimisedRun,
+    Run,
+    Sampler,
+    draw_patches,
+    groups_of,
+    new_network,
+    train,
+)
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, NoisyImages
 from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import DiceCELoss, LearnedWeights
@@ -60,8 +70,8 @@ class NoisyRun(Run):
 class WatchedSampler(Sampler):
     """Draws and weights images as a run says, and adds up the stale loss and the weight of each image."""
 
-    def __init__(self, run: NoisyRun, images: Sequence[Image]) -> None:
-        super().__init__(run.drawn_as, images)
+    def __init__(self, run: NoisyRun, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
+        super().__init__(run.drawn_as, images, groups)
         self.run = run
         self.n_iterations = 0
         self.loss_sums, self.weight_sums = np.zeros((2, len(images)))
@@ -96,8 +106,8 @@ class WatchedSampler(Sampler):
 class RandomSampler(WatchedSampler):
     """Weights the images of a batch at random, which is the control of Ren et al. 2018, section 4.1."""
 
-    def __init__(self, run: NoisyRun, images: Sequence[Image]) -> None:
-        super().__init__(run, images)
+    def __init__(self, run: NoisyRun, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
+        super().__init__(run, images, groups)
         self._rng = np.random.default_rng([run.seed, _RANDOM_WEIGHTS])
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
@@ -145,12 +155,13 @@ def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
     network, loss = network.to(device_name()), loss.to(device_name())
+    start = time.process_time()
     if run.weights == "learned":
         trusted = chosen.trusted_images
         sampler: WatchedSampler = LearningSampler(run, chosen.train, trusted=trusted, network=network, loss=loss)
     else:
-        sampler = (RandomSampler if run.weights == "random" else WatchedSampler)(run, chosen.train)
-    start = time.process_time()
+        kind = RandomSampler if run.weights == "random" else WatchedSampler
+        sampler = kind(run, chosen.train, groups_of(run, chosen.train, loss))
     found = train(run, chosen.train, chosen.test, network=network, sampler=sampler, loss=loss)
     known = (chosen.kinds, chosen.trusted, sampler.mean_losses(), sampler.mean_weights(), sampler.times_seen.tolist())
     cases = [(image.case, image.modality, *of) for image, *of in zip(chosen.train, *known, strict=True)]
@@ -174,7 +185,9 @@ EARNED = "DRO_earned"
 #: The plain network, continued on the trusted images; a method of its own that has no training of its own.
 FINETUNED = "plain, finetuned"
 #: The methods in the order of the page.
-METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, TOLD)
+#: Those that are told the modalities, or wrong ones, and that which draws by the held-out Dice.
+TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
+METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.
 FINETUNING_RATE = 0.001
 #: What the trainings are, but for their seeds and lengths.
@@ -186,7 +199,7 @@ TRAININGS = {
     DRO: NoisyRun(NUCLEI_METHODS["share0.5"], 0, 1),
     EARNED: NoisyRun("nnUNetTrainerDRO", 0, 1),
     DORO: NoisyRun("nnUNetTrainerHWS_cvar0.5_doro0.3_warmup3_10epochs", 0, 1),
-    TOLD: NoisyRun(NUCLEI_METHODS[TOLD], 0, 1),
+    **{method: NoisyRun(NUCLEI_METHODS[method], 0, 1) for method in TOLD_MORE},
 }
 #: Differences are to plain training.
 ROLES = Roles(PLAIN, TOLD, common=(COMMON,), rare=(RARE,))
