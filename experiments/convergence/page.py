@@ -97,10 +97,10 @@ def _verdicts(scores: pd.DataFrame, roles: Roles, last: int, *, converged: bool)
 
 
 def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, object]:
-    """Where one method's gain on the rare strata is largest, and what is left of it at the end.
+    """Where one method's gain on the rare strata is largest, and what is left of it at the end, in points.
 
     It ``says`` what the intervals say; ``end`` with ``low`` and ``high`` is the difference at the end, and ``largest``
-    the largest one, in points, at its ``moment``.
+    the largest one, at its ``moment``.
     """
     largest = rows.sort_values("difference").iloc[-1]
     end = rows[rows["iteration"] == last].iloc[0]

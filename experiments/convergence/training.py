@@ -51,13 +51,10 @@ def moments(iterations: int, settling: float) -> list[int]:
 def make_run(
     work: Path, study: Study, name: str, run: Run, *, at: Sequence[int], folds: Sequence[int] = (0,)
 ) -> dict[str, object]:
-    """Train, and test after these iterations; the dataset of the seed is prepared before, unless it has been.
+    """Train, and test after these iterations, several folds as an ensemble at the end; the dataset is prepared before.
 
-    Of several folds, each is trained and kept, and their ensemble is tested at the end.
-
-    Returns:
-        ``dice`` with rows of iteration, stratum, label, case and Dice in [0, 1]; ``share`` with rows of iteration,
-        stratum and its share of the draws so far; and ``seconds`` of the processor.
+    Returned are rows ``dice`` (iteration, stratum, label, case, Dice in [0, 1]), rows ``share`` (iteration, stratum,
+    its share of the draws so far) and the processor's ``seconds``.
     """
     subsets = {f"fold {fold}": partial(_cases_of_fold, fold) for fold in range(FOLDS)}
     of_seed = SeedRuns(work / f"seed{run.seed}", replace(study, subsets=subsets), run.seed)

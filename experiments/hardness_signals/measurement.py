@@ -156,9 +156,7 @@ def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.d
 def variance_parts(values: NDArray[np.float64], cases: NDArray[np.int64]) -> tuple[float, float]:
     """The variance between cases, estimated without bias and cut at 0, and that between the values of one case.
 
-    There must be at least two cases, and two values of one.
-
-    Source: the one-way analysis of variance with random effects, unequal group sizes (Searle et al. 1992, chapter 3).
+    By the one-way analysis of variance with random effects, unequal group sizes (Searle et al. 1992, chapter 3).
     """
     names, group, counts = np.unique(cases, return_inverse=True, return_counts=True)
     means = np.bincount(group, weights=values) / counts

@@ -181,10 +181,7 @@ def train(
 
 
 def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
-    """What the column in the trainer's name has of each image: its modality, another one's, or the weight to draw it.
-
-    The Dice that weights follow is that of networks which were trained plainly, with the loss, without the image.
-    """
+    """What the trainer's column has of each image: its modality, another's, or a weight by its Dice when held out."""
     column = getattr(parse_trainer_name(run.trainer)[1], "column", "")
     modalities = [image.modality for image in images]
     if column == SHUFFLED:
@@ -195,7 +192,8 @@ def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
     dice = np.zeros(len(images))
     for fold in range(FOLDS):
         network = new_network(run.seed).to(device_name())
-        train(plain, [image for n, image in enumerate(images) if n % FOLDS != fold], (), network=network, loss=loss)
+        inside = [image for n, image in enumerate(images) if n % FOLDS != fold]
+        train(plain, inside, (), network=network, loss=loss)
         for n in range(fold, len(images), FOLDS):
             dice[n] = dice_of(network, images[n].centre(TEST_SIZE))
     return [repr(float(weight)) for weight in held_out_weights(dice)]
@@ -233,10 +231,9 @@ def dice_of(network: UNet, image: Image) -> float:
 def draw_patch(
     image: Image, *, foreground: bool, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """A patch of an image, turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
+    """A patch (3, PATCH, PATCH) turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
 
-    With ``foreground`` it is centred at a nucleus, if there is one. Returns intensities (3, PATCH, PATCH) and labels
-    (PATCH, PATCH).
+    With ``foreground`` it is centred at a nucleus, if there is one. Its labels (PATCH, PATCH) are returned, too.
     """
     corner = [int(rng.integers(length - PATCH + 1)) for length in image.labels.shape]
     if foreground and image.labels.any():

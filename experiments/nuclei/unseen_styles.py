@@ -20,14 +20,10 @@ STYLE_STEPS, STYLE_STEP_SIZE = 2, 0.75
 
 
 def restyled(images: Tensor, styles: Tensor) -> Tensor:
-    """Images (b, c, height, width), each in a style of its own, with the gradient.
+    """Images (b, c, height, width), each in its style, a vector u of 2 c + GRID^2 in [-1, 1], with the gradient.
 
-    A style is a vector u of 2 c + GRID^2 numbers in [-1, 1]. It turns channel k of the image x into
-
-        exp(GAIN u_k) x_k  +  OFFSET u_(c+k)  +  FIELD up(u_(2c+1), ...)
-
-    where ``up`` interpolates the last numbers, a grid of GRID points along each axis, linearly to the size of the
-    image. u = 0 changes nothing.
+    It turns channel k of the image x into exp(GAIN u_k) x_k + OFFSET u_(c+k) + FIELD up(u_(2c+1), ...), where ``up``
+    interpolates the last numbers, a grid of GRID points along each axis, linearly. u = 0 changes nothing.
     """
     n_channels = images.shape[1]
     gains, offsets, field = torch.split(styles, [n_channels, n_channels, GRID**2], 1)
@@ -50,16 +46,11 @@ def worst_styles(
     steps: int = STYLE_STEPS,
     step_size: float = STYLE_STEP_SIZE,
 ) -> Tensor:
-    """Climb from given styles to such with a larger loss; the network does not change.
+    """Climb from given styles to larger losses: u <- clip(u + step_size sign(grad_u l), -1, 1) in each step.
 
-    Each step moves a style u to
-
-        u  <-  clip(u + step_size sign(grad_u l), -1, 1)
-
-    where l is the loss of its image alone, and each image gets the style of the largest loss on its way. The loss
-    therefore never falls, and 0 steps return the start. During the steps the network works as in prediction.
-
-    Source: sign steps within a box as in Madry et al. 2018, in the space of styles instead of that of voxels.
+    l is the loss of an image alone, and each image gets the style of the largest loss on its way: the loss never falls,
+    and 0 steps return the start. The network works as in prediction, and does not change. Source: sign steps within a
+    box as in Madry et al. 2018, in the space of styles instead of that of voxels.
     """
     was_training = network.training
     network.eval()

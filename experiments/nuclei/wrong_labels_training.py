@@ -73,6 +73,7 @@ class WatchedSampler(Sampler):
     def __init__(self, run: NoisyRun, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
         super().__init__(run.drawn_as, images, groups)
         self.run = run
+        self.rng = np.random.default_rng([run.seed, _RANDOM_WEIGHTS])
         self.n_iterations = 0
         self.loss_sums, self.weight_sums = np.zeros((2, len(images)))
         self.n_losses, self.times_seen = np.zeros((2, len(images)), dtype=np.int64)
@@ -106,13 +107,9 @@ class WatchedSampler(Sampler):
 class RandomSampler(WatchedSampler):
     """Weights the images of a batch at random, which is the control of Ren et al. 2018, section 4.1."""
 
-    def __init__(self, run: NoisyRun, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
-        super().__init__(run, images, groups)
-        self._rng = np.random.default_rng([run.seed, _RANDOM_WEIGHTS])
-
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """Rectified normal numbers, of mean 1 over the batch, shape (b,)."""
-        return len(hardness) * random_weights(len(hardness), self._rng)
+        return len(hardness) * random_weights(len(hardness), self.rng)
 
 
 class LearningSampler(WatchedSampler):
@@ -146,11 +143,9 @@ class LearningSampler(WatchedSampler):
 def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     """Train one network on images with wrong labels, and finetune it if the run says so.
 
-    The loss has a Dice of each patch alone in all trainings, since learnt weights need one: they differ in nothing but
-    what they draw and how they weight it. It returns a `Result` with two more kinds of rows: ``cases`` with a training
-    image, its modality, its kind, whether it is trusted, its mean stale loss and mean weight (1: as in a plain
-    training; None if it was not drawn) and its number of draws, without the iterations that do not count; and
-    ``finetuned``, as ``dice``, of the network that was finetuned, which have the iteration of the run's end.
+    The loss has a Dice of each patch alone in all trainings, since learnt weights need one. A `Result` is returned with
+    rows ``cases``: a training image, its modality, kind, whether it is trusted, its mean stale loss and weight (None if
+    not drawn) and number of draws, where iterations count; and rows ``finetuned``, as ``dice``, at the run's end.
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)

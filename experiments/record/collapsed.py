@@ -10,10 +10,9 @@ _TRAINING = ["method", "seed", "label"]
 
 
 def collapsed_trainings(means: pd.DataFrame) -> pd.DataFrame:
-    """The trainings that have not learnt a label. One that misses a single stratum is a result, and not among them.
+    """The trainings that have not learnt a label in any stratum, a row of `_TRAINING` each.
 
-    Of a row per training and stratum (``method``, ``seed``, ``label``, ``stratum`` and ``mean`` Dice in [0, 1]) it
-    returns ``method``, ``seed`` and ``label``.
+    There is a row per training and stratum with these columns, ``stratum`` and the ``mean`` Dice in [0, 1].
     """
     highest = means.groupby(_TRAINING, sort=False)["mean"].max()
     return highest.index[highest < NOT_LEARNT].to_frame(index=False)

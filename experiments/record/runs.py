@@ -35,14 +35,12 @@ def make_runs(
     minutes: Callable[[Any], float],
     jobs: int = 1,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Make the runs that are not in the folder.
+    """Make the runs that are not in the folder, several in processes of their own, in one thread each.
 
-    There is one JSON file per run, ``<name>-<digest>.json``, with the digest of the settings (a dataclass in JSON's
-    types) and of torch's version: a run with other settings is another run. Several are made in processes of their own,
-    in one thread each. If this process is asked to end, they are ended.
-
-    It returns the name of a run to what ``make`` gave, as it comes back from JSON, and the name of a run that failed to
-    why. A failed run is not kept, so that the next command tries it again.
+    Each has a JSON file, ``<name>-<digest>.json``, with the digest of its settings (a dataclass in JSON's types) and of
+    torch's version. Returned are the name of a run to what ``make`` gave, as it comes back from JSON, and the name of
+    one that failed to why; the latter is tried again by the next command. If this process is asked to end, they are
+    ended.
     """
     keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
     digests = {name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest() for name, key in keys.items()}

@@ -23,14 +23,10 @@ def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
 
 
 class GroupWeights:
-    """The weights q of both groups with every method, of which only those of Group DRO move.
+    """The weights q of both groups, ``values`` of shape (3, 2), a row per method; only those of Group DRO move.
 
-    ERM has q_g = n_g / n, importance weighting q_g = 1/2, and Group DRO begins with 1/2.
-
-    Attributes:
-        values: Shape (3, 2), summing to 1 for each method.
-
-    Source: Zhai et al. 2023, section 3; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at once.
+    ERM has q_g = n_g / n, importance weighting q_g = 1/2, and Group DRO begins with 1/2. Source: Zhai et al. 2023,
+    section 3; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at once.
     """
 
     def __init__(self, groups: NDArray[np.int64]) -> None:
@@ -87,12 +83,9 @@ class Trajectory:
 def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], setting: Setting) -> Trajectory:
     """Train a linear model without intercept from 0 with every method, by gradient descent on all examples.
 
-    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of `GroupWeights`.
-
-    Images have the shape (n, d), targets (n,), and groups (n,), 0 or 1, each at least once. Kept are about 20 steps per
-    power of ten, the powers among them.
-
-    Source: Zhai et al. 2023, eq. 6 and 13.
+    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of `GroupWeights` (Zhai et
+    al. 2023, eq. 6 and 13). Images have the shape (n, d), targets and groups (0 or 1, each at least once) (n,). Kept
+    are about 20 steps per power of ten, the powers among them.
     """
     # The weights never leave the span of the images, so n coordinates are as good as d weights, and faster.
     basis = np.linalg.qr(images.T)[0]
@@ -119,7 +112,7 @@ def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:
 
 
 def summary(trajectory: Trajectory) -> dict[str, Any]:
-    """What the table and the picture need of a trajectory, in JSON's types, at each of its steps.
+    """What table and picture need of a trajectory, in JSON's types, at each of its steps.
 
     ``norm`` of ERM's weights, ``weights`` and ``directions``, the distances of the two others, ``weight of the 1`` in
     Group DRO, and ``losses``, the means of the three methods.

@@ -47,15 +47,12 @@ def in_unit_ball(images: FloatArray, held_out: FloatArray) -> tuple[FloatArray, 
 def train_network(
     images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], held_out: FloatArray, network: Network
 ) -> tuple[Trajectory, FloatArray]:
-    """Train a network with every method, by gradient descent on the losses of all examples.
+    """Train f(x) = a' tanh(W x + b) / sqrt(units) with every method, by gradient descent on the losses of all examples.
 
-    f(x) = a' tanh(W x + b) / sqrt(units), where W and b begin standard normal and a with 0.
-
-    Images (n, d) and held-out ones (m, d) are in the unit ball; targets and groups have the shape (n,). Returned are
-    the last step alone, with the weights of hidden and output layer in coordinates whose distances are those of the
-    weights, and the outputs of every method on the held-out images, shape (3, m).
-
-    Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
+    W and b begin standard normal and a with 0. Images (n, d) and held-out ones (m, d) are in the unit ball; targets and
+    groups have the shape (n,). Returned are the last step alone, with the weights of hidden and output layer in
+    coordinates whose distances are those of the weights, and the outputs of every method on the held-out images, shape
+    (3, m). Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
     """
     first = first_weights(network, images.shape[1])
     inputs, others = (np.column_stack([part, np.ones(len(part))]) for part in (images, held_out))

@@ -35,9 +35,8 @@ def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -
 
     The hidden weights of a ReLU network are trained on (f - y)^2 / 2 of random examples of length 1. Batches are drawn,
     with replacement, by the softmax of beta times the losses: exact ones, or those when each was last drawn, which
-    begin exact. One converges if the norm of the gradient of the KL loss is at most `NORM` after the last step.
-
-    Source: Fidon et al. 2020, Theorems B.1 and B.2.
+    begin exact. One converges if the norm of the gradient of the KL loss is at most `NORM` after the last step (Fidon
+    et al. 2020, Theorems B.1 and B.2).
     """
     rng = np.random.default_rng(seed)
     inputs, targets = rng.normal(size=(N, D)), rng.choice([-1.0, 1.0], size=N)
@@ -77,14 +76,13 @@ def trusted_loss(
     """What the logistic loss G of the trusted examples does while weights of a linear model are learnt from them.
 
     theta <- theta - alpha / n sum_i max(<grad G, grad f_i>, 0) grad f_i, with alpha at a limit: ``limit`` of `LIMITS`;
-    otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1 / L.
+    otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1 / L. The first ``n_trusted`` of the images
+    (n, d) are trusted, targets are 1 and -1.
 
-    The first ``n_trusted`` of the images (n, d) are trusted, targets are 1 and -1. Returned are ``rises``, the share of
-    the steps after which G is larger, in per cent, ``exponent``, that of the smallest ||grad G||^2 so far against the
-    steps T, from a thirtieth of them to the last, and ``of the bound``, the largest ratio of the former to C / sqrt(T)
-    in per cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha sigma^2 / 2), by Jensen's inequality, and p
-    the chance of an image to be in a batch; NaN where kappa is not above 0.
-
+    Returned are ``rises``, the share of the steps after which G is larger, in per cent, ``exponent``, that of the
+    smallest ||grad G||^2 so far against the steps T, from a thirtieth of them to the last, and ``of the bound``, the
+    largest ratio of the former to C / sqrt(T) in per cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha
+    sigma^2 / 2), by Jensen's inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
     Source: Ren et al. 2018, Lemma 1 with eq. 30, and Theorem 2.
     """
     rng, n = np.random.default_rng(seed), min(100, len(images))
