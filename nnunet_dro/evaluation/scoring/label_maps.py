@@ -83,10 +83,11 @@ def _read_with_itk(path: Path) -> LabelMap:
         cure = "Write it again."
         raise ValueError(f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}") from error
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-    # ITK makes 255 of the ones of a PNG with a bit per pixel, which byte 24 says; nnU-Net reads ones.
-    if path.suffix.lower() == ".png" and path.read_bytes()[24:25] == b"\x01":
-        values = (values > 0).astype(np.uint8)
-    if image.GetNumberOfComponentsPerPixel() > 1:
+    is_coloured = image.GetNumberOfComponentsPerPixel() > 1
+    if path.suffix.lower() in PICTURES and _has_one_bit(path):
+        # ITK makes 255, or colours, of its ones; nnU-Net reads ones.
+        values = ((values[..., 0] if is_coloured else values) > 0).astype(np.uint8)
+    elif is_coloured:
         # Grey values stored as colours are the same in each channel, as in all BMP files that ITK reads.
         if (values != values[..., :1]).any():
             raise ValueError(f"`path` must have one channel, got {str(path)!r}. Store label values, not colours.")
@@ -100,6 +101,17 @@ def _read_with_itk(path: Path) -> LabelMap:
     shape: tuple[int, ...] = values.shape
     affine = _affine_beside(path) if path.suffix.lower() in PICTURES else itk_affine(image)
     return LabelMap(_as_integers(values, path), Grid(shape, affine))
+
+
+def _has_one_bit(path: Path) -> bool:
+    """Whether a picture has a bit per pixel."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as picture:
+            return picture.mode == "1"
+    except UnidentifiedImageError:  # ITK reads more than PIL
+        return False
 
 
 def itk_affine(image: Any) -> FloatArray:

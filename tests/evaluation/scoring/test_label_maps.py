@@ -98,12 +98,13 @@ def test_pictures_are_planes_without_geometry(tmp_path, ending):
 
 
 def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path):
-    Image.fromarray(VALUES[0] > 0).save(tmp_path / "bits.png")
+    for ending in ("png", "tif"):
+        Image.fromarray(VALUES[0] > 0).save(tmp_path / f"bits.{ending}")
+        assert np.array_equal(read_label_map(tmp_path / f"bits.{ending}").values, VALUES[:1] > 0)
     write_nifti(tmp_path / "a.nii", VALUES, AFFINES["oblique"])
     image = nibabel.load(tmp_path / "a.nii")
     image.header.set_xyzt_units("micron")
     nibabel.save(image, tmp_path / "micron.nii")
-    assert np.array_equal(read_label_map(tmp_path / "bits.png").values, VALUES[:1] > 0)
     expected = _read_with_itk(tmp_path / "micron.nii").grid
     assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)
     assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(1000 * np.array(expected.spacing), rel=1e-5)
