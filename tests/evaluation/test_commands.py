@@ -189,6 +189,7 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     assert output.read_bytes() == written
     shown = " ".join(done(run("splits", raw, *leave_out, "--force")).stdout.split())
     assert output.read_bytes() != written
+    assert "train on A 0 5 0 B 1 1 0 C 2 5 0 Note: Validated" in shown
     assert "Validated on fewer than 5 cases: fold 1 (B) on 1. Such a fold says little of its centre." in shown
 
 

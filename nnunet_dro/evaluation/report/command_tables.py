@@ -25,13 +25,17 @@ MOST_WORSE = 3  # The table of a plan goes up to this number of cases that miss 
 
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
-    """Validation and training cases of every fold and stratum, from `fold_table`, for rich's console."""
-    counts = folds["n_validation"].astype(str) + " | " + folds["n_training"].astype(str)
-    wide = folds.assign(counts=counts).pivot(index="fold", columns="stratum", values="counts")
-    columns: list[Any] = [(Column("Fold"), lambda row: str(row.name))]
-    columns += [(Column(name), itemgetter(name)) for name in folds["stratum"].unique()]
-    title = "Cases to validate on, and to train on, in each fold"
-    return printed([Table.of(title, columns, [row for _, row in wide.iterrows()]), *map(Note, notes)])
+    """Validation and training cases of every stratum and fold that validates on it, for rich's console."""
+    columns: list[Any] = [
+        (Column("Stratum", "name"), itemgetter("stratum")),
+        (Column("Fold"), lambda row: str(row["fold"])),
+        (Column("To validate on"), lambda row: f"{row['n_validation']:,}"),
+        (Column("To train on"), lambda row: f"{row['n_training']:,}"),
+    ]
+    order = {stratum: place for place, stratum in enumerate(folds["stratum"].unique())}
+    rows = folds[folds["n_validation"] > 0].sort_values("stratum", key=lambda of: of.map(order), kind="stable")
+    title = "Cases of every stratum in each fold that validates on it"
+    return printed([Table.of(title, columns, rows.to_dict("records")), *map(Note, notes)])
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
