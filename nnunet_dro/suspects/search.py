@@ -182,7 +182,7 @@ def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
     if not (others := [case for case in lowest if case not in shown]):
         return []
     which = f"{count(len(others), 'case')} with a low validation Dice (over 2 SD below the median)"
-    return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. `--by dice` ranks by it."]
+    return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. Rank by it with --by dice."]
 
 
 def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:

@@ -77,7 +77,7 @@ def test_validation_dice_is_a_further_signal(model):
     result = suspects(model, "--top", 1)
 
     words = " ".join(result.stdout.split())
-    assert "1 case with a low validation Dice (over 2 SD below the median): case_7. `--by dice` ranks by it." in words
+    assert "1 case with a low validation Dice (over 2 SD below the median): case_7. Rank by it with --by dice." in words
     assert "low validation Dice" not in suspects(model, "--top", 10).stdout, "case_7 is shown"
     table = read(model).set_index("case")
     assert table.loc["case_7", "validation_dice"] == pytest.approx(0.2), "a label in neither map does not count"

@@ -114,7 +114,8 @@ def find_common_strata(
                 case = strata.index[differs][0]
                 values = f"{strata[case]!r} in {first} and {theirs[case]!r} in {method}"
                 rule = "be in the same stratum in every evaluation"
-                cure = "Evaluate both with the same case table."
+                # An evaluation has the quantiles of its own cases.
+                cure = "Evaluate both with the same case table, and the same cases if a column is cut into quantiles."
                 raise ValueError(f"`{case}` must {rule}, got {values} of {attribute!r}. {cure}")
         found[attribute] = strata.rename(attribute)
     return found
