@@ -14,9 +14,8 @@ from nnunet_dro.doctor.words import advice, command, heading, members, notes, po
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count, written
-from nnunet_dro.pages import document
-from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import Column, SortableTable, page
+from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
 _MOST_OUTLIERS = 20  # More outliers than this are in the table of cases only.
 _MOST_DOTS = 400  # The most dots of a row of a figure, those of the worst cases.
@@ -71,10 +70,10 @@ def _strata(answer: Answer) -> Iterator[Block]:
         n_all = len(answer.diagnosis.outliers)
         some = f": the first {len(outliers)} of {n_all}" if n_all > len(outliers) else ""
         columns = [
-            (document.Column("Case", "name"), lambda outlier: outlier.case),
-            (document.Column("Label", "text"), lambda outlier: outlier.label),
-            (document.Column("Dice"), lambda outlier: points(outlier.dice)),
-            (document.Column("Outlier below"), lambda outlier: points(outlier.limit)),
+            (Column("Case", "name"), lambda outlier: outlier.case),
+            (Column("Label", "text"), lambda outlier: outlier.label),
+            (Column("Dice"), lambda outlier: points(outlier.dice)),
+            (Column("Outlier below"), lambda outlier: points(outlier.limit)),
         ]
         yield Heading("Outliers", 3)
         yield Prose(f"Training cases far below the others that no stratum explains{some}.")
@@ -94,22 +93,22 @@ def _strata_table(answer: Answer) -> Table:
         is_worse = stratum.state in (State.BEHIND, State.NOT_CARRIED_OVER)
         return Cell(stratum.state.value, kind=f"state{' worse' * is_worse}")
 
-    columns: list[Any] = [(document.Column("Stratum", "name"), name), (document.Column("Finding", "text"), state)]
+    columns: list[Any] = [(Column("Stratum", "name"), name), (Column("Finding", "text"), state)]
     for of in ("training", "validation"):
         above = f"{of.capitalize()} cases"
-        columns.append((document.Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
+        columns.append((Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
         for column, text_of in _COMPARED.items():
             columns.append((replace(column, above=above), lambda one, of=of, w=text_of: w(getattr(one, of))))
-    columns += [(document.Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
+    columns += [(Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
     return Table.of("Strata", columns, answer.diagnosis.strata)
 
 
 #: What is said of a comparison, if there is one.
 _COMPARED = {
-    document.Column("Label", "text"): lambda compared: compared.label if compared else "",
-    document.Column("Mean"): lambda compared: points(compared.mean) if compared else NO_VALUE,
-    document.Column("Others"): lambda compared: points(compared.others) if compared else "",
-    document.Column("p"): lambda compared: probability(compared) if compared else "",
+    Column("Label", "text"): lambda compared: compared.label if compared else "",
+    Column("Mean"): lambda compared: points(compared.mean) if compared else NO_VALUE,
+    Column("Others"): lambda compared: points(compared.others) if compared else "",
+    Column("p"): lambda compared: probability(compared) if compared else "",
 }
 
 
@@ -230,17 +229,17 @@ def _case_table(answer: Answer) -> SortableTable:
     deviation = cases[losses].std(axis=1, ddof=1) if len(losses) > 1 else mean * np.nan
     often = cases["share"] * answer.diagnosis.n_training
     columns = [
-        Column("Case", "text", cases["case"].tolist()),
-        Column("Set", "text", cases["set"].tolist(), filtered=True),
-        *(Column(name, "text", answer.strata[name].astype(str).tolist(), filtered=True) for name in answer.by),
+        SortableColumn("Case", "text", cases["case"]),
+        SortableColumn("Set", "text", cases["set"], filtered=True),
+        *(SortableColumn(name, "text", answer.strata[name].astype(str), filtered=True) for name in answer.by),
         *(
-            Column(f"Dice of {str(name).removeprefix(DICE)}", "number", (100 * cases[name]).tolist())
+            SortableColumn(f"Dice of {str(name).removeprefix(DICE)}", "number", 100 * cases[name])
             for name in cases.columns
             if str(name).startswith(DICE)
         ),
-        Column("Mean loss", "decimal", mean.tolist()),
-        Column("SD of loss", "decimal", deviation.tolist()),
-        Column("Draws, times as often", "decimal", often.tolist()),
+        SortableColumn("Mean loss", "decimal", mean),
+        SortableColumn("SD of loss", "decimal", deviation),
+        SortableColumn("Draws, times as often", "decimal", often),
     ]
     place, about = len(columns) - 3, "All cases of the fold, hardest first."
     return SortableTable(tuple(columns), list(cases["case"]), place, True, about, caption="Every case", file=CASES_FILE)

@@ -15,9 +15,8 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.naming import NO_VALUE, count, share
-from nnunet_dro.pages import document
-from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import Column, SortableTable, page
+from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.pages.terminal import printed
 
 _MOST_STRATA = 30  # The most strata of an attribute that are named.
@@ -98,17 +97,15 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
     """A row per case and label that has a combination."""
     cases = exploration.cases
     names = [title(row) for row in exploration.table.to_dict("records")]
-    columns = [Column("Case", "text", cases["case"].tolist())]
+    columns = [SortableColumn("Case", "text", cases["case"])]
     if len(exploration.labels) > 1:
-        columns.append(Column("Label", "text", cases["label"].tolist(), filtered=True))
-    columns.append(Column(metric_title(metric), "number", shown(cases["value"], metric)))
-    columns.append(Column("Half", "text", cases["half"].tolist(), filtered=True))
+        columns.append(SortableColumn("Label", "text", cases["label"], filtered=True))
+    columns.append(SortableColumn(metric_title(metric), "number", shown(cases["value"], metric)))
+    columns.append(SortableColumn("Half", "text", cases["half"], filtered=True))
     combination = [names[n - 1] if n else NO_VALUE for n in cases["combination"].tolist()]
-    columns.append(Column("Combination", "text", combination, filtered=True))
-    columns += [
-        Column(attribute, "text", cases[f"stratum of {attribute}"].tolist(), filtered=True)
-        for attribute in exploration.attributes
-    ]
+    columns.append(SortableColumn("Combination", "text", combination, filtered=True))
+    strata = {name: cases[f"stratum of {name}"] for name in exploration.attributes}
+    columns += [SortableColumn(name, "text", of_case, filtered=True) for name, of_case in strata.items()]
     by_value = 2 if len(exploration.labels) > 1 else 1
     keys = list(zip(cases["case"], cases["label"], strict=True))
     about, file = "Every case of the labels in the table above.", "scores.csv of the evaluation"
@@ -242,15 +239,15 @@ def combinations_table(exploration: Exploration) -> Table:
         return Cell(" / ".join(means), (f"n = {row['n_search']:,}",))
 
     columns: list[Any] = [
-        (document.Column("Combination", "name", spare="below"), name),
-        *([(document.Column("Label", "text"), lambda row: str(row["label"]))] if several else []),
-        (document.Column("n"), counted),
-        (document.Column(f"Mean ({unit_sign(metric)})"), lambda row: number(row["mean_test"], metric)),
-        (document.Column("Of the rest"), lambda row: number(row["mean_rest_test"], metric)),
-        (document.Column("Worse in"), lambda row: share(row["share_lower"])),
-        (document.Column("Holm p"), lambda row: p_value(row["holm_p"])),
-        (document.Column("Confirmed", "text"), lambda row: "yes" if row["confirmed"] else "no"),
-        (document.Column("When found: mean / rest", spare="column"), when_found),
+        (Column("Combination", "name", spare="below"), name),
+        *([(Column("Label", "text"), lambda row: str(row["label"]))] if several else []),
+        (Column("n"), counted),
+        (Column(f"Mean ({unit_sign(metric)})"), lambda row: number(row["mean_test"], metric)),
+        (Column("Of the rest"), lambda row: number(row["mean_rest_test"], metric)),
+        (Column("Worse in"), lambda row: share(row["share_lower"])),
+        (Column("Holm p"), lambda row: p_value(row["holm_p"])),
+        (Column("Confirmed", "text"), lambda row: "yes" if row["confirmed"] else "no"),
+        (Column("When found: mean / rest", spare="column"), when_found),
     ]
     notes = (
         "Numbers are those of the half that was tested. Each row leaves out the cases of the rows above it"

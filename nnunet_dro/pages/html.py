@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -126,14 +126,14 @@ def gallery(pictures: Sequence[Picture], legend: Sequence[tuple[str, str]], *, k
 
 
 @dataclass(frozen=True)
-class Column:
+class SortableColumn:
     """A column of a `SortableTable`."""
 
     title: str
     #: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml), ``decimal`` (three
     #: decimals) or ``count``.
     kind: str
-    values: Sequence[Any]  # a value per row: text, or numbers in shown units
+    values: Iterable[Any]  # a value per row: text, or numbers in shown units
     filtered: bool = False  # whether the page offers a choice of its values
 
     def payload(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Column:
 class SortableTable:
     """A table that readers of a page sort and filter, and the words around it."""
 
-    columns: tuple[Column, ...]  # the first one names the case
+    columns: tuple[SortableColumn, ...]  # the first one names the case
     keys: Sequence[Hashable]  # what a row is about: a case, or a case and a label
     sorted_by: int  # index of the column that the table is sorted by at first
     descending: bool  # whether the largest value comes first

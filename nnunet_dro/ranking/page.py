@@ -7,10 +7,10 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
-from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, stratum_title
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, shown, stratum_title
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import Column, SortableTable, page
+from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.ranking import tables, words
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
@@ -143,20 +143,19 @@ def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
 def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
     """A row per case and label: strata, and for each metric the best, median and worst value of the teams."""
     metrics = list(dict.fromkeys(task.metric for task in ranking.tasks))
-    columns = [Column("Case", "text", cases["case"].tolist())]
-    columns.append(Column("Label", "text", cases["label"].tolist(), filtered=True))
+    columns = [SortableColumn("Case", "text", cases["case"])]
+    columns.append(SortableColumn("Label", "text", cases["label"], filtered=True))
     for attribute in ranking.strata:
         name = f"{attribute} (stratum)" if f"{attribute} (stratum)" in cases.columns else attribute
-        columns.append(Column(attribute, "text", cases[name].tolist(), filtered=True))
+        columns.append(SortableColumn(attribute, "text", cases[name], filtered=True))
     first = len(columns)
     for name in metrics:
         metric = ranking.metric(name)
         for what in ("median", "best", "worst"):
-            values = [scaled(value, metric) for value in cases[f"{name}_{what}"].tolist()]
-            columns.append(Column(f"{metric_title(metric)}, {what}", "number", values))
-        undefined = cases[f"{name}_undefined"].tolist()
-        if any(undefined):
-            columns.append(Column(f"{metric.title}, teams without value", "count", undefined))
+            values = shown(cases[f"{name}_{what}"], metric)
+            columns.append(SortableColumn(f"{metric_title(metric)}, {what}", "number", values))
+        if (undefined := cases[f"{name}_undefined"]).any():
+            columns.append(SortableColumn(f"{metric.title}, teams without value", "count", undefined))
     keys = list(zip(cases["case"], cases["label"], strict=True))
     about = "The best, the median and the worst value of the teams in each case, hardest case first."
     descending = not ranking.metric(metrics[0]).more_is_better
@@ -184,27 +183,20 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
 
 
 def _methods(ranking: Ranking) -> list[Block]:
-    terms = [(TITLES[scheme].capitalize(), text) for scheme, text in DEFINITIONS.items()]
-    terms.append(("Ties", "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."))
-    terms.append(
-        (
-            "No value",
-            "A team without a value where another team has one has the last rank of the case; in means and medians it "
-            "has the worst value: 0, or the largest distance of any team for the label. A case in which no team has a "
-            "value does not count.",
-        )
+    terms = {TITLES[scheme].capitalize(): text for scheme, text in DEFINITIONS.items()}
+    terms["Ties"] = "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."
+    terms["No value"] = (
+        "A team without a value where another team has one has the last rank of the case; in means and medians it has "
+        "the worst value: 0, or the largest distance of any team for the label. A case in which no team has a value "
+        "does not count."
     )
     if len(ranking.tasks) > 1:
-        terms.append(("Overall", "The mean of the ranks over all metrics and labels, each of the same weight."))
+        terms["Overall"] = "The mean of the ranks over all metrics and labels, each of the same weight."
     if ranking.strata:
-        text = "In each metric and label a team has the score of the stratum in which it is worst."
-        terms.append(("Worst stratum", text))
-    terms.append(
-        (
-            "Kendall’s tau",
-            "tau-b, which counts ties: the number of pairs of teams in the same order in both rankings less that of "
-            "pairs in opposite order, divided by the geometric mean of the numbers of untied pairs.",
-        )
+        terms["Worst stratum"] = "In each metric and label a team has the score of the stratum in which it is worst."
+    terms["Kendall’s tau"] = (
+        "tau-b, which counts ties: the number of pairs of teams in the same order in both rankings less that of pairs "
+        "in opposite order, divided by the geometric mean of the numbers of untied pairs."
     )
     sources = (
         "After Wiesenfarth et al. 2021 (Scientific Reports 11:2369) and Maier-Hein et al. 2018 (Nature Communications "
@@ -212,6 +204,6 @@ def _methods(ranking: Ranking) -> list[Block]:
     )
     return [
         Heading("Definitions", anchor="methods", short="Definitions"),
-        Table.of_pairs("Definitions", terms, kind="terms"),
+        Table.of_pairs("Definitions", terms.items(), kind="terms"),
         Prose(sources, kind="key"),
     ]

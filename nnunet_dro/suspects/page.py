@@ -11,7 +11,7 @@ from markupsafe import Markup
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import Column, SortableTable, gallery, page
+from nnunet_dro.pages.html import SortableColumn, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
 from nnunet_dro.pages.svg import N_COLOURS, at, axes, curve, figure, legend_line, scales
 from nnunet_dro.suspects.images import Slice
@@ -234,27 +234,27 @@ def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
 def _case_table(suspects: Suspects) -> SortableTable:
     table, by = suspects.table, suspects.by
     scores = 100 * table["score"] if by == LOSS else table["score"]
-    columns = [Column("Case", "text", table["case"].tolist())]
+    columns = [SortableColumn("Case", "text", table["case"])]
     if by != DICE:
         evidence = np.where(table["times_seen"] < FEW, f"fewer than {FEW} visits", f"{FEW} visits or more").tolist()
-        columns.append(Column("Evidence", "text", evidence, filtered=True))
+        columns.append(SortableColumn("Evidence", "text", evidence, filtered=True))
     columns += [
-        Column("Rank", "count", table["rank"].astype(float).tolist()),
-        Column(score_title(suspects).replace("mean", "Mean"), "number" if by == LOSS else "decimal", scores.tolist()),
-        Column("Gap (SD)", "difference", table["gap"].tolist()),
+        SortableColumn("Rank", "count", table["rank"].astype(float)),
+        SortableColumn(score_title(suspects).replace("mean", "Mean"), "number" if by == LOSS else "decimal", scores),
+        SortableColumn("Gap (SD)", "difference", table["gap"]),
     ]
     if table["loss"].notna().any():
-        columns.append(Column("Mean loss", "decimal", table["loss"].tolist()))
+        columns.append(SortableColumn("Mean loss", "decimal", table["loss"]))
     if by != DICE and table["validation_dice"].notna().any():
-        columns.append(Column("Validation Dice", "decimal", table["validation_dice"].tolist()))
+        columns.append(SortableColumn("Validation Dice", "decimal", table["validation_dice"]))
     if suspects.log is not None:
-        columns.append(Column("Seen", "count", table["times_seen"].tolist()))
-        columns.append(Column("Seen in all", "count", table["times_seen_in_all"].tolist()))
+        columns.append(SortableColumn("Seen", "count", table["times_seen"]))
+        columns.append(SortableColumn("Seen in all", "count", table["times_seen_in_all"]))
     if table["trusted"].any():
         trusted = ["trusted" if is_trusted else "not trusted" for is_trusted in table["trusted"]]
-        columns.append(Column("Trusted", "text", trusted, filtered=True))
+        columns.append(SortableColumn("Trusted", "text", trusted, filtered=True))
     for name, of_case in suspects.strata.items():
-        columns.append(Column(name, "text", [of_case[case] for case in table["case"]], filtered=True))
+        columns.append(SortableColumn(name, "text", [of_case[case] for case in table["case"]], filtered=True))
     rank = [column.title for column in columns].index("Rank")
     about, names = f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}.", ("Every case", "suspects.csv")
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}

@@ -243,15 +243,11 @@ def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str,
         return visualization.plot_intermediate_values(searched).update_layout(**axes)
 
     history = partial(visualization.plot_optimization_history, searched, target_name=text)
+    slices = partial(visualization.plot_slice, drawn, target_name=text)
     return [
         ("History", "Every complete trial, and the best value so far.", some, history),
         ("Importance", importance, enough, partial(visualization.plot_param_importances, drawn, target_name=text)),
-        (
-            "Options",
-            "The objective against each option; darker trials are later.",
-            some,
-            partial(visualization.plot_slice, drawn, target_name=text),
-        ),
+        ("Options", "The objective against each option; darker trials are later.", some, slices),
         ("Pairs of options", between, pairs, contour),
         ("Trainings", training_about, training, trainings),
     ]

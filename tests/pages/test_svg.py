@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnunet_dro.pages.html import Column, SortableTable
+from nnunet_dro.pages.html import SortableColumn, SortableTable
 from nnunet_dro.pages.svg import Scale, legend_mark, round_step, value_range
 
 
@@ -42,8 +42,9 @@ def table_of(keys, *columns):
 
 
 def test_text_is_coded_and_numbers_are_rounded():
-    names = Column("Case", "text", ["b", "a", "b"], filtered=True)
-    payload = table_of(["1", "2", "3"], names, Column("Dice (%)", "number", [12.34567, math.nan, math.inf])).payload()
+    names = SortableColumn("Case", "text", ["b", "a", "b"], filtered=True)
+    dice = SortableColumn("Dice (%)", "number", [12.34567, math.nan, math.inf])
+    payload = table_of(["1", "2", "3"], names, dice).payload()
 
     assert payload["columns"][0] == {
         "title": "Case", "kind": "text", "filtered": True, "names": ["b", "a"], "codes": [0, 1, 0]
@@ -53,6 +54,7 @@ def test_text_is_coded_and_numbers_are_rounded():
 
 
 def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
-    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], Column("Case", "text", ["x", "x", "x"]))
+    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], SortableColumn("Case", "text", ["x", "x", "x"]))
     assert replace(table, pictures={("x", "two"): "p0", "x": "p1"}).payload()["pictures"] == {1: "p0"}
-    assert table_of(["a"], *(Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))).column("Dice") == 2
+    titled = (SortableColumn(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))
+    assert table_of(["a"], *titled).column("Dice") == 2

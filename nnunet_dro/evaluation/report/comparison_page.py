@@ -17,8 +17,7 @@ from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, dif
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import Column as SortableColumn
-from nnunet_dro.pages.html import SortableTable, page
+from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
 #: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
 _MOST_CHANGED = 10
@@ -115,9 +114,9 @@ def _case_table(comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[M
     first = len(columns) + len(comparison.methods)
     for metric in metrics:
         values = pairs[metric.name]
-        columns += [SortableColumn(_title(metric, name), "number", values[name].tolist()) for name in values]
-        changes = {name: (values[name] - values[baseline]).tolist() for name in others}
-        columns += [SortableColumn(_change(metric, name), "difference", changes[name]) for name in others]
+        columns += [SortableColumn(_title(metric, name), "number", values[name]) for name in values]
+        for name in others:
+            columns.append(SortableColumn(_change(metric, name), "difference", values[name] - values[baseline]))
     return SortableTable(tuple(columns), pairs.index.tolist(), first, descending=not metrics[0].more_is_better)
 
 

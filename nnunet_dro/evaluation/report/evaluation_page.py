@@ -27,7 +27,7 @@ from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
-from nnunet_dro.pages.html import Column, SortableTable, gallery, page
+from nnunet_dro.pages.html import SortableColumn, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture
 
 #: The columns of volumes, and their titles.
@@ -79,8 +79,8 @@ def _scores_table(
     first = len(columns)
     for metric in metrics:
         kind = "volume" if metric.unit == "ml" else "number"
-        columns.append(Column(metric_title(metric), kind, shown(scores[metric.name], metric)))
-    columns += [Column(title, "volume", scores[name].tolist()) for name, title in _VOLUMES.items() if name in scores]
+        columns.append(SortableColumn(metric_title(metric), kind, shown(scores[metric.name], metric)))
+    columns += [SortableColumn(title, "volume", scores[name]) for name, title in _VOLUMES.items() if name in scores]
     keys = list(zip(scores["case"], scores["label"], strict=True))
     return SortableTable(tuple(columns), keys, first, descending=not metrics[0].more_is_better)
 

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
-from nnunet_dro.pages.html import Column
+from nnunet_dro.pages.html import SortableColumn
 from nnunet_dro.pages.svg import legend_line, legend_mark
 
 MOST_STRATA_ROWS, MOST_PRINTED_ROWS = 3_000, 1_000  # The most rows of a page's tables of strata, and of the terminal's.
@@ -100,13 +100,13 @@ def single_attributes(stratum_of_case: Collection[str]) -> list[str]:
     return [a for a in stratum_of_case if a != ALL and not ("," in a and known.issuperset(a.split(",")))]
 
 
-def case_columns(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[Column]:
+def case_columns(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[SortableColumn]:
     """The first columns of a table of cases: case, label and attributes."""
-    columns = [Column("Case", "text", rows["case"].tolist())]
-    columns.append(Column("Label", "text", rows["label"].tolist(), filtered=True))
+    columns = [SortableColumn("Case", "text", rows["case"])]
+    columns.append(SortableColumn("Label", "text", rows["label"], filtered=True))
     for attribute in single_attributes(stratum_of_case):
         strata = rows["case"].astype(object).map(stratum_of_case[attribute].astype(object)).tolist()
-        columns.append(Column(attribute, "text", strata, filtered=True))
+        columns.append(SortableColumn(attribute, "text", strata, filtered=True))
     return columns
 
 
