@@ -78,7 +78,6 @@ FOLDERS = {
 def test_unusable_folders_are_refused(study, kind):
     damage, words = FOLDERS[kind]
     damage(study)
-
     made.check_refused(made.run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words))
 
 
@@ -211,7 +210,6 @@ def evaluated(tmp_path_factory):
 def test_unusable_evaluations_are_refused(evaluated, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(evaluated)
     arguments = (word.replace("#", " ") for word in arguments.split())
-
     made.check_refused(run("compare", *arguments, "-o", tmp_path / "out"), tmp_path, *words)
 
 
@@ -229,6 +227,5 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
 def test_report_of_images_that_are_not_there_is_refused(study):
     made.run_evaluate(study)
     before = made.contents(study / "out")
-
     made.check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
     assert made.contents(study / "out") == before

@@ -127,7 +127,6 @@ def test_a_p_value_is_no_per_cent(test):
 
 def test_several_trainings_have_no_p_value_to_require():
     seeds = [evaluation([0.5, 0.6, 0.7]), evaluation([0.6, 0.7, 0.8])]
-
     (outcome,) = compare({"ERM": seeds, "DRO": seeds}, requirements="holm_p<=0.05", n_resamples=0).outcomes
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith("; there is no p value where a method has several trainings")
@@ -190,7 +189,6 @@ def test_a_percentile_of_few_pairs_cannot_tell():
 
 def test_other_numbers_can_be_required():
     comparison = required("pathology=rare wins>=50", "pathology=rare p5_method>=0.3", "pathology=rare holm_p<=0.05")
-
     assert [outcome.passed for outcome in comparison.outcomes] == [True] * 3
     assert comparison.outcomes[0].line == "method=DRO pathology=rare label=one: wins 60 is >= 50 (60 cases)"
     assert list(requirement_sentences(comparison, "DRO")) == []

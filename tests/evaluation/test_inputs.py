@@ -243,9 +243,7 @@ def test_the_case_table_of_the_dataset_is_found(study, option):
 @pytest.mark.parametrize("option", [(), ("--by", "auto:size:0,1,10")])
 def test_a_case_table_that_nothing_asks_for_is_left_alone(study, option):
     (study / "cases.csv").write_text("patient,dice\nx,1\n")
-
     done(made.run_evaluate(study, *option))
-
     assert made.summary_of(study / "out")["options"]["cases"] is None
 
 
@@ -435,5 +433,4 @@ WITHOUT_VARIABLES = [
 def test_what_was_not_trained_or_cannot_be_found_is_refused(trained, monkeypatch, arguments, unset, words):
     for variable in unset:
         monkeypatch.delenv(variable)
-
     made.check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)

@@ -97,9 +97,7 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 def test_lesions_by_hand(name):
     pair, options, counts, values = BY_HAND[name]
-
     row = scored(*pair, **options)
-
     assert [row[count] for count in COUNTS] == counts
     assert {metric: row[metric] for metric in values} == pytest.approx(values, nan_ok=True)
 
@@ -109,7 +107,6 @@ def test_connectivity(connectivity, n_lesions):
     volume = np.zeros((4, 4, 4), np.uint8)
     for voxel in ((0, 0, 0), (0, 0, 1), (0, 1, 2), (1, 2, 3), (3, 0, 0)):  # then an edge, a corner, and far away
         volume[voxel] = 1
-
     assert scored(volume, volume, connectivity=connectivity)["lesions_reference"] == n_lesions
 
 

@@ -70,7 +70,6 @@ def test_a_table_and_an_evaluation_must_have_the_same_labels(study):
     run_evaluate(study)
     (study / "a.tsv").write_text(PANOPTICA)
     both = (f"ours={study / 'out'}", f"theirs={study / 'a.tsv'}", "-o", study / "both", "--bootstrap", 0)
-
     check_refused(run("compare", *both), study, "same labels", "theirs lacks organ", out="both")
 
 

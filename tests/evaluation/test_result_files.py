@@ -136,7 +136,6 @@ def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path,
 def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
-
     made.check_refused(made.run_evaluate(study), study, study, "writable", "another folder")
 
 
@@ -253,7 +252,6 @@ def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
 
 def test_options_are_read_as_they_were_written(study):
     done(made.run_evaluate(study, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7"))
-
     written, options = made.summary_of(study / "out")["options"], read_evaluation(study / "out").options
     assert written == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
     assert (options.by, options.failure, options.instances) == (("auto:size",), "dice<0.7", ("tumour",))

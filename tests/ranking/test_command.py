@@ -139,6 +139,5 @@ def test_bad_input_is_one_line(challenge):
 def test_an_existing_output_folder_is_refused_before_the_long_work(challenge):
     (challenge / "out").mkdir()
     (challenge / "out" / "notes.txt").write_text("mine")
-
     check_refused(run_rank(challenge), challenge, "--overwrite", files=["notes.txt"])
     assert not (challenge / "out-evaluations").exists()

@@ -54,7 +54,6 @@ def test_cases_needed(text, share, expected):
 @pytest.mark.parametrize(("n_below", "n", "passed"), [(0, 58, False), (0, 59, True), (1, 92, False), (1, 93, True)])
 def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, passed):
     outcome = outcome_of(dice(n_below, n), "p5>=0.70@95")
-
     assert outcome.passed is passed
     assert worse_allowed(outcome.requirement, n) == n_below - (not passed)
 

@@ -33,7 +33,6 @@ def check(text, strata=STRATA):
 )  # fmt: skip
 def test_every_comparison_and_statistic(condition, passed):
     (outcome,) = check(f"label=cerebellum pathology=spina_bifida {condition}")
-
     assert outcome.passed is passed
 
 
@@ -46,7 +45,6 @@ def test_condition_may_have_spaces_and_any_place(condition):
 
 def test_names_keep_their_odd_characters():
     parsed = parse_requirement('"größe [mm]=<5 = klein" metric=hd95 p75<=12')
-
     assert (parsed.attribute, parsed.stratum, parsed.metric) == ("größe [mm]", "<5 = klein", "hd95")
 
 
@@ -71,7 +69,6 @@ RARE, STEM = 'pathology="other, rare"', 'pathology=spina_bifida label="brain ste
 )
 def test_the_line_of_an_outcome_says_what_was_found_and_asked_for(where, condition, found):
     (outcome,) = check(f"{where} {condition}")
-
     assert (outcome.passed, outcome.line) == ("is not" not in found, f"{where}: {found}")
 
 
@@ -199,7 +196,6 @@ def test_a_bound_is_never_met_where_the_number_itself_misses_it():
 )
 def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
     (outcome,) = check(f"pathology=spina_bifida label=cerebellum {text}")
-
     assert outcome.requirement.bound.value == value
     assert outcome.passed
 
@@ -331,5 +327,4 @@ def test_unusable_file_is_refused(tmp_path, text, message):
 
 def test_strata_with_categories_or_numbers_are_matched_as_text():
     strata = STRATA.assign(stratum=[1, 1, 2, 2, 3, 3]).astype({"attribute": "category", "label": "category"})
-
     assert [o.passed for o in check("pathology=1 p5>=0.7", strata)] == [False, True]

@@ -44,7 +44,6 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
 
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(failures):
     result = done(made.run_evaluate(failures, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"), 3)
-
     # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th case and the 8th.
     assert row_of(failures / "out")["p75"] == pytest.approx(0.75 * 7 * 3**0.5)
     assert "p75 9.093 mm is not <= 4 (10 cases)" in result.output
@@ -104,9 +103,7 @@ INVENTED = ([1.0, 0.0, NAN], [5, 5, 0], [5, 0, 5])
 )
 def test_what_a_metric_leaves_out_fails_unless_it_is_allowed(cases, text, passed):
     metric = text.split()[0].removeprefix("metric=")
-
     strata = summarise(scores_of(*cases, metric), metrics=[metric], n_resamples=0)
-
     assert check_requirements(strata, [parse_requirement(text)])[0].passed is passed
 
 

@@ -122,7 +122,6 @@ def test_a_line_that_was_cut_short_is_left_out_and_the_next_begins_a_line(tmp_pa
 )
 def test_scores_with_other_options_are_not_used(tmp_path, labels, scoring):
     keep(tmp_path / "kept", "a")
-
     assert known(tmp_path / "kept", labels, scoring) == {}
 
 
@@ -144,7 +143,6 @@ def test_an_interrupted_run_goes_on(interrupted, scored_again):
 def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
     study, finished = interrupted
     write_map(study / "prediction" / f"{finished[0]}.nii.gz", bars(4, 3))
-
     assert "Scores of 2 of 5 cases" in " ".join(done(run_evaluate(study, "--resume")).stdout.split())
     assert finished[0] in scored_again
 

@@ -142,14 +142,12 @@ def two_methods(tmp_path_factory):
 )
 def test_requirements_on_volumes_have_units(two_methods, tmp_path, text, code, line):
     result = made.run_evaluate(two_methods / "ERM", *ALL_VOLUMES, "--require", text, out=tmp_path / "out")
-
     assert (result.exit_code, line in result.stderr) == (code, True), result.stderr
 
 
 @pytest.mark.parametrize("text", ["volume_error<-0.5", "volume_error>0.5"])
 def test_failures_may_be_of_one_sign(two_methods, tmp_path, text):
     done(made.run_evaluate(two_methods / "ERM", *ALL_VOLUMES, "--failure", text, out=tmp_path / "out"))
-
     assert made.strata_of(tmp_path / "out", "1", "volume_error")["n_failed"].tolist() == [1]
 
 

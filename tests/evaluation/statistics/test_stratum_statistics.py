@@ -203,7 +203,6 @@ def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
     frame = scores(np.repeat([1.0, 4.0], 60)).rename(columns={"dice": "hd95"})
     centre = pd.Series(["A"] * 60 + ["B"] * 60, index=frame["case"])
     row = worst_strata(summarise(frame, {"centre": centre}, metrics=["hd95"], n_resamples=50)).iloc[-1]
-
     assert row[["statistic", "worst_stratum", "gap", "gap_low", "gap_high"]].tolist() == ["p75", "B", 3, 3, 3]
 
 
@@ -218,6 +217,5 @@ def test_percentiles_say_which_share_of_the_cases_lies_beyond():
 
 def test_less_is_better_of_spreads_and_of_distances():
     better = {name for name, statistic in STATISTICS.items() if statistic.more_is_better(METRICS["dice"])}
-
     assert set(STATISTICS) - better == {"std", "iqr"}
     assert not any(statistic.more_is_better(METRICS["hd95"]) for statistic in STATISTICS.values())

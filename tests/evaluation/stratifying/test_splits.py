@@ -40,7 +40,6 @@ def test_without_options_they_are_nnunets_own_folds(raw):
     from nnunetv2.utilities.crossval_split import generate_crossval_split
 
     cases = numbered(23)
-
     own = generate_crossval_split(cases, seed=12345, n_splits=5)
     assert make_splits(raw(cases), None) == [{part: sorted(map(str, split[part])) for part in split} for split in own]
 

@@ -62,7 +62,6 @@ def test_tables_are_read_as_text(table_of, text, expected):
 
 def test_sheet_gives_text(sheet_of):
     table = sheet_of(["case", "age", "site", 2], ["001", 1.0, None, True], [2, 0.5, "n/a", pd.Timestamp("2020-01-31")])
-
     expected = {"case": ["001", "2"], "age": ["1", "0.5"], "site": ["missing"] * 2, "2": ["true", "2020-01-31"]}
     assert table.to_dict("list") == expected
 
@@ -77,7 +76,6 @@ JSON = {
 @pytest.mark.parametrize("form", JSON)
 def test_json_in_every_form_gives_the_same_table(table_of, form):
     expected = {"case": ["1", "002", "c"], "x": ["0.5", "true", "missing"], "y": ["missing", "missing", "z"]}
-
     assert table_of(JSON[form], "cases.json").to_dict("list") == expected
 
 
@@ -164,7 +162,6 @@ def test_cases_without_a_row_are_named(table_of):
 @pytest.mark.parametrize("column", ["scanner", "case"])
 def test_absent_column_names_those_there_are(table_of, column):
     table = table_of("case,centre,age\na,A,1\n")
-
     for of_column in (strata, stratify):
         with pytest.raises(ValueError, match=f"got '{column}'. Choose from: centre, age"):
             of_column(table, column)
@@ -294,7 +291,6 @@ def test_entries_that_cannot_be_divided_are_named(columns, spec, message):
 @pytest.mark.parametrize(("n", "q"), [(10, 3), (11, 3), (5000, 7), (7, 7)])
 def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
     sizes = Counter(stratify(table(volume=[str(i * 1.25) for i in range(n)]), f"volume:q{q}")[1]).values()
-
     assert len(sizes) == q
     assert max(sizes) - min(sizes) <= 1
 

@@ -6,10 +6,12 @@ import torch
 
 from experiments.curves.results import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
+from experiments.nuclei import training
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch, fill_stale_losses, new_network
+from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch, new_network
 from nnunet_dro.losses import DiceCELoss
+from tests.experiments.made_nuclei import made_images
 
 
 def made_image(name="one", size=80, seed=0):
@@ -46,12 +48,34 @@ def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
 @pytest.mark.parametrize("trainer", METHODS.values())
 def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
-    sampler = Sampler(trainer, images)
-    assert (sampler.pooled is not None) == trainer.startswith("nnUNetTrainerDRO")
+    sampler = Sampler(trainer, images, ["0.5"] * len(images) if "asWeights" in trainer else ())
+    assert (sampler.pooled is not None) == (trainer.startswith("nnUNetTrainerDRO") or "modality_share" in trainer)
     assert (sampler.importance is not None) == (trainer in ("nnUNetTrainerDRO_share0.5_IS", "nnUNetTrainerHWS"))
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
+
+
+def test_who_is_hard_to_predict_when_held_out_is_drawn_more_often(monkeypatch):
+    images = made_images({"fluorescence": 12, "purple": 3})
+    learnt = {}
+
+    def learn(run, inside, _, network, loss):
+        learnt[network] = [image.case for image in inside]
+
+    def dice(network, image):
+        assert image.case not in learnt[network], "the image was held out"
+        return 0.3 if image.modality == "purple" else 0.9
+
+    monkeypatch.setattr(training, "train", learn)
+    monkeypatch.setattr(training, "dice_of", dice)
+    of = {name: training.groups_of(Run(METHODS[name], 0, 8), images, None) for name in (TOLD, "shuffled", "held_out")}
+    assert of[TOLD] == [image.modality for image in images]
+    assert sorted(of["shuffled"]) == sorted(of[TOLD]) != of["shuffled"] != of[TOLD]
+    weights = np.array(of["held_out"], dtype=float)
+    assert weights.sum() == pytest.approx(1)
+    assert weights[12:].min() > 3 * weights[:12].max()
+    assert [len(cases) for cases in learnt.values()] == [10, 10, 10]
 
 
 def test_group_dro_alone_lets_the_harder_modality_count_more():
@@ -142,7 +166,9 @@ def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)
     before = {name: values.clone() for name, values in network.state_dict().items()}
     sampler = Sampler(run.trainer, images)
-    fill_stale_losses(sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0))
+    training.fill_stale_losses(
+        sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0)
+    )
     assert sampler.table.n_unseen == 0
     assert np.isfinite(sampler.table.losses).all()
     assert sampler.draws.sum() == 0, "these are no draws of the training"
