@@ -170,7 +170,7 @@ def test_five_thousand_cases(raw):
         ({"group": "patient", "folds": 4}, "at most the number of entries of 'patient', 3, got 4"),
         ({"group": "scanner"}, "`group` must be a column of the case table, got 'scanner'. Choose from: patient"),
         ({"leave_out": "case"}, "`leave_out` must be a column"),
-        ({"stratify": "scanner"}, "`by` must be a column"),
+        ({"stratify": "scanner"}, "`stratify` must be a column"),
         ({"group": "gaps", "folds": 2}, "`gaps` must have an entry for every case, got none for c0001, c0003"),
         ({"leave_out": "gaps"}, "`gaps` must have an entry for every case, got none for c0001, c0003"),
         ({"leave_out": "same"}, "`same` must have two entries or more to leave one out, got 'x' only"),
