@@ -57,7 +57,7 @@ QUICK = (Setting(4, 20, 2, ("dice", "hd95"), 50),)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="One small setting.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/ranking.json"), help="File to write.")
+    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
     arguments = parser.parse_args()
     rows = [asdict(setting) | measure(setting) for setting in (QUICK if arguments.quick else SETTINGS)]
     table = Table(title="nnunet-dro rank, without scoring")
@@ -73,8 +73,9 @@ def main() -> None:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "ranking.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def _text(cell: object) -> str:

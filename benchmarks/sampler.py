@@ -12,6 +12,7 @@ cases, and includes finding the case and the position of the cell in its volume,
 import argparse
 import json
 import platform
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -35,10 +36,11 @@ ROUNDS = 7
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sampler.json"), help="JSON file to write.")
+    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
     parser.add_argument("--quick", action="store_true", help="Only time few cases, to check that the script runs.")
     arguments = parser.parse_args()
-    out, n_divided = arguments.out, 100 if arguments.quick else N_CASES_DIVIDED
+    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "sampler.json"
+    n_divided = 100 if arguments.quick else N_CASES_DIVIDED
     rows = [measure(n) for n in (SIZES[:1] if arguments.quick else SIZES)]
     subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
     rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))

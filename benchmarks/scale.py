@@ -85,7 +85,7 @@ class Clock:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="A small size, to see that the script runs.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"), help="File to write.")
+    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
     rows = {}
@@ -94,9 +94,10 @@ def main() -> None:
         show(command, size, rows[command])
     machine = {"python": platform.python_version(), "numpy": np.__version__, "pandas": pd.__version__}
     machine |= {"processor": platform.machine()}
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "scale.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "size": asdict(size), "rows": rows}
-    arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    out.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:

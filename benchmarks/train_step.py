@@ -10,6 +10,7 @@ former off). The data are random. The networks are nnU-Net's U-Net for 2D and 3D
 import argparse
 import json
 import os
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -53,7 +54,7 @@ def main() -> None:
         help="Trainers to time. The options la and vs are not possible, because they count the voxels of a dataset.",
     )
     parser.add_argument("--quick", action="store_true", help="Only time a tiny network, to check that the script runs.")
-    parser.add_argument("--out", type=Path, help="JSON file to write; without it, train_step[_gpu].json in results/.")
+    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     device = torch.device(arguments.device)
@@ -77,7 +78,8 @@ def main() -> None:
         "device": torch.cuda.get_device_name() if is_gpu else f"{torch.get_num_threads()} threads",
     }
     # A GPU's numbers are no newer form of the CPU's, so they have a file of their own.
-    out = arguments.out or Path(__file__).parent / "results" / f"train_step{'_gpu' if is_gpu else ''}.json"
+    results = Path(tempfile.gettempdir()) if arguments.quick else Path(__file__).parent / "results"
+    out = arguments.out or results / f"train_step{'_gpu' if is_gpu else ''}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
