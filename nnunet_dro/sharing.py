@@ -88,7 +88,8 @@ def share_model(
                 torch.save(_for_prediction(state), buffer)
                 archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
         progress(len(shared_folds), len(shared_folds))
-        kept_texts = [key for key in _TEXTS if key in dataset and not _names_a_case(dataset[key], cases)]
+        named = re.compile("|".join(rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases) or "(?!)")
+        kept_texts = [key for key in _TEXTS if key in dataset and not named.search(str(dataset[key]))]
         for file, old, keys in ((PLANS_JSON, plans, _OF_PLANS), (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts))):
             archive.writestr(f"{folder}/{file}", json.dumps({k: old[k] for k in keys if k in old}, indent=4))
             left_out[file] = [key for key in old if key not in keys]
@@ -159,10 +160,6 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     arguments = {key: value for key, value in checkpoint["init_args"].items() if key in ("configuration", "fold")}
     kept = {key: checkpoint[key] for key in _OF_CHECKPOINT if key in checkpoint}
     return {**kept, "trainer_name": nnUNetTrainer.__name__, "init_args": arguments}
-
-
-def _names_a_case(text: Any, cases: Collection[str]) -> bool:
-    return any(re.search(rf"(?<!\w){re.escape(case)}(?!\w)", str(text)) for case in cases)
 
 
 def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:

@@ -44,7 +44,9 @@ class CaseByCaseLoss(nn.Module):
         finally:  # nnU-Net computes its validation loss with the same modules
             for module in self._gathering:
                 module.ddp = True
-        return SingleCaseLosses(torch.stack([loss.reshape(()).float() for loss in losses]))
+        found = torch.stack([loss.reshape(()).float() for loss in losses])
+        full = outputs if isinstance(outputs, Tensor) else outputs[0]
+        return SingleCaseLosses(found, found.isnan() & full.isfinite().flatten(1).all(1))
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class SingleCaseLosses:
     """The losses of the cases of one batch, shape (b,), with gradient."""
 
     losses: Tensor
+    is_void: Tensor  # Undefined though the output is finite: nothing of the patch is annotated, and it counts as 0.
 
     @property
     def hardness(self) -> Tensor:
@@ -60,7 +63,8 @@ class SingleCaseLosses:
 
     def weighted(self, weights: Tensor) -> Tensor:
         """(1/b) sum_i w_i l_i, a scalar."""
-        return (weights * self.losses).mean()
+        weights, losses = (values.masked_fill(self.is_void, 0) for values in (weights, self.losses))
+        return (weights * losses).mean()
 
 
 def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:

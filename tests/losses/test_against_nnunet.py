@@ -6,6 +6,7 @@ import pytest
 import torch
 from nnunetv2.training.loss.compound_losses import DC_and_CE_loss
 from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss
+from nnunetv2.training.loss.robust_ce_loss import RobustCrossEntropyLoss
 from torch import nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
@@ -97,6 +98,17 @@ def test_a_loss_on_one_case_does_not_wait_for_the_other_ranks():
     loss = DC_and_CE_loss(dice, {"label_smoothing": 0.1}, dice_class=MemoryEfficientSoftDiceLoss)
     assert per_case_loss(loss)(*Configuration().batch()).hardness.shape == (N_CASES,)
     assert loss.dc.ddp, "nnU-Net's validation loss gathers as before"
+
+
+def test_a_patch_in_which_nothing_is_annotated_has_no_loss_and_no_gradient():
+    loss = per_case_loss(RobustCrossEntropyLoss(ignore_index=4))
+    output, target = torch.randn(3, 4, 5, 5, requires_grad=True), torch.randint(4, (3, 1, 5, 5))
+    target[1] = 4
+    cases = loss(output, target)
+    assert cases.hardness.isnan().tolist() == [False, True, False]
+    cases.weighted(torch.tensor([1.0, torch.nan, 1.0])).backward()
+    assert output.grad.isfinite().all()
+    assert loss(torch.nan * output, target).weighted(torch.ones(3)).isnan(), "a network that has diverged shows"
 
 
 def test_a_subclass_of_a_known_loss_is_not_taken_for_it():

@@ -136,7 +136,6 @@ def test_validation_of_fold_all_does_not_count(model):
 def test_folds_of_two_models_are_refused(model):
     other = fold_folder(model.parents[1], configuration="2d")
     write_log(other, "hardness.csv", [{"a": 1.0}])
-
     refused(suspects(model / "fold_0", other), "must be folds of one model", "__2d", "Give the folder of the model")
 
 
@@ -177,7 +176,6 @@ def test_raw_data_are_found_beside_the_results(tmp_path, monkeypatch, results, r
 @pytest.mark.parametrize("by", ["loss", "dice"])
 def test_page_of_several_folds_works_in_a_browser(model, open_page, by):
     page = open_page(suspects_files(find_suspects(model, by=by, top=3), ["Look."])["suspects.html"])
-
     assert len(page.column(0)) == 10
     assert page.column(0)[0] == ("case_3" if by == "loss" else "case_7")
     page.check()

@@ -140,7 +140,13 @@ def concentration_warnings(
     """Warnings that became true in the last epoch; ``shares`` are of the draws of groups, by column."""
     warnings = []
     cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
-    if _began(rows, lambda so_far: _few(so_far, n_items, may_wait=rule.needs_losses)):
+
+    def few(so_far: Sequence[Row]) -> bool:
+        # Until every case was seen, the effective cases are those still to be seen, if the rule needs losses.
+        is_waiting = not so_far or (rule.needs_losses and math.isnan(so_far[-1]["mean_staleness"]))
+        return not is_waiting and so_far[-1]["effective_cases"] < _SMALL_SHARE * n_items
+
+    if _began(rows, few):
         effective = f"{rows[-1]['effective_cases']:.1f} of {n_items}"
         warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {cure}")
     if _began(rows, _rises_while_concentrating):
@@ -189,12 +195,6 @@ def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray
 
 def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
     return holds(rows) and not holds(rows[:-1])
-
-
-def _few(rows: Sequence[Row], n_items: int, *, may_wait: bool) -> bool:
-    # Until every case was seen, the effective cases are those that are still to be seen, if the rule needs losses.
-    is_waiting = not rows or (may_wait and math.isnan(rows[-1]["mean_staleness"]))
-    return not is_waiting and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
 
 
 def _rises_while_concentrating(rows: Sequence[Row]) -> bool:
