@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.convergence.studies import phantoms
-from experiments.convergence.training import EPOCH, Run, make_run
+from experiments.convergence.training import QUICK, Run, make_run
 from experiments.curves.results import ScoredRun
 from experiments.factorial.effects import Strata, statistics_of
 from experiments.factorial.page import Words
@@ -25,7 +25,7 @@ WORDS = Words(
     "phantoms-factorial",
     "convergence/factorial",
     Strata(("rare",), ("control", "common"), as_rare="rare cerebellum", as_common="others", article="the"),
-    (1000, EPOCH),
+    (1000, QUICK),
     label="cerebellum",
     values={
         "uniform": _PHANTOMS.n_train["rare"] / _N_TRAIN,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.convergence.training import EPOCH
+from experiments.convergence.training import QUICK
 from experiments.curves.results import Roles
 from experiments.datasets.division import FOLDS, HELD_OUT, SHUFFLED
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
@@ -122,7 +122,7 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         ),
         **(_SLICES if slices else {}),
     )
-    iterations = EPOCH if quick else 8000 * times
+    iterations = QUICK if quick else 8000 * times
     gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", LATE)
     seconds = _SECONDS[slices]
     return Question(study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds)
@@ -133,7 +133,7 @@ def tail(*, quick: bool) -> Question:
     train, test = {"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}
     if quick:
         train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
-    folds, iterations = FOLDS, EPOCH if quick else 4000
+    folds, iterations = FOLDS, QUICK if quick else 4000
     about = {"train": train, "test": test, "folds": folds, "iterations": iterations, "faint_every": FAINT_EVERY}
     study = Study(
         name="convergence-tail",
@@ -173,7 +173,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         ),
         **(_SLICES if slices else {}),
     )
-    return Question(study, EPOCH if quick else 2000, "rare centres", late=(), seconds=_SECONDS[slices])
+    return Question(study, QUICK if quick else 2000, "rare centres", late=(), seconds=_SECONDS[slices])
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -204,7 +204,7 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         n_convolutions=2,
     )
     words = ("rare ranges", "One dataset", ("thirds of the volume", "volume_tertile"))
-    return Question(study, EPOCH if quick else 2500, *words, seconds=0.37)
+    return Question(study, QUICK if quick else 2500, *words, seconds=0.37)
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
@@ -226,7 +226,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         batch_size=8,
         patch_size=(64, 64),
     )
-    return Question(study, EPOCH if quick else 8000, "rare modalities", "One dataset", settling=0.25, seconds=0.09)
+    return Question(study, QUICK if quick else 8000, "rare modalities", "One dataset", settling=0.25, seconds=0.09)
 
 
 #: What the page's name ends with to a function of the folder of the data, which phantoms do not need, and `quick`.

@@ -29,8 +29,8 @@ from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
 
-#: Iterations with the same learning rate, nnU-Net's epoch.
-EPOCH = 100
+#: Iterations with the same learning rate, nnU-Net's epoch, and the only ones of a smoke run.
+EPOCH, QUICK = 100, 10
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Run:
 
     trainer: str  # Name of the trainer without its length.
     seed: int  # Seed of the data, the first weights, the draws and the augmentation.
-    iterations: int  # Length of the training, a multiple of `EPOCH`.
+    iterations: int  # Length of the training, a multiple of `EPOCH` or `QUICK`.
 
 
 def moments(iterations: int, settling: float) -> list[int]:
@@ -105,7 +105,7 @@ def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
 
 def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run: Run) -> pd.Series:
     """`held_out_weights` of a plain cross-validation."""
-    iterations = max(EPOCH, round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
+    iterations = max(min(EPOCH, run.iterations), round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
     plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, FOLDS + 1))
     name = f"{HELD_OUT}-seed{run.seed}"
     content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
@@ -136,7 +136,7 @@ def main(
     plans, about = (
         json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
     )
-    made_by: Any = trainer_class(f"{trainer}_{iterations // EPOCH}epochs_{EPOCH}iters")
+    made_by: Any = trainer_class(f"{trainer}_{max(1, iterations // EPOCH)}epochs_{min(EPOCH, iterations)}iters")
     table = pd.read_csv(raw / "cases.csv", dtype=str)
     strata = table.set_index("case")[by]
     test_table = pd.read_csv(raw / "test_cases.csv", dtype=str)
@@ -202,14 +202,15 @@ def _train(
     loader, _ = trainer.get_dataloaders()
     strata = by_case.loc[list(trainer.hardness_log.table.cases)].to_numpy()
     set_seed(seed)
-    iterations = trainer.num_epochs * EPOCH
+    epoch = trainer.num_iterations_per_epoch
+    iterations = trainer.num_epochs * epoch
     n_drawn = np.zeros(len(strata))
     dice: list[tuple[int, str, str, str, float]] = []
     share: list[tuple[int, str, float]] = []
     for done in range(1, iterations + 1):
-        if (done - 1) % EPOCH == 0:
+        if (done - 1) % epoch == 0:
             trainer.network.train()
-            trainer.lr_scheduler.step((done - 1) // EPOCH)
+            trainer.lr_scheduler.step((done - 1) // epoch)
         batch = next(loader)
         np.add.at(n_drawn, CaseColumns.in_batch(batch).indices, 1)
         trainer.train_step(batch)
@@ -218,7 +219,7 @@ def _train(
             of_stratum = pd.Series(n_drawn / n_drawn.sum()).groupby(strata).sum()
             share += [(done, str(stratum), float(part)) for stratum, part in of_stratum.items()]
             trainer.network.train()
-        if done % EPOCH == 0:
+        if done % epoch == 0:
             sys.stdout.write(f"{done} of {iterations}\n")
             sys.stdout.flush()
     return {"dice": dice, "share": share, "seconds": time.process_time() - start}

@@ -19,10 +19,8 @@ LabelMap = npt.NDArray[np.uint8]
 KINDS = ("swapped", "shifted", "eroded")
 #: Share of the training cases whose labels are spoilt.
 SHARE = 0.3
-#: Number of training cases whose labels are known to be right.
-N_TRUSTED = 5
-#: Number of trusted ones among those that are never spoilt, in addition.
-N_TRUSTED_RARE = 1
+#: Number of training cases whose labels are known to be right, and of such among those that are never spoilt.
+N_TRUSTED, N_TRUSTED_RARE = 5, 1
 #: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
 #: The share of every label that erosion leaves: its Dice with the right label is then 0.5.

@@ -74,8 +74,8 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     page = (tmp_path / "convergence-slices.md").read_text()
     assert "Smoke run" in page
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
-    # Three methods, six moments, three pathologies and three labels.
-    assert len(table) == 3 * 6 * 3 * 3
+    # Three methods, four moments, three pathologies and three labels.
+    assert len(table) == 3 * 4 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
     assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO", "held_out"]
@@ -175,7 +175,7 @@ def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
     cases = pd.read_csv(tmp_path / "convergence-tail-cases.csv")
     assert len(cases) == 9 * 3
     logs, (finished,) = tmp_path / "quick" / "tail" / "logs", (tmp_path / "quick" / "tail" / "finished").iterdir()
-    assert (logs / "plain-seed0.txt").read_text().count("100 of 100") == 3
+    assert (logs / "plain-seed0.txt").read_text().count("10 of 10") == 3
     assert sorted(path.name for path in logs.iterdir()) == ["plain-seed0.json", "plain-seed0.txt"]
     share = pd.DataFrame(json.loads(finished.read_text())["result"]["share"])
     assert share[2].sum() == pytest.approx(1)
