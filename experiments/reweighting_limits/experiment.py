@@ -18,7 +18,6 @@ from experiments.reweighting_limits import descent, networks
 from experiments.reweighting_limits.descent import METHODS, Setting, six_digits, summary
 from experiments.reweighting_limits.figure import draw
 from experiments.reweighting_limits.limits import tail_distances
-from experiments.reweighting_limits.losses import FloatArray
 from experiments.reweighting_limits.networks import Network
 
 #: Minutes of a processor core that a step takes, about: of a linear model, and of a network for each of its units.
@@ -50,7 +49,7 @@ def _minutes(run: Setting | Network) -> float:
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
     seeds = sorted(of_networks(table)["seed"].unique())
-    return Page(page_text(six_digits()[0], table), table, seeds, shown=table.iloc[:0])
+    return Page(page_text(table), table, seeds, shown=table.iloc[:0])
 
 
 def _picture(finished: Finished) -> Figure:
@@ -105,9 +104,8 @@ def _pair(what: str, values: Iterable[float]) -> dict[str, float]:
     return {f"{what}, {method}": float(value) for method, value in zip(METHODS[1:], values, strict=True)}
 
 
-def page_text(images: FloatArray, table: pd.DataFrame) -> str:
-    """The text of the page above its table, from the six images, shape (6, d), and `results_table`."""
-    curvatures = np.linalg.eigvalsh(images @ images.T / len(images))
+def page_text(table: pd.DataFrame) -> str:
+    """The text of the page above its table, from `results_table`."""
     trained = of_networks(table)
     linear = table.drop(trained.index)
     columns = [f"{what}, {method}" for what in ("functions", "weights") for method in METHODS[1:]]
@@ -123,6 +121,4 @@ def page_text(images: FloatArray, table: pd.DataFrame) -> str:
         largest_loss=trained[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
         n_seeds=trained["seed"].nunique(),
         widths={units: of[columns].agg(["mean", "min", "max"]).to_dict() for units, of in relative.groupby("units")},
-        curvatures=curvatures,
-        kept={mu: [100 * curvature / (curvature + mu) for curvature in curvatures] for mu in (0.1, 10)},
     )
