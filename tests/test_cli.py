@@ -232,7 +232,6 @@ def test_other_commands_and_help_need_no_extra(arguments):
 def test_everything_but_tune_is_imported_without_its_extra():
     rooms = ("demo", "suspects", "tuning", "evaluation.report", "trainers.registry", "trainers.overview")
     imports = ", ".join(f"nnunet_dro.{room}" for room in rooms)
-
     # torch brings filelock.
     result = without(("optuna", "plotly", "sqlalchemy"), then=f"import {imports}")
     assert result.returncode == 0, result.stderr

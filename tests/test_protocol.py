@@ -62,18 +62,15 @@ def sha256_of(root):
 
 def test_a_protocol_is_read_as_it_was_written_whatever_its_comments(tmp_path):
     write_protocol(PROTOCOL, tmp_path / "protocol.toml")
-
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
     text = (tmp_path / "protocol.toml").read_text(encoding="utf-8")
     (tmp_path / "protocol.toml").write_text("# Approved.\n" + text.replace("\n\n", "\n"), encoding="utf-8")
-
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
 
 
 def test_a_protocol_of_version_0_2_keeps_its_hash(study, tmp_path):
     old = Protocol({**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare)
     write_protocol(old, tmp_path / "old.toml")
-
     assert read_protocol(tmp_path / "old.toml").sha256 == old.sha256 != PROTOCOL.sha256
     assert "ignore-unknown-cases  yes" in run("protocol", "show", tmp_path / "old.toml").stdout
 
@@ -99,7 +96,6 @@ def test_every_option_is_locked_or_free(command, section):
     free |= {"cases", "images", "dataset_json", "jobs", "workers", "method"}
     free |= {"dataset", "configuration", "trainer", "plans", "folds"}
     options, locked = set(inspect.signature(command).parameters), set(PROTOCOL.sections[section])
-
     assert options - free - (set(REFUSED) - locked) == locked
 
 
@@ -145,7 +141,6 @@ def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp
 )
 def test_an_option_that_differs_is_refused(study, tmp_path, option, line):
     result = locked_evaluate(study, tmp_path / "out", *option)
-
     check_refused(result, tmp_path, line.format(study / "protocol.toml"), "Leave the option out, or write another")
 
 
@@ -213,6 +208,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
         (("--require", "p5>=95"), "Write 95% or 0.95."),
         (("--require", "mean_difference>=-0.5"), "Write -0.5pt for 0.5 percentage points"),
         (("--require", "metric=hd95 p75<=4@95"), "name a reported metric, not 'hd95'"),
+        (("--metrics", "hd95", "--instances", "*", "--require", "p75<=20"), "name one of the metrics hd95, lesion_"),
     ],
 )
 def test_a_wrong_protocol_is_not_written(tmp_path, options, words):
@@ -222,7 +218,7 @@ def test_a_wrong_protocol_is_not_written(tmp_path, options, words):
 
 def test_a_protocol_is_replaced_only_by_force(tmp_path):
     path = tmp_path / "protocol.toml"
-    assert run("protocol", "write", path).exit_code == 0
+    done(run("protocol", "write", path, "--instances", "*", "--require", "metric=lesion_recall mean>=0.2"))
     written = path.read_bytes()
 
     check_refused(run("protocol", "write", path, "--seed", 1), tmp_path, "must be a new file", "or give --force")

@@ -112,9 +112,10 @@ def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> None:
     """Write a protocol, whose requirements can be meant; with ``force`` in place of an existing file."""
+    locked = LockedEvaluation(**{one.field: protocol.evaluate[key] for key, one in declared(LockedEvaluation).items()})
     for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
         for text in options["require"]:
-            metric_meant(parse_requirement(text, subject), list(protocol.evaluate["metrics"]))
+            metric_meant(parse_requirement(text, subject), locked.scoring.metrics)
     check_new_file(path, overwrite=force, name="protocol", option="--force")
     with replacing(path) as new:
         new.write_text(protocol.text, encoding="utf-8")

@@ -184,6 +184,9 @@ def _find_inputs(
     """The files, and their scores where a summary.json has them already."""
     if prediction.suffix != ".json" or prediction.is_dir():
         return find_inputs(reference, prediction, missing=options.missing, folds=options.folds), None
+    if options.folds:
+        got = f"{str(prediction)!r}, which has its own"
+        raise ValueError(f"`folds` must come with the folder of a model, got {got}. Leave -f out, or give that folder.")
     scores, inputs = read_summary(prediction, labels, options.scoring)
     return matched_inputs(inputs, prediction, references, missing=options.missing), ScoredPairs(scores)
 

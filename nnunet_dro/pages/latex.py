@@ -7,27 +7,12 @@ from itertools import takewhile
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
 
-_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "×": r"$\times$",
-    "−": "$-$",
-    "–": "--",
-    "†": r"\textsuperscript{\textdagger}",
-    "‡": r"\textsuperscript{\textdaggerdbl}",
-    "∞": r"$\infty$",
-    "³": r"\textsuperscript{3}",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "→": r"$\rightarrow$",
-    "▲": r"$\blacktriangle$",
-    "▼": r"$\blacktriangledown$",
-    '"': r"\textquotedbl{}",
-}
+_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"}
+_SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
+_SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", '"': r"\textquotedbl{}", "–": "--", "−": "$-$"}
+_SPECIAL |= {"×": r"$\times$", "∞": r"$\infty$", "≤": r"$\le$", "≥": r"$\ge$", "→": r"$\rightarrow$"}
+_SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "³": r"\textsuperscript{3}"}
+_SPECIAL |= {"†": r"\textsuperscript{\textdagger}", "‡": r"\textsuperscript{\textdaggerdbl}"}
 
 #: An entry with what is below it.
 _BELOW = r"\providecommand{\withbelow}[2]{\begin{tabular}[t]{@{}r@{}}#1\\{\scriptsize #2}\end{tabular}}"

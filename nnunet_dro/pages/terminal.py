@@ -13,15 +13,8 @@ from nnunet_dro.naming import NO_VALUE, plain
 from nnunet_dro.pages.document import Block, Cell, Heading, Note, Prose, Table
 
 #: Words for the looks of a cell or a row to styles.
-_STYLES = {
-    "better": "green",
-    "worse": "red",
-    "failed": "red",
-    "few": "dim",
-    "best": "bold",
-    "confirmed": "bold",
-    "refuted": "dim",
-}
+_STYLES = {"better": "green", "worse": "red", "failed": "red"}
+_STYLES |= {"best": "bold", "confirmed": "bold", "few": "dim", "refuted": "dim"}
 
 
 def printed(blocks: Sequence[Block]) -> RenderableType:

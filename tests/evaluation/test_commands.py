@@ -161,7 +161,6 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path, both
     for folder in ("reference", "prediction"):
         (tmp_path / folder / "case_03.nii.gz").unlink()
     made.run_evaluate(tmp_path, "--by", "centre", "--overwrite", out="dro")
-
     made.check_refused(run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect")
     done(run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0))
     assert made.read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]

@@ -89,7 +89,6 @@ def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.W_OK)
-
     made.check_refused(made.run_evaluate(study), study, "Permission denied", study / "reference")
 
 
@@ -152,13 +151,11 @@ def test_unusable_option_is_refused_before_reading(study, monkeypatch, options, 
     (study / "misspelt.csv").write_text("case,centre\ncase_00,A\ncase_1,B\n")
     (study / FIRST).write_text("no label map")
     monkeypatch.chdir(study)
-
     made.check_refused(made.run_evaluate(study, *options), study, *words)
 
 
 def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
     study = made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
-
     assert made.run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0
     refused = made.run_evaluate(study, "--require", "label=7 min>=0.7", out="other")
     made.check_refused(refused, study, "'7'", "1, 2", out="other")
@@ -171,7 +168,6 @@ def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study
     model = study / "Trainer__Plans__2d"
     command = ("evaluate", study / "reference", model, "-o", study / "out")
     (model / "fold_0").mkdir(parents=True)
-
     made.check_refused(run(*command), study, model, "--val")
     for fold in (0, 1):
         made.write_map(model / f"fold_{fold}" / "validation" / "case_00.nii.gz", made.bars(4))
@@ -219,7 +215,6 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
     folder.mkdir()
     if content is not None:
         (folder / "summary.json").write_bytes(content)
-
     made.check_refused(run("report", folder), tmp_path, folder, "valuate", out="none")
     assert made.names_in(folder) == ["summary.json"] * (content is not None)
 

@@ -53,7 +53,6 @@ def test_a_spread_that_has_to_shrink_is_no_loss_that_is_allowed():
 
 def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
     comparison = required(NONE_LOSES, loss=0.05)
-
     assert [outcome.passed for outcome in comparison.outcomes] == [True, False]
     met, unmet = requirement_sentences(comparison, "DRO")
     assert met == "As required: rare not worse by more than 7 points."
@@ -218,7 +217,6 @@ def test_exit_code_is_3_after_writing(compared, tmp_path):
 def test_a_stratum_without_any_compared_case_is_named_and_fails(tmp_path):
     write_study(tmp_path, shifts=(0, 1), centre=["A", "B", "C"])
     run_evaluate(tmp_path, "--by", "centre")
-
     twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--bootstrap", 0)
     (line,) = done(run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1"), 3).stderr.splitlines()
     assert "not met: method=B centre=C label=tumour" in line

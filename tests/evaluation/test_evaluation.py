@@ -109,7 +109,6 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
     (tmp_path / "dataset.json").unlink()
     summary = tmp_path / "summary.json"
     write_summary(tmp_path / "reference", tmp_path / "prediction", summary, [2, 10, (1, 3)])
-
     assert evaluate(tmp_path / "reference", summary, n_resamples=0).labels == ("1+3", "2", "10")
 
 
@@ -182,16 +181,13 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     for n in (3, 1, 2, 0):
         made.write_pair(tmp_path, f"{n}.png", [[1, 2], [0, 3]], [[1, 2], [0, 3]])
     made.write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
-
     scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0, jobs=2).scores
-
     assert scores["case"].tolist() == [case for case in "0123" for _ in range(3)]
     assert scores["label"].tolist() == ["z", "a", "m"] * 4
 
 
 def test_a_stratum_may_be_called_all(tmp_path):
     made.write_study(tmp_path, (0, 0, 4, 4), centre=["all", "all", "B", "B"])
-
     done(made.run_evaluate(tmp_path, "--by", "centre"))
     assert made.strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
         ("centre", "all"): [2, 1],

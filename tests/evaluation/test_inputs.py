@@ -56,9 +56,7 @@ def test_dataset_json_is_found_beside_and_above_and_can_be_named(without_labels,
     (without_labels / "other").mkdir()
     made.write_dataset_json(without_labels / where, {"background": 0, "both": [1, 2], "rest": [2]})
     named = ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
-
     made.run_evaluate(without_labels, *named)
-
     assert made.scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
 
 
@@ -67,9 +65,7 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     predicted = made.bars(4, 1)
     predicted[7, 7, 7] = 9
     made.write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
-
     assert "not scored: 9" in " ".join(made.run_evaluate(tmp_path).stdout.split())
-
     assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
 
@@ -116,9 +112,7 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
 
 def test_absent_references_count_in_their_strata(few_of_a_model):
     texts = ("label=tumour site=* mean>=0.9", "label=tumour site=C n>=1")
-
     _, errors, words = requirements_on(few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=("--by", "site"))
-
     assert words == ["cannot tell", "not met", "not met", "not met"]
     assert "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction" in errors
     none = "none of its cases in the case table was evaluated"
@@ -128,9 +122,10 @@ def test_absent_references_count_in_their_strata(few_of_a_model):
 
 def test_a_summary_json_that_lacks_references_passes_no_requirement(without_labels):
     path = write_summary(without_labels / "summary.json", case_00=(1, 0, 0))
+    refused = run("evaluate", without_labels / "reference", path, "-o", without_labels / "no", "-f", 0)
+    made.check_refused(refused, without_labels, "`--folds` must come with the folder of a model", out="no")
     fold = without_labels / "fold_0" / "validation"
     fold.mkdir(parents=True)
-
     assert requirements_on(without_labels, path, "mean>=0.9")[2] == ["cannot tell"]
     assert requirements_on(without_labels, path.rename(fold / "summary.json"), "mean>=0.9")[2] == ["met"]
 
@@ -158,7 +153,6 @@ def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
         made.write_pair(tmp_path, f"case_{n}.png", *[np.pad(np.ones((3, 3)), 2)] * 2)
     required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
     _, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *required, options=("--metrics", "dice,hd95"))
-
     assert words == ["cannot tell", "met"]
     assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
 
@@ -181,7 +175,6 @@ def test_extra_predictions_are_named_and_other_files_play_no_part(study):
     made.write_map(study / "prediction" / "stranger.nii.gz", made.bars(4))
     for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
         (study / "prediction" / name).write_text("no label map")
-
     note = "Predictions without a reference are not evaluated: stranger."
     assert note in " ".join(done(made.run_evaluate(study)).stdout.split())
     assert note in made.summary_of(study / "out")["notes"]
@@ -194,7 +187,6 @@ def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
     turned = (-1, 0, 0, 0, -1, 0, 0, 0, 1)
     made.write_map(tmp_path / "prediction" / "a.nii.gz", moved, spacing=(2, 1, 1), origin=(14, 7, 0), direction=turned)
     made.write_dataset_json(tmp_path)
-
     assert made.run_evaluate(tmp_path).exit_code == 0
     assert made.dice_of(tmp_path / "out") == {"a": 0.75}
 
@@ -231,9 +223,7 @@ def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
 @pytest.mark.parametrize("option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")])
 def test_the_case_table_of_the_dataset_is_found(study, option):
     cases = made.write_cases(study, centre=["A", "B"])
-
     done(made.run_evaluate(study, *option))
-
     summary = made.summary_of(study / "out")
     assert summary["options"]["cases"] == str(cases)
     assert f"The case table is {cases}; --cases names another." in summary["notes"]
@@ -326,9 +316,7 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     made.write_map(tmp_path / "reference" / "x.nii.gz", made.bars(4))
     made.write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", made.bars(4))
     path = write_summary(tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)})
-
     done(run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0))
-
     assert made.scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]

@@ -55,9 +55,7 @@ def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study)
     assert made.run_evaluate(study, "--instances", "tumour").exit_code == 0
     (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
     (study / "out" / "notes.txt").write_text("mine")
-
     done(made.run_evaluate(study, "--overwrite"))
-
     assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "notes.txt"])
     assert 'id="lesions"' not in (study / "out" / "report.html").read_text()
     assert not [column for column in made.scores_of(study / "out").columns if column.startswith("lesion")]
@@ -153,9 +151,7 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
 
 def test_a_missing_prediction_misses_every_lesion(study):
     (study / "prediction" / "case_00.nii.gz").unlink()
-
     made.run_evaluate(study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst")
-
     row = made.scores_of(study / "out").iloc[0]
     assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [0, 374, 2, 0]
     assert math.isnan(made.scores_of(study / "out").iloc[1]["lesion_hd95"])
@@ -163,9 +159,7 @@ def test_a_missing_prediction_misses_every_lesion(study):
 
 def test_values_are_names_without_a_dataset_json(study):
     (study / "reference" / "dataset.json").unlink()
-
     done(made.run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
-
     scores = made.scores_of(study / "out").set_index("label")["lesion_f1"]
     assert scores["1"].tolist() == pytest.approx([1, 2 / 3, 0, 0])
     assert scores["2"].isna().all()
@@ -175,9 +169,7 @@ def test_values_are_names_without_a_dataset_json(study):
 
 def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
     made.write_pair(tmp_path, "a.png", *[[[1, 1, 0], [0, 0, 1], [0, 0, 0]]] * 2)
-
     done(made.run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
-
     lesions = made.read_csv(tmp_path / "out" / "lesions.csv")
     assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
     assert lesions["volume_mm3"].isna().all()

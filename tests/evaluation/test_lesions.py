@@ -116,7 +116,6 @@ def test_connectivity(connectivity, n_lesions):
 )
 def test_no_lesion_in_either(empty, value, distance):
     row = scored(line(0, 0, 0), line(0, 0, 0), empty=empty, metrics=(*METRICS, *DISTANCES))
-
     assert [row[name] for name in COUNTS] == [0, 0, 0, 0]
     for metric in (*METRICS, "lesion_nsd"):
         assert math.isnan(row[metric]) if value is None else row[metric] == value
@@ -235,9 +234,7 @@ def test_random_cases_equal_loops(match, seed):
     reference, prediction = random_pair(seed, {"brats:1": 0.02, "brats:2": 0.005}.get(match, 0.05))
     options = {"connectivity": (6, 18, 26)[seed % 3], "above_mm3": (0.0, 4.0)[seed % 2]}
     options |= {"match": match, "spacing": ((1.0, 1.0, 1.0), (2.5, 1.0, 0.7))[seed % 2], "tolerance": 1.1}
-
     row = scored(reference.astype(np.uint8), prediction.astype(np.uint8), metrics=(*METRICS, *DISTANCES), **options)
-
     expected = by_loops(reference, prediction, **options)
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-9, nan_ok=True)
     assert row["lesions_found"]

@@ -91,6 +91,5 @@ def test_other_tables_are_refused(tmp_path, name, text, words):
     if text is not None:
         (tmp_path / name).write_text(text)
     good = write_mist(tmp_path / "good.csv", [0.5, 0.7])
-
     for command in ("compare", "rank"):
         check_refused(run(command, f"A={good}", f"B={tmp_path / name}", "-o", tmp_path / "out"), tmp_path, *words)

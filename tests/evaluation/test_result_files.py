@@ -37,7 +37,6 @@ def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
 def test_an_evaluation_is_read_as_it_was_written(tmp_path):
     made.write_study(tmp_path, (0, 1, 3), centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
     made.run_evaluate(tmp_path, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
-
     written = {name: text.encode() for name, text in evaluation_files(read_evaluation(tmp_path / "out")).items()}
     assert sorted(written) == ["scores.csv", "strata.csv", "summary.json"]
     assert written.items() <= made.contents(tmp_path / "out").items()
@@ -48,7 +47,6 @@ def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
     made.run_evaluate(study)
     table = study / "out" / "scores.csv"
     table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
-
     words = "`evaluation` must hold its tables as written, got another scores.csv, or none, in"
     refused(run("report", study / "out"), words)
 
@@ -92,9 +90,7 @@ def test_file_name_that_is_no_utf8_is_kept(study):
     for folder in ("reference", "prediction"):
         os.rename(os.fsencode(study / folder / "case_01.nii.gz"), os.path.join(os.fsencode(study / folder), name))
     (study / "prediction" / "case_00.nii.gz").unlink()
-
     done(made.run_evaluate(study, "--missing", "worst"))
-
     assert b"case_\xff" in (study / "out" / "scores.csv").read_bytes()
     assert run("report", study / "out").exit_code == 0
 
@@ -152,7 +148,6 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
     for name in ("full/mine.txt", "file"):
         (study / name).write_text("keep")
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
-
     made.check_refused(made.run_evaluate(study, out=out), study, *words, out=out, files=["mine.txt"] * (out == "full"))
     assert (study / "file").read_text() == "keep"
 
@@ -259,7 +254,6 @@ def test_options_are_read_as_they_were_written(study):
 
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study):
     folders, options = (study / "reference", study / "prediction"), EvaluateOptions(n_resamples=0, seed=7)
-
     evaluation = evaluate(*folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")])
     assert (evaluation.options.n_resamples, evaluation.options.seed) == (0, 3)
     assert [outcome["passed"] for outcome in evaluation.about["requirements"]] == [True]

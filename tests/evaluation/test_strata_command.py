@@ -156,15 +156,12 @@ def test_bad_input_is_one_line_and_writes_nothing(study, break_it, option, words
     break_it(study)
     before = names_in(study)
     given = {"--dicom": ("--dicom", study / "dicom"), "--cases": ("--cases", study / "given.csv")}
-
     refused(run_strata(study, *given.get(option, ())), *words)
-
     assert names_in(study) == before
 
 
 def test_an_existing_table_is_replaced_only_when_asked(study):
     (study / "cases.csv").write_text("old")
-
     assert run_strata(study).exit_code == 2
     assert (study / "cases.csv").read_text() == "old"
     assert run_strata(study, "--overwrite").exit_code == 0

@@ -95,11 +95,9 @@ def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cl
 def test_a_damaged_file_is_named_and_ends_the_command_in_one_line(tmp_path, client, local_cluster):
     write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
-
     with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
         evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
     result = run_evaluate(tmp_path, "--workers", local_cluster.scheduler_address)
-
     check_refused(result, tmp_path, "case_01.nii.gz", "Write it again")
 
 

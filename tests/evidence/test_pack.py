@@ -1,13 +1,14 @@
 """The pack says what the evaluation says, and no name can change its form."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import read_evaluation
-from nnunet_dro.evaluation.report.evidence import table_one
+from nnunet_dro.evaluation.report.evidence import evidence_pack, table_one
 from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study
 
 EVIL = "<b>A|B</b>"
@@ -70,6 +71,19 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
     assert "Patients are not counted" not in text_of(study, "table1.md")
     head, _, *rows = [line.split("|") for line in performance.split("All cases: Dice")[1].splitlines() if "|" in line]
     assert rows[0][head.index(" missed ")] == " 1 ", "one tumour was missed"
+
+
+def test_a_reference_stratum_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
+    root = write_study(tmp_path, shifts=(0, 1, 3))
+    words = ("--cases", write_cases(root, centre=list("ABC")), "--by", "centre", "--reference-stratum", "C")
+    assert run_evaluate(root, *words).exit_code == 0
+    evaluation = read_evaluation(root / "out")
+    pack = evidence_pack(evaluation)
+    assert "dice of tumour, by centre: worst of the others in B, the reference being C." in pack["model_card.md"]
+    assert "every evaluated case has a prediction;" in pack["claim.md"]
+    inputs = {**evaluation.about["inputs"], "references_without_prediction": ["x"]}
+    pack = evidence_pack(replace(evaluation, about={**evaluation.about, "inputs": inputs}))
+    assert "without a prediction, and not evaluated: 1 of the references;" in pack["claim.md"]
 
 
 def test_names_do_not_leave_their_cells(study):

@@ -51,9 +51,7 @@ def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
     values, inside = rng.normal(size=30), np.arange(30) < 8
     values[inside] -= 0.6
     expected = mannwhitneyu(values[inside], values[~inside], alternative="less", method="exact")
-
     p = p_lower(inside, rankdata(values), patients_by_size(np.arange(30)), rng=rng)
-
     assert p == pytest.approx(expected.pvalue, abs=0.01)
     assert share_lower(inside, rankdata(values)) == pytest.approx(1 - expected.statistic / (8 * 22))
 

@@ -111,7 +111,6 @@ def what_is_wrong(result, before, after):
 @pytest.mark.parametrize("command", WORKSPACES)
 def test_undamaged_input_is_used(fuzzed, command):
     result, wrong = fuzzed(command, 0, n_damages=0)
-
     assert result.exit_code == (130 if command in TRAINING else 0), result.output
     assert not wrong
 
@@ -119,5 +118,4 @@ def test_undamaged_input_is_used(fuzzed, command):
 @pytest.mark.parametrize("command", WORKSPACES)
 def test_damaged_input_ends_well_or_in_one_line(fuzzed, command):
     wrong = [found for seed in range(N_DRAWS) if (found := fuzzed(command, seed)[1])]
-
     assert not wrong, f"{len(wrong)} of {N_DRAWS}:\n" + "\n".join(wrong)

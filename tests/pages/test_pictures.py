@@ -19,9 +19,7 @@ def test_picture_is_small_even_of_noise():
 def test_grey_levels_run_from_black_to_white_but_for_a_few_voxels():
     values = np.arange(1001.0)
     values[-1] = 1e9
-
     grey = grey_levels(values)
-
     assert (grey.min(), grey.max()) == (0, 1)
     assert grey[500] == pytest.approx(0.5, abs=0.01)
     assert not grey_levels(np.full((2, 2), 7.0)).any()

@@ -98,7 +98,6 @@ def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
 def test_pictures_are_flat_with_their_rows_downwards(tmp_path):
     write_cases(tmp_path, shifts=(2,), shape=(50, 60), ending=".png")
     volumes = pack(tmp_path, ending=".png")
-
     assert volumes.is_flat
     assert volumes.shape == (60, 50, 1)
     stored = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png")))

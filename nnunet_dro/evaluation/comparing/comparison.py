@@ -204,6 +204,7 @@ def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, se
             for count in _SUMS:
                 part[count] = np.sum([table[count] for table in tables], axis=0)
             part[[*INTERVALS, *GUARANTEED]] = np.nan
+            part["n_trainings"] = len(tables)
         part.insert(0, "method", method)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)

@@ -26,6 +26,8 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
         raise refusal("have a confidence to be planned", requirement.text, "Write, for example, p5>=0.70@95.")
     percent = PERCENTILES[requirement.statistic]
     low, high = bound_ranks(n, percent, tail=1 - requirement.confidence / 100)
+    if any(n < least for _, least in requirement.least):
+        return -1
     return low - 1 if requirement.end == "low" else n - high
 
 

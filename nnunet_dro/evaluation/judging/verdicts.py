@@ -7,7 +7,7 @@ thirty.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,7 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     if requirement.statistic.endswith("_p"):
         return "there is no p value where a method has several trainings"
     if requirement.confidence is not None and requirement.statistic in PERCENTILES:
-        return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
+        return f"there is a bound from {cases_needed(replace(requirement, least=()))} {_counted(row)[1]} on"
     metric = METRICS.get(str(row["metric"]))
     if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
         cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"

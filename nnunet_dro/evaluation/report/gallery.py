@@ -1,7 +1,7 @@
 """Pictures of the worst cases: planes through the largest disagreement, with the outlines of both label maps."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,8 @@ def pictures_of(
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
     for case in dict.fromkeys(case for case, _ in wanted):
         names = [label for other, label in wanted if other == case]
-        pictured = _case_planes(find_image(images, case), files[case], {n: labels.values[n] for n in names})
+        shown = replace(labels, values={name: labels.values[name] for name in names})
+        pictured = _case_planes(find_image(images, case), files[case], shown)
         planes |= {(case, name): planes_ for name, planes_ in pictured.items()}
         progress(len(planes), len(wanted))
     entries = []
@@ -140,17 +141,17 @@ def worst_place(reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.boo
     return tuple(int(shown.sum(axis=tuple(a for a in range(3) if a != axis)).argmax()) for axis in range(3))
 
 
-def _case_planes(
-    image: Path, files: tuple[Path, Path], labels: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[Plane, ...]]:
+def _case_planes(image: Path, files: tuple[Path, Path], labels: Labels) -> dict[str, tuple[Plane, ...]]:
     grid, *maps = read_case(files)
+    if labels.ignore is not None:
+        maps[1] = np.where(maps[0] == labels.ignore, 0, maps[1])
     orientation = Orientation.of(grid)
     grey = orientation.apply(grey_levels(read_channel(image, grid, files[0])))
     reference, prediction = map(orientation.apply, maps)
     spacing = orientation.spacing(grid.spacing)
     return {
         name: _planes(grey, np.isin(reference, values), np.isin(prediction, values), spacing)
-        for name, values in labels.items()
+        for name, values in labels.values.items()
     }
 
 

@@ -92,7 +92,7 @@ def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
 
 def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
     statistics = fmt.shown_statistics(metric)
-    if all(0 < n_units(record) <= MOST_LISTED for record in records):
+    if all(map(values_of_few, records)):
         statistics = statistics[:N_OF_FEW]
     values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
     largest = max(filter(math.isfinite, values), default=0.0)
@@ -114,8 +114,11 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
         title = f"{failure.comparison} {fmt.scaled(failure.bound, metric):g}"
         columns.append((Column(title), _share_failed))
         units = units_of(records)
-        so_many = f"so many of these {units}, and up to this share of all such {units}, which so few cannot exclude"
-        on_failures.append(f"Column {title}: {so_many} (95 % sure).")
+        so_many = f"so many of these {units}"
+        if not all(several := [whole(record, "n_trainings") for record in records]):
+            so_many += f", and up to this share of all such {units}, which so few cannot exclude (95 % sure)"
+        so_many += "; of several trainings, so many in all of them together" if any(several) else ""
+        on_failures.append(f"Column {title}: {so_many}.")
     title = f"{fmt.attribute_title(str(records[0]['attribute']))}: {metric.title} ({fmt.unit_sign(metric)})"
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
@@ -143,7 +146,7 @@ def _statistic(
     name: str, place: int, metric: Metric, largest: float, rivals: Mapping[Any, Sequence[Record]], record: Record
 ) -> Cell:
     n_values, left_out = n_units(record), whole(record, "n_left_out")
-    is_listed = 0 < n_values <= MOST_LISTED
+    is_listed = bool(values_of_few(record))
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)
     value, low, high = fmt.estimate(record, name)
@@ -181,9 +184,9 @@ def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) ->
 
 
 def values_of_few(record: Record) -> list[float]:
-    """The values of a row that rests on at most `MOST_LISTED` of them, ascending: its statistics determine them."""
+    """The values of a row of a training with at most `MOST_LISTED`, ascending: its statistics determine them."""
     n = n_units(record)
-    if not 0 < n <= MOST_LISTED:
+    if not 0 < n <= MOST_LISTED or whole(record, "n_trainings"):
         return []
     low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
     # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so on.

@@ -84,7 +84,6 @@ def test_intervals_are_those_of_the_complete_pairs():
 
 def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
     comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
-
     assert len(comparison.notes) == 1
     assert "1 pair has a value in one method only" in comparison.notes[0]
     assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
@@ -96,7 +95,6 @@ def test_less_is_better_for_distances():
     distances = {"ERM": [1.0, 2.0, 3.0], "DRO": [0.5, 2.0, 1.0]}
     comparison = compare({name: evaluation([0.5] * 3, hd95=hd95) for name, hd95 in distances.items()}, n_resamples=0)
     row = comparison.table.set_index("metric").loc["hd95"]
-
     assert row["mean_difference"] == pytest.approx(-2.5 / 3)
     assert row[["wins", "ties", "losses"]].tolist() == [2, 1, 0]
     changed = [["hd95", "c02", -2.0], ["hd95", "c00", -0.5]]
@@ -106,7 +104,6 @@ def test_less_is_better_for_distances():
 def test_three_methods_are_each_compared_with_the_first():
     evaluations = two([0.5, 0.5], [0.6, 0.6]) | {"[b]Ω": evaluation([0.4, 0.4])}
     comparison = compare(evaluations, n_resamples=0)
-
     assert comparison.table[["baseline", "method"]].to_numpy().tolist() == [["ERM", "DRO"], ["ERM", "[b]Ω"]]
     assert comparison.table["mean_difference"].tolist() == pytest.approx([0.1, -0.1])
     assert comparison.strata["method"].tolist() == ["ERM", "DRO", "[b]Ω"]
@@ -118,7 +115,6 @@ def test_changed_cases_are_the_five_largest_each_way():
     differences = np.array([0.0, *np.arange(1, 8), *-np.arange(1, 4)]) / 20
     by = {"case": ["A"] * 11, "centre": ["A"] * 5 + ["B"] * 6}
     changed = compare(two(np.full(11, 0.5), 0.5 + differences, by=by), n_resamples=0).changed
-
     assert changed["case"].tolist() == ["c07", "c06", "c05", "c04", "c03", "c10", "c09", "c08"]
     assert changed["difference"].tolist() == pytest.approx([0.35, 0.3, 0.25, 0.2, 0.15, -0.15, -0.1, -0.05])
     assert changed["centre"].tolist() == ["B", "B", "B", "A", "A", "B", "B", "B"]
@@ -254,7 +250,6 @@ def test_what_is_not_known_or_not_compared_may_differ():
     erm = evaluation([1.0], hd95=[1.0], n_reference=NAN, **tolerance)
     dro = evaluation([0.5], n_reference=8, options={"nsd_tolerance_mm": 2})
     comparison = compare({"ERM": erm, "DRO": dro}, n_resamples=0)
-
     assert comparison.table[["metric", "mean_difference"]].to_numpy().tolist() == [["dice", -0.5]]
     lacking = "Only the metrics that all methods have are compared: DRO lacks hd95."
     assert comparison.notes == (lacking, "ERM: Two extra predictions.")
@@ -284,7 +279,6 @@ def test_order_of_rows_does_not_matter():
     evaluations = two({"one": rng.random(20), "two": rng.random(20)}, {"one": rng.random(20), "two": rng.random(20)})
     shuffled = dict(evaluations)
     shuffled["DRO"] = replace(evaluations["DRO"], scores=evaluations["DRO"].scores.sample(frac=1, random_state=1))
-
     pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings, training_pairs
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals
 from tests.commands import done, run
@@ -65,10 +66,8 @@ def test_what_the_trainings_of_a_pair_share_cancels():
     rng = np.random.default_rng(3)
     shared = 0.1 * rng.normal(size=(5, 1))
     before, after = (0.5 + shared + 0.01 * rng.normal(size=(5, 60)) for _ in range(2))
-
     pairs = [(before, after), (before, after[[1, 2, 3, 4, 0]])]
     in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2, n_resamples=10)[ENDS].to_numpy()
-
     assert np.diff(in_order) < 0.02
     assert np.diff(mixed) > 0.1
 
@@ -108,7 +107,6 @@ def test_the_table_has_means_over_the_trainings_and_their_range():
 @pytest.mark.parametrize(("baseline", "method"), [((0.5, 0.6), (0.6, 0.65)), ((0.5, 0.6, 0.4), (0.6,))])
 def test_fewer_than_three_trainings_have_no_interval_over_trainings(baseline, method):
     comparison = compare({"ERM": trainings(*baseline), "DRO": trainings(*method)}, n_resamples=50)
-
     row = comparison.table.iloc[0]
     # All cases differ by the same: other cases would change nothing.
     assert row["mean_difference_high"] - row["mean_difference_low"] == pytest.approx(0)
@@ -119,7 +117,6 @@ def test_a_case_that_one_training_lacks_is_left_out_of_all():
     values = [np.linspace(0.4, 0.6, 10) for _ in range(3)]
     values[1][4] = NAN
     comparison = compare({"ERM": [evaluation(v) for v in values], "DRO": evaluation(np.full(10, 0.7))}, n_resamples=0)
-
     assert comparison.table.loc[0, ["n", "n_undefined"]].tolist() == [10, 1]
     assert comparison.trainings["n"].tolist() == [9] * 4
     assert any("Once a training lacks a value that another has" in note for note in comparison.notes)
@@ -129,11 +126,18 @@ def test_a_training_that_missed_a_label_counts_as_the_worst():
     missed = [evaluation([0.9, 0.9, 0.9], hd95=[1.0, 2.0, 3.0]) for _ in range(3)]
     missed[1].scores.loc[0, ["dice", "hd95", "n_prediction"]] = [0.0, NAN, 0]
     comparison = compare({"ERM": evaluation([0.9] * 3, hd95=[1.0, 1.0, 7.0]), "DRO": missed}, n_resamples=0)
-
     row = comparison.table.set_index("metric").loc["hd95"]
     assert row["mean_method"] == pytest.approx((2 + (7 + 2 + 3) / 3 + 2) / 3)
     assert (row["n_worst_baseline"], row["n_worst_method"]) == (0, 1)
     assert "DRO, training 2 in c00 (one)" in " ".join(comparison.notes)
+
+
+def test_few_cases_of_several_trainings_are_not_listed_but_counted():
+    comparison = compare({"A": [evaluation([0.3, 0.9]), evaluation([0.9, 0.3])], "B": evaluation([0.4, 0.6])})
+    ((_, table),) = strata_tables(comparison.strata)
+    place = [column.title for column in table.columns].index("Values")
+    assert {row[1].text: row[place].text for row in table.rows} == {"A": "", "B": "40.0, 60.0"}
+    assert "(95 % sure); of several trainings, so many in all of them together." in " ".join(table.notes)
 
 
 def test_patients_are_what_is_independent_with_trainings_too():
@@ -196,7 +200,5 @@ def test_unclear_folders_are_refused_in_one_line(study, tmp_path, entry, words):
     (study / "a,b").mkdir(exist_ok=True)
     folders = ",".join(str(study / part) if part and "=" not in part else part for part in entry.split(","))
     folders = str(study / entry) if entry == "a,b" else folders
-
     result = run("compare", f"ERM={folders}", f"DRO={study / 'dro0'}", "-o", tmp_path / "out")
-
     check_refused(result, tmp_path, words.format(root=study))

@@ -28,7 +28,6 @@ def test_verdicts_follow_from_the_interval(low, high, verdict):
     table = pd.DataFrame([["dice", low, high]], columns=["metric", *GUARANTEED_DIFFERENCE])
     # The same of a distance, where less is better.
     distances = pd.DataFrame([["hd95", -high, -low]], columns=["metric", *GUARANTEED_DIFFERENCE])
-
     assert margin_verdicts(table, 1) == [verdict]
     assert margin_verdicts(distances, 0.01) == [verdict]
 
@@ -41,7 +40,6 @@ def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
     changes = np.where(rng.random((1000, n)) < 0.03, -before, 0.01)
     bounds = guaranteed_means(list(changes), bounded=[True] * 1000, low=-1, n_resamples=1000)
     table = pd.DataFrame(bounds, columns=GUARANTEED_DIFFERENCE).assign(metric="dice")
-
     assert changes.mean() < -0.014
     assert np.isin(margin_verdicts(table, 1), ["better", "not worse"]).mean() <= 0.025
 

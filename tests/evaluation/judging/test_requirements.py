@@ -115,7 +115,6 @@ def test_a_requirement_may_say_how_many_cases_are_enough():
 
 def test_with_patients_their_number_is_what_a_percentile_needs():
     strata = FEW.assign(n=60, n_patients=FEW["n"])
-
     assert [o.verdict.word for o in check("p5>=0.7", strata)] == ["cannot tell"] * 19 + ["met"] * 41
     said = "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
     assert check("p5>=0.7", strata)[7].line.endswith(said)
@@ -161,9 +160,7 @@ def test_the_share_of_failures_can_be_bounded():
 @pytest.mark.parametrize("count", ["n_failed", "n_missed", "n_invented", "n_left_out"])
 def test_no_failure_among_no_cases_says_nothing(count):
     strata = FEW.tail(1).assign(**{count: 0}, n_undefined=60)
-
     (outcome,) = check(f"{count}<=0", strata)
-
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith("(0 of 60 cases with a value); no case has a value; if 0 are enough, add n>=0")
     assert check(f"{count}<=0 n>=0", strata)[0].passed
@@ -173,7 +170,6 @@ def test_no_failure_among_no_cases_says_nothing(count):
 def test_references_without_a_prediction_leave_it_open():
     absent = FEW.assign(n_absent=9)
     (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
-
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith("(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3")
     for text in ("mean>=0.7 n>=3", "n>=3"):
@@ -279,9 +275,7 @@ def test_requirement_that_cannot_be_checked_is_refused(text, message):
 )
 def test_every_row_that_is_meant_has_to_pass(text, expected):
     strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
-
     outcomes = check(f"{text} p5>=0.7", strata)
-
     assert [f"{o.stratum} {o.label}" for o in outcomes] == expected
     if text == "label=cerebellum":
         assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
@@ -303,9 +297,7 @@ def test_file_has_a_requirement_a_line(tmp_path):
     path = tmp_path / "requirements.txt"
     text = "\ufeff# don't\n\nmean>=0.8  # isn't much\r\n  label='stem #2' site=a#1 p5>=0.7\n"
     path.write_text(text, encoding="utf-8")
-
     first, second = read_requirements(path)
-
     assert (first.text, first.statistic, first.label) == ("mean>=0.8", "mean", None)
     assert (second.label, second.stratum) == ("stem #2", "a#1")
 

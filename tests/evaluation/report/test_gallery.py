@@ -25,9 +25,11 @@ def evaluation(n_cases=4, **options):
     return evaluation_of(*scores_of(n_cases, labels=("one", "two")), **options)
 
 
-def pictured(folder, ending=".nii.gz", two=(2, 3), **options):
+def pictured(folder, ending=".nii.gz", two=(2, 3), ignore=None, **options):
     """Pictures from a folder with the images, the references and the predictions of case_0000 to case_0003."""
-    write_dataset_json(folder, {"background": 0, "one": 1, "two": list(two)} if two else {"background": 0, "one": 1})
+    of_two = {"two": list(two)} if two else {}
+    ignored = {} if ignore is None else {"ignore": ignore}
+    write_dataset_json(folder, {"background": 0, "one": 1, **of_two, **ignored})
     cases = [f"case_{n:04d}" for n in range(4)]
     files = {case: [str(folder / f"{case}_{kind}{ending}") for kind in ("reference", "prediction")] for case in cases}
     about = {"inputs": {"files": files}, "options": {"dataset_json": str(folder / "dataset.json")}}
@@ -87,6 +89,19 @@ def test_planes_go_through_the_largest_disagreement(dataset):
     assert y_prediction == y_reference + 1
     assert sagittal.aspect == pytest.approx(sagittal.width * 2 / (sagittal.height * 5), abs=1e-3)
     assert axial.aspect == pytest.approx(axial.width * 1 / (axial.height * 2), abs=1e-3)
+
+
+def test_voxels_to_ignore_are_no_disagreement(dataset):
+    before = {entry.case: entry.planes for entry in pictured(dataset, two=(3,)) if entry.label == "two"}
+    for path in dataset.glob("*_reference.nii.gz"):
+        image = SimpleITK.ReadImage(str(path))
+        image[:, :, 8] = 4
+        SimpleITK.WriteImage(image, str(path))
+        predicted = path.with_name(path.name.replace("reference", "prediction"))
+        image[:, :, 8] = 3
+        SimpleITK.WriteImage(image, str(predicted))
+    after = pictured(dataset, two=(3,), ignore=4)
+    assert {entry.case: entry.planes for entry in after if entry.label == "two"} == before
 
 
 def test_pictures_of_a_case_in_several_strata_are_made_once(dataset):

@@ -58,7 +58,6 @@ def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
     evaluation = evaluation_of(*scores_of(60, labels=("one",)))
     failed = replace(evaluation, strata=evaluation.strata.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / 20)))
     table = tables(failed, failure="dice<0.5")[0]
-
     assert entries(table)["< 50"].beside == ["(≤ 13.9 %)"]
     assert table.notes[1].startswith("Column < 50: so many of these cases")
     assert "< 50" not in entries(tables(evaluation)[0])

@@ -156,9 +156,7 @@ def test_an_invented_label_counts_against_the_method_that_invented_it(metric, bo
 
 def test_pairs_that_both_methods_fail_are_left_out():
     before, after = (scores_of([2.0, NAN], [5, 5], [5, 0]) for _ in range(2))
-
     row = compare_two(before, after).table.iloc[0]
-
     assert row[["n_undefined", "n_left_out", "n_worst_baseline", "n_worst_method", "ties"]].tolist() == [1, 1, 0, 0, 1]
     # A label that neither reference nor prediction has is no failure.
     right = [scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)]
@@ -167,9 +165,7 @@ def test_pairs_that_both_methods_fail_are_left_out():
 
 def test_reports_of_a_comparison_say_what_counts_as_the_worst(failures):
     both = made.evaluate_both(failures, (1, 1), "--metrics", "hd95")
-
     result = done(run("compare", *both, "-o", failures / "both", "--bootstrap", 10))
-
     for name in ("report.html", "report.md"):
         assert "2 as worst" in (failures / "both" / name).read_text(encoding="utf-8")
     assert "2 as worst" in result.output

@@ -62,9 +62,7 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
 def test_values_that_are_no_indices(offset):
     rng = np.random.default_rng(1)
     reference, prediction = rng.integers(0, 3, (2, 4, 5, 6)) * (rng.random((2, 4, 5, 6)) < 0.5) * offset
-
     foreground = Foreground.of(reference, prediction)
-
     both = (reference == offset) & (prediction == offset)
     counts = foreground.counts
     assert counts.n_voxels[(counts.reference == offset) & (counts.prediction == offset)].sum() == both.sum()

@@ -150,9 +150,7 @@ def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
 @pytest.mark.parametrize("options", [(), ("--resume", "--metrics", "dice,iou")])
 def test_without_resume_or_with_other_options_a_run_starts_anew(interrupted, scored_again, options):
     study, _ = interrupted
-
     result = done(run_evaluate(study, *options))
-
     assert len(scored_again) == 5
     assert ("Scores of 0 of 5 cases" in " ".join(result.stdout.split())) == bool(options)
     assert names_in(study) == ["out", "prediction", "reference"]
@@ -188,12 +186,10 @@ def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(tmp_path, mon
 
 def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path, caplog):
     (tmp_path / "file").write_text("")
-
     with keeping(tmp_path / "file" / "kept", resume=False) as kept:
         kept.known(LABELS, SCORING)
         kept.add(scored("a"))
         kept.add(scored("b"))
-
     assert caplog.text.count("Finished cases are not kept") == 1
 
 

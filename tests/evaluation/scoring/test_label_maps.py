@@ -65,9 +65,7 @@ def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
 def test_every_integer_type_is_read(tmp_path, dtype, kind):
     values = VALUES.astype(dtype) * (1 if dtype in (np.uint8, np.int8) else 300)
     write_nifti(tmp_path / "a.nii.gz", values, np.eye(4), dtype=dtype, kind=kind)
-
     label_map = read_label_map(tmp_path / "a.nii.gz")
-
     assert label_map.values.dtype == dtype
     assert np.array_equal(label_map.values, values)
 
@@ -76,9 +74,7 @@ def test_every_integer_type_is_read(tmp_path, dtype, kind):
 def test_formats_with_geometry_agree(tmp_path, ending):
     turned = (0, 1, 0, -1, 0, 0, 0, 0, 1)
     write_map(tmp_path / f"a{ending}", VALUES, spacing=(0.5, 0.75, 2), origin=(-10, 20, 30), direction=turned)
-
     label_map = read_label_map(tmp_path / f"a{ending}")
-
     assert np.array_equal(label_map.values, VALUES)
     assert label_map.grid.spacing == pytest.approx((2, 0.75, 0.5))
     expected = np.array([[0, 0.75, 0, -10], [-0.5, 0, 0, 20], [0, 0, 2, 30], [0, 0, 0, 1]])
@@ -88,9 +84,7 @@ def test_formats_with_geometry_agree(tmp_path, ending):
 @pytest.mark.parametrize("ending", [".png", ".tif", ".tiff", ".bmp"])
 def test_pictures_are_planes_without_geometry(tmp_path, ending):
     SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / f"a{ending}"))
-
     label_map = read_label_map(tmp_path / f"a{ending}")
-
     assert np.array_equal(label_map.values, VALUES[:1])
     assert label_map.grid.affine is None
     assert label_map.grid.spacing == (1, 1, 1)
@@ -113,9 +107,7 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path):
 def test_tiff_takes_its_spacing_from_the_file_beside(tmp_path):
     SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES.astype(np.uint16)), str(tmp_path / "a.tif"))
     (tmp_path / "a.json").write_text(json.dumps({"spacing": [4, 2, 1]}))
-
     assert read_label_map(tmp_path / "a.tif").grid.spacing == (4, 2, 1)
-
     (tmp_path / "a.json").write_text(json.dumps({"spacing": "wide"}))
     with pytest.raises(ValueError, match=r"a\.json"):
         read_label_map(tmp_path / "a.tif")
@@ -164,9 +156,7 @@ def as_big_endian(values, dtype, kind):
 def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
     nibabel.save(as_big_endian(VALUES, dtype, kind), tmp_path / "big.nii.gz")
     write_nifti(tmp_path / "little.nii.gz", VALUES, oblique_affine(), dtype=dtype, kind=kind)
-
     big, little = (read_label_map(tmp_path / f"{name}.nii.gz") for name in ("big", "little"))
-
     assert big.values.dtype.isnative
     assert np.array_equal(big.values, VALUES)
     assert big.grid.affine == pytest.approx(little.grid.affine, abs=1e-4)
@@ -194,7 +184,6 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
 def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
     write_nifti(tmp_path / "a.nii.gz", VALUES + 0.0009, np.eye(4), dtype=np.float32)
     write_nifti(tmp_path / "b.nii.gz", VALUES + 0.002, np.eye(4), dtype=np.float32)
-
     assert np.array_equal(read_label_map(tmp_path / "a.nii.gz").values, VALUES)
     with pytest.raises(ValueError, match=r"integers, got .*b\.nii\.gz"):
         read_label_map(tmp_path / "b.nii.gz")

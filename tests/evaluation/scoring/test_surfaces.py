@@ -177,9 +177,7 @@ def test_distances_do_not_depend_on_the_label_values(value):
     reference, prediction = np.zeros((2, 8, 8, 8), np.int32)
     reference[1:4, 2:5, 2:5] = prediction[2:6, 2:5, 2:6] = 1
     scoring = Scoring(ALL_DISTANCES)
-
     expected = score_case(reference, prediction, Labels({"a": (1,)}), scoring)
-
     assert score_case(reference * value, prediction * value, Labels({"a": (value,)}), scoring) == expected
 
 

@@ -68,7 +68,6 @@ def test_bounds_and_intervals_lie_around_the_estimate():
 
 def test_fewer_than_six_values_have_no_interval_to_read():
     values = np.random.default_rng(0).random(FEWEST)
-
     assert np.isnan(intervals([values[1:]], bounded=[True])).all()
     assert np.isnan(difference_intervals([(values[1:], values[1:] / 2)], bounded=[True])).all()
     assert np.isfinite(interval(values, "mean")).all()
@@ -90,7 +89,6 @@ def test_fewer_than_six_values_have_no_interval_to_read():
 def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
     sizes = [*range(6, 70), *range(495, 505)]
     widths = np.array([np.ptp(find(stats.beta.ppf((np.arange(n) + 0.5) / n, 8, 2))) for n in sizes])
-
     ratios = (widths[1:] / widths[:-1])[np.diff(sizes) == 1]
     assert ratios.min() > 0.8
     assert ratios.max() < 1.06

@@ -27,7 +27,6 @@ def described(values, patients, **options):
 
 def test_patient_values_are_means_of_the_cases_that_have_a_value():
     values, patients = np.array([1.0, 3.0, NAN, 5.0, NAN]), np.array([4, 4, 4, 0, 7])
-
     assert patient_values(values, patients)[:2].tolist() == [5, 2]
     assert np.isnan(patient_values(values, patients)[2])
     assert patient_values(np.stack([values, values]), patients).shape == (2, 3)
@@ -86,9 +85,7 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
 def test_clusters_of_one_value_are_a_sample():
     values = np.random.default_rng(0).random(60)
     options = {"low": 0, "high": 1, "tail": TAIL, "n_resamples": 2000, "seed": 3}
-
     (alone,) = bounded_mean(np.sort(values)[None], **options)
-
     # The weights meet the values in another order, so the ends agree as two draws do.
     np.testing.assert_allclose(clustered_mean(values, np.arange(60), **options), alone, atol=0.01)
 

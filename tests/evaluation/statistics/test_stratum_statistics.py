@@ -181,7 +181,6 @@ def three_strata():
 def test_the_gap_reaches_from_bound_to_bound(three_strata):
     of_stratum = three_strata.set_index("stratum")
     row = worst_strata(three_strata).iloc[0]
-
     assert (row["worst_stratum"], row["best_stratum"]) == ("B", "A")
     assert row["gap_low"] == of_stratum.loc["A", "mean_low"] - of_stratum.loc["B", "mean_high"]
     assert row["gap_high"] == of_stratum.loc["A", "mean_high"] - of_stratum.loc["B", "mean_low"]

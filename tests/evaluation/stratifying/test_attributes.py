@@ -64,16 +64,13 @@ def test_noise_is_that_which_was_added(deviation, spacing):
     # A slope and an edge, as anatomy has; outside there is nothing.
     grey = 100.0 + 2 * x + y - z + 60 * (x > 16) + rng.normal(0, deviation, (24, 32, 32))
     grey[:, :4] = 0
-
     low, high = np.percentile(grey[grey > 0], [1, 99])
-
     assert noise(grey, Grid(grey.shape, np.diag([*spacing, 1.0]))) == pytest.approx(deviation / (high - low), rel=0.12)
 
 
 def test_noise_does_not_depend_on_the_scale():
     grey = np.random.default_rng(2).normal(size=(1, 40, 40))
     grid = Grid(grey.shape)
-
     assert noise(1000 * grey + 5, grid) == pytest.approx(noise(grey, grid))
     assert math.isnan(noise(np.ones((1, 40, 40)), grid))
     assert math.isnan(noise(grey[:, :2], Grid((1, 2, 40))))
@@ -102,9 +99,7 @@ def with_columns(files, *by):
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
     files = references(tmp_path, [1, 2, 3, 4, 5, 6, 0])
-
     table, specs, notes = with_columns(files, "auto:size", "auto:components", "auto:size:0,3,6")
-
     assert table["auto:size"].tolist() == ["1", "2", "3", "4", "5", "6", "0"]
     assert specs == ["auto:size:q3", "auto:components", "auto:size:0,3,6"]
     assert notes[0].endswith("in ml; it is cut into thirds of the cases, unless --by says otherwise.")

@@ -54,9 +54,7 @@ def test_without_options_they_are_nnunets_own_folds(raw):
 def test_every_stratum_is_spread_over_the_folds(raw, spec, expected):
     cases = numbered(40)
     rows = table(cases, centre=["A"] * 25 + ["B"] * 10 + ["missing"] * 5, age=["10"] * 15 + ["50"] * 25)
-
     splits = make_splits(raw(cases), rows, stratify=spec)
-
     check_form(splits, cases)
     (stratum_of,) = stratify_all(rows, [spec], cases).values()
     for split in splits:
@@ -82,7 +80,6 @@ def test_folds_follow_their_seed(raw, options):
     cases = numbered(60)
     rows = table(cases, patient=[f"p{i // 2}" for i in range(60)], centre=["A", "B"] * 30)
     folder = raw(cases)
-
     assert make_splits(folder, rows, **options) == make_splits(folder, rows, **options)
     assert make_splits(folder, rows, **options) != make_splits(folder, rows, seed=1, **options)
 
@@ -91,9 +88,7 @@ def test_every_centre_is_left_out_once_in_natural_order(raw):
     cases = numbered(7)
     centres = ["site10", "site2", "site2", "site10", "site1", "site2", "site2"]
     rows = table(cases, centre=centres, patient=["p", "q", "q", "p", "r", "s", "s"])
-
     splits = make_splits(raw(cases), rows, leave_out="centre", group="patient", folds=5)
-
     check_form(splits, cases)
     assert [split["val"] for split in splits] == [["c0004"], ["c0001", "c0002", "c0005", "c0006"], ["c0000", "c0003"]]
 
@@ -130,9 +125,7 @@ def test_note_names_the_folds_that_lack_a_stratum(raw):
 def test_strata_that_are_all_rare_are_dealt_out(raw, group):
     cases = numbered(12)
     rows = table(cases, centre=[f"s{i // 2}" for i in range(12)], patient=cases)
-
     splits = make_splits(raw(cases), rows, stratify="centre", group=group)
-
     check_form(splits, cases)
     for split in splits:
         assert len({rows["centre"][cases.index(case)] for case in split["val"]}) == len(split["val"])
@@ -155,9 +148,7 @@ def test_five_thousand_cases(raw):
     patients, centres = [f"p{i // 2}" for i in range(5000)], [f"s{i % 7}" for i in range(5000)]
     # A row of another case plays no part.
     rows = table([*cases, "test_1"], patient=[*patients, "missing"], centre=[*centres, "missing"])
-
     splits = make_splits(raw(cases), rows, group="patient", stratify="centre")
-
     check_form(splits, cases)
     assert all(990 <= len(split["val"]) <= 1010 for split in splits)
 

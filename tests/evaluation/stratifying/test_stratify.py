@@ -143,7 +143,6 @@ def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of
 def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
     sheet_of(["case"], ["a"])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-
     with pytest.raises(ValueError, match="pip install openpyxl"):
         read_cases(tmp_path / "cases.xlsx")
     with pytest.raises(FileNotFoundError, match=r"cases\.csv"):
@@ -152,7 +151,6 @@ def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
 
 def test_cases_without_a_row_are_named(table_of):
     table = table_of("case,centre\na,A\nb,B\n")
-
     check_cases(table, {"a", "b"})
     check_cases(table, {"a"})
     with pytest.raises(ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."):
@@ -263,7 +261,6 @@ THIRDS = ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30"]
 )
 def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
     attribute, series = stratify(table(**columns), spec)
-
     assert attribute == ",".join(columns)
     assert order(series) == in_order
     if expected:
