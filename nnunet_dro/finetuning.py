@@ -76,7 +76,7 @@ class SourceModel:
 
 def find_source(given: str, target: Target) -> Path:
     """Find the checkpoint to start from; a trainer's name means its model of the target's plans and fold."""
-    is_path = os.sep in given or Path(given).exists()
+    is_path = os.sep in given or Path(given).is_file() or (Path(given) / CHECKPOINT).is_file()
     path = Path(given) if is_path else target.fold_folder(given)
     if path.is_file():
         return path

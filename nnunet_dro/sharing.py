@@ -125,7 +125,7 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
             f"{name_some([f'fold_{fold}' for fold in without])}. Finish the training, choose the folds with --folds, "
             "or name another checkpoint with --checkpoint."
         )
-    return list(folds)
+    return sorted(folds, key=there.index)
 
 
 def _description(path: Path) -> Mapping[str, Any]:

@@ -143,14 +143,17 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
 
     assert shared_folds() == {"fold_0", "fold_1"}
     assert shared_folds("--folds", "1", "--overwrite") == {"fold_1"}
-    assert shared_folds("--folds", "0, 1", "--overwrite") == {"fold_0", "fold_1"}
+    best = folder / "crossval_results_folds_0_1" / "postprocessing.pkl"
+    best.parent.mkdir()
+    best.write_bytes(b"what nnU-Net has found")
+    assert shared_folds("--folds", "1, 0", "--overwrite") == {"fold_0", "fold_1"}
+    assert any(name.endswith("folds_0_1/postprocessing.pkl") for name in contents(tmp_path / "model.zip"))
     assert shared_folds("--folds", "all", "--overwrite") == {"fold_all"}
 
 
 def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
     folder, output = model(), tmp_path / "model.zip"
     output.write_text("mine")
-
     assert "give --overwrite" in refused(share(folder, "-o", output))
     assert output.read_text() == "mine"
     assert share(folder, "-o", output, "--overwrite").exit_code == 0

@@ -143,7 +143,7 @@ def command(answer: Answer) -> str:
     is_hard = answer.diagnosis.finding == Finding.HARD
     if answer.diagnosis.finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
         return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}" if answer.has_hardness_log else ""
-    if is_hard:
+    if is_hard and fold.trainer != answer.trainer:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
         return f"nnUNetv2_train {fold.dataset} {fold.configuration} {fold.number} -tr {answer.trainer}{plans}"
     return ""
@@ -245,6 +245,9 @@ def _robust_training(answer: Answer) -> list[str]:
             "often all the same.",
             *(f"nnUNetTrainerIW_{column} draws every group equally often." for column in columns),
         ]
+    if answer.fold.trainer == answer.trainer:
+        who = "nnUNetTrainerIW_<column>, which draws every group equally often"
+        return [f"This is {answer.trainer} already. Look at the hardest cases, or tell a training who they are: {who}."]
     sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"

@@ -33,6 +33,10 @@ def find_attributes(
     patient = evaluation.options.patient
     given = read_cases_of(table, cases) if table else known[["case"]]
     new = [name for name in attributes_of(given) if name not in known.columns]
+    both = given.set_index("case").loc[known["case"]]
+    if others := [name for name in attributes_of(given) if name not in new and [*both[name]] != [*known[name]]]:
+        rule = "have the entries that the evaluation was made with, or new columns"
+        raise ValueError(f"`cases` must {rule}, got others in {name_some(others)}. Evaluate again with this table.")
     wide = known.merge(given[["case", *new]], on="case", how="left")
     strata: dict[str, pd.Series[str]] = {}
     notes: list[str] = []

@@ -33,10 +33,7 @@ def exploration_files(exploration: Exploration) -> dict[str, str]:
         "method": exploration.method,
         "found": heading(exploration),
         "findings": findings(exploration),
-        "n_combinations": exploration.n_combinations,
-        "n_cases": exploration.n_cases,
-        "n_patients": exploration.n_patients,
-        "n_searched": exploration.n_searched,
+        **{name: getattr(exploration, name) for name in ("n_combinations", "n_cases", "n_patients", "n_searched")},
         "power": asdict(exploration.power),
         "attributes": {name: dict(strata) for name, strata in exploration.attributes.items()},
         **exploration.about,
@@ -189,7 +186,7 @@ def size(exploration: Exploration) -> str:
 def findings(exploration: Exploration) -> list[str]:
     """A sentence per combination that was confirmed, or one that says that there is none."""
     if exploration.confirmed.empty:
-        found = "No combination that was tested is worse than the rest there."
+        found = "No combination that was tested is worse than the rest there beyond what chance explains."
         if exploration.table.empty:
             found = "No combination was so much worse than the rest that it was tested."
         return [found, _could_have_found(exploration)]

@@ -114,8 +114,8 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
-    several = (n_tasks := len(ranking.tasks)) > 1
-    where = f"In how many of the {n_tasks} metrics and labels" if several else "Ticked where"
+    several = len(ranking.tasks) > 1
+    where = "In how many of the metrics and labels" if several else "Ticked where"
     yield Heading("Tests of all pairs", anchor="tests", short="Tests")
     yield Prose(
         f"{where} the team of the row is significantly better than that of the column; rows and columns have the same "

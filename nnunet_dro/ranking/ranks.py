@@ -136,9 +136,7 @@ class Stability:
     low: FloatArray  # the 2.5th percentile of the rank of each team, shape (n_teams,)
     median: FloatArray  # its median
     high: FloatArray  # its 97.5th percentile
-    #: Kendall's tau of each sample's ranking and the full one, shape (n_samples,); NaN where one of the two has only
-    #: ties.
-    taus: FloatArray
+    taus: FloatArray  # `kendall_tau` of each sample's ranking and the full one, shape (n_samples,)
 
 
 def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArray:
@@ -162,11 +160,13 @@ def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
 
     tau = (concordant - discordant) / sqrt((pairs not tied in one) (pairs not tied in the other)),
 
-    NaN where one of the two has only ties or no ranks. From shapes (n, n_teams) and (n_teams,), shape (n,).
+    0 for a ranking that has only ties, and NaN where the reference has, or one of the two has no ranks. From shapes
+    (n, n_teams) and (n_teams,), shape (n,).
     """
     first, second = np.triu_indices(len(reference), 1)
     signs = np.sign(rankings[:, first] - rankings[:, second])
     expected = np.sign(reference[first] - reference[second])
     scale = np.sqrt((signs**2).sum(axis=1) * (expected**2).sum())
     with np.errstate(invalid="ignore"):
-        return np.asarray((signs @ expected) / np.where(scale, scale, np.nan))
+        taus = (signs @ expected) / np.where(scale, scale, np.nan)
+    return np.where((scale == 0) & expected.any(), 0.0, taus)

@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
-from nnunet_dro.files.output_folder import write_files
+from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
 
@@ -50,6 +50,8 @@ def score_submissions(
     """Evaluate every submission, or read it where options and files are the same; all must be complete."""
     inputs = {}
     for team, submission in submissions.items():
+        if not (folder / team / _SCORED).is_file():
+            check_output(folder / team, overwrite=None, name="kept")
         try:
             inputs[team] = find_inputs(reference, submission, missing=options.missing)
         except (ValueError, OSError) as error:

@@ -43,7 +43,7 @@ def rule(ranking: Ranking) -> str:
     scheme = f"Scheme: {TITLES[ranking.scheme]}"
     if len(ranking.tasks) == 1:
         return f"{scheme}."
-    return f"{scheme}, for each metric and label; the ranking is that of the mean of these {len(ranking.tasks)} ranks."
+    return f"{scheme}, for each metric and label; the ranking is that of the mean of these ranks."
 
 
 def findings(ranking: Ranking) -> list[str]:

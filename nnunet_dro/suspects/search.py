@@ -75,7 +75,8 @@ def find_suspects(
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
     folds = folds_of([folders] if isinstance(folders, Path) else folders)
-    dice, notes = _validation_dice(folds)
+    dice, unusable = _validation_dice(folds)
+    notes = [*unusable]
     logs = _logs(folds, by, notes)
     log = mean_log([log for log, _ in logs]) if logs else None
     ranked_by = log.kind.value if log and by != DICE else DICE
@@ -83,7 +84,8 @@ def find_suspects(
         if dice.empty:
             where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
             cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
-            raise FileNotFoundError(f"`by` dice must be known, got no validation/summary.json in {where!r}. {cure}")
+            got = unusable[0].rstrip(".") if unusable else f"no validation/summary.json in {where!r}"
+            raise FileNotFoundError(f"`by` dice must be known, got {got}. {cure}")
         table = rank_by_dice(dice, rank_folds(logs) if logs else None)
     else:
         table = rank_folds(logs)
@@ -171,7 +173,7 @@ def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list
             notes.append(f"Only validated in these folds, and therefore not ranked: {count(n_validated, 'case')}.")
         notes += _lowest_dice(table, top)
     elif n_unscored := int((~scored).sum()):
-        notes.append(f"Not validated in these folds, and therefore not ranked: {count(n_unscored, 'case')}.")
+        notes.append(f"Without validation Dice in these folds, and therefore not ranked: {count(n_unscored, 'case')}.")
     return notes
 
 

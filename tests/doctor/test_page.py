@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,9 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     assert text.startswith("Hard to learn")
     assert "Note: The training is short: 1,000 iterations" in text
     assert "nnUNetTrainerDRO_4epochs" in text
+    answer = replace(answer, fold=replace(answer.fold, trainer=answer.trainer))
+    assert "This is nnUNetTrainerDRO already. Look at the hardest cases" in printed(answer)
+    assert "nnUNetv2_train" not in printed(answer), "it would begin this very training anew"
     answer = answer_of(TABLES["A few outliers"], tmp_path)
     assert "nnunet-dro suspects" not in printed(answer)
     (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")

@@ -69,7 +69,9 @@ def edit(checkpoint, change):
     torch.save(content, checkpoint)
 
 
-def test_it_starts_with_all_weights_and_the_schedule_of_its_name(target, source):
+def test_it_starts_with_all_weights_and_the_schedule_of_its_name(target, source, tmp_path, monkeypatch):
+    (tmp_path / KEPT.name).mkdir()
+    monkeypatch.chdir(tmp_path)  # a folder of predictions may have the trainer's name
     model = read_source(find_source(KEPT.name, target))
     path = write_first_checkpoint(target, TRAINER, model, device="cpu")
     assert [file.name for file in path.parent.iterdir()] == ["checkpoint_best.pth"], "and no log of a training"

@@ -7,7 +7,15 @@ import pandas as pd
 import pytest
 
 from tests.commands import done, run
-from tests.evaluation.made_folders import bars, check_refused, names_in, write_cases, write_dataset_json, write_map
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    contents,
+    names_in,
+    write_cases,
+    write_dataset_json,
+    write_map,
+)
 from tests.ranking.made import recorded
 
 FILES = [
@@ -62,15 +70,18 @@ def test_submissions_are_ranked_as_their_evaluations_are(challenge):
     done(run("rank", *folders, "-o", challenge / "named", *options))
     assert ranks(challenge / "named") == {"good": 1, "Team Rocket": 2}
     assert names_in(challenge / "kept") == ["Team Rocket", "good"]
+    (challenge / "kept" / "good" / "scored.json").unlink()  # as if evaluate had written it
+    before = contents(challenge / "kept" / "good")
+    result = done(run("rank", *folders, "-o", challenge / "other", *options), 2)
+    assert "`--evaluations` must be a new or empty folder" in result.stderr
+    assert contents(challenge / "kept" / "good") == before
 
 
 def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
     scored = recorded(monkeypatch, stop_at="poor")
     done(run_rank(challenge), 130)
     assert not (challenge / "out").exists()
-
     done(run_rank(challenge))
-
     assert scored == ["good", "fair", "poor", "poor"]
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
 

@@ -64,7 +64,6 @@ def teams_of(metric, missed=(), **values):
 )
 def test_scores_are_means_and_mean_ranks(teams, expected):
     ranking = rank_evaluations(teams, n_resamples=20)
-
     rows = ranking.ranks[ranking.ranks["metric"] != OVERALL].set_index(["scheme", "team"])["score"]
     assert {team: [rows["mean", team], rows["rank-mean", team]] for team in teams} == expected
     if "near" in teams:

@@ -172,7 +172,9 @@ def test_tau_is_that_of_scipy():
         warnings.simplefilter("ignore")
         expected = [kendalltau(ranking, reference).statistic for ranking in rankings]
     np.testing.assert_allclose(kendall_tau(rankings, reference), expected)
-    assert np.isnan(kendall_tau(np.ones((1, 7)), reference)).all()
+    assert kendall_tau(np.ones((1, 7)), reference) == 0, "a ranking without order agrees with none"
+    assert np.isnan(kendall_tau(rankings, np.ones(7))).all()
+    assert np.isnan(kendall_tau(np.full((1, 7), np.nan), reference)).all()
 
 
 def test_samples_draw_as_many_units_and_patients_whole():

@@ -84,9 +84,7 @@ def test_without_a_list_the_first_cases_are_left_out(fold):
 )
 def test_list_that_cannot_be_used_is_refused(fold, content, options, message):
     (fold / "exclusions.txt").write_bytes(content)
-
     refused(suspects(fold, *options), message)
-
     assert not (fold / "splits_final.json").exists()
     assert not (fold / "suspects.csv").exists()
     if options:

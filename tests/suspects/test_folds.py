@@ -115,9 +115,7 @@ def test_fold_without_a_log_or_a_validation_is_named(model):
     (model / "fold_2" / "hardness.csv").unlink()
     (model / "fold_4" / "validation" / "summary.json").unlink()
     (model / "fold_0" / "validation" / "summary.json").write_text("{}")
-
     words = " ".join(suspects(model).stdout.split())
-
     assert "Left out because they have no hardness.csv: fold_2." in words
     assert "No validation Dice of fold_4" in words
     assert "The validation of fold_0 is left out: `prediction` must be a summary.json of nnU-Net" in words
@@ -127,10 +125,12 @@ def test_validation_of_fold_all_does_not_count(model):
     folder = fold_folder(model.parents[1], fold="all")
     write_log(folder, "hardness.csv", ranked("hardness.csv", CASES))
     write_summary(folder, dict.fromkeys(CASES, (1.0, 1.0)))
-
     assert find_suspects(model).table["validation_dice"].max() < 1
     assert find_suspects(folder).table["validation_dice"].isna().all()
     refused(suspects(folder, "--by", "dice"), "Fold all has none")
+    damaged = model / "fold_0"
+    (damaged / "validation" / "summary.json").write_text("{}")
+    refused(suspects(damaged, "--by", "dice"), "The validation of fold_0 is left out: `prediction` must be")
 
 
 def test_folds_of_two_models_are_refused(model):

@@ -79,7 +79,8 @@ def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
         "Trials",
     ]
     best = fake.trials("four").sort_values("value")["trainer"].iloc[-1]
-    assert f'<pre class="command">nnUNetv2_train Dataset007_Fake 2d 0 -tr {best}</pre>' in four
+    model = f"-d Dataset007_Fake -c 2d -f 0 -tr {best}"
+    assert f'<pre class="command">nnUNetv2_predict -i INPUT -o OUTPUT {model}</pre>' in four
 
 
 def test_best_of_what_is_minimised_is_the_smallest(fake, tune):
