@@ -1,8 +1,7 @@
 """nnU-Net with wrong labels in the training data: what each training method makes of them.
 
-Plain nnU-Net on all cases, on those with right labels and continued on trusted ones, random weights, DRO, DORO and
-learning to reweight are trained on phantoms of which 30 % have a spoilt label map, and tested on cases with right
-labels.
+Plain nnU-Net, also on those with right labels alone or continued on trusted ones, random weights, and robust training
+are trained on phantoms of which 30 % have a spoilt label map, and tested on cases with right labels.
 """
 
 from collections.abc import Mapping
@@ -31,6 +30,8 @@ from nnunet_dro.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")
+#: Wrong cases are told from right ones if the AUC is at least this, and the first cases are all wrong.
+CLEAR = 0.995
 #: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
 LEARNT = 0.8
 
@@ -52,7 +53,6 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
 def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
     """The table of the page, from `rows_by_seed`: means and differences to the baseline, for `SHOWN_LABELS`."""
     found = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], roles(study))
-    # In one order, whatever the order of the file.
     orders = {"label": SHOWN_LABELS, "stratum": roles(study).strata, "method": list(study.trainers)}
     for column, order in orders.items():
         found[column] = pd.Categorical(found[column], pd.Index(order))
@@ -64,7 +64,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, cases, study = tables["-seeds"], tables["-cases"], phantom_study(quick=quick)
     table = page_table(scores, study)
     of_all = scores[scores["label"] == ALL_LABELS]
-    # The networks are tested at the end only, and none is told the strata.
+    # The networks are tested at the end only.
     renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
     rule = decision(renamed, replace(roles(study), plain="plain", told=TOLD), wrong_labels=True)
     return Page(
@@ -97,6 +97,8 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
     """The text of the page above its table, from `rows_by_seed` and all `training_cases`."""
     found = dice_differences(scores, roles(study))
     of_baseline = cases[cases["method"] == BASELINE]
+    rows = separation_rows(separation_table(cases))
+    is_told = (rows["AUC"] >= CLEAR) & ~rows[f"wrong of the first {N_FIRST}, by seed"].str.contains(r"\b1?\d\b|–")
     right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index("label")["mean"]
     return render(
         "label_noise/page",
@@ -108,7 +110,9 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         right_rare={label: right_rare[label] for label in study.labels if label in right_rare},
         learnt=LEARNT,
         not_learnt=not_learnt(scores, study),
-        separation=separation_rows(separation_table(cases)),
+        separation=rows[~is_told],
+        told=rows.loc[is_told, "method"].tolist(),
+        clear=CLEAR,
         bound=bound_table(cases),
         gaps=gaps,
         n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
