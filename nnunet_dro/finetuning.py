@@ -76,8 +76,10 @@ class SourceModel:
 
 def find_source(given: str, target: Target) -> Path:
     """Find the checkpoint to start from; a trainer's name means its model of the target's plans and fold."""
-    is_path = os.sep in given or Path(given).is_file() or (Path(given) / CHECKPOINT).is_file()
-    path = Path(given) if is_path else target.fold_folder(given)
+    path = target.fold_folder(given)
+    # A folder of predictions may have the trainer's name.
+    if os.sep in given or Path(given).is_file() or (Path(given).is_dir() and not path.is_dir()):
+        path = Path(given)
     if path.is_file():
         return path
     if (path / CHECKPOINT).is_file():

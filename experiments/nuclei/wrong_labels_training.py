@@ -179,9 +179,9 @@ RIGHT, RANDOM, L2RW, DRO, DORO = "right labels only", "random weights", "L2RW", 
 EARNED = "DRO_earned"
 #: The plain network, continued on the trusted images; a method of its own that has no training of its own.
 FINETUNED = "plain, finetuned"
-#: The methods in the order of the page.
 #: Those that are told the modalities, or wrong ones, and that which draws by the held-out Dice.
 TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
+#: The methods in the order of the page.
 METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.
 FINETUNING_RATE = 0.001

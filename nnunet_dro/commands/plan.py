@@ -1,6 +1,6 @@
 """The command `nnunet-dro plan`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +33,17 @@ def plan(options: _Options) -> None:
     share, sizes_given = options.with_label, options.n or []
     if options.pilot is None:
         metric_meant(parsed, [parsed.metric or "dice"])
+        parsed = replace(parsed, least=tuple(one for one in parsed.least if one[0] == "n"))
         table = plan_table(parsed, planned_sizes(parsed, sizes_given, share=share), share=share)
     else:
         evaluation = read_evaluation(options.pilot)
         rows = rows_of(evaluation.strata, parsed, planned=True)
+        counted = "n_patients" if "n_patients" in rows else "n"
+        parsed = replace(parsed, least=tuple(one for one in parsed.least if one[0] == counted))
         values = pilot_values(evaluation, parsed, rows)
         share = share or least_share(values)
         sizes = planned_sizes(parsed, sizes_given, share=share)
         found = chances(parsed, rows, values, sizes, share=options.with_label)
-        noun = "patients" if "n_patients" in rows else "cases"
+        noun = {"n_patients": "patients"}.get(counted, "cases")
         table = plan_table(parsed, sizes, found, share=share, noun=noun)
     Console(highlight=False).print(table)

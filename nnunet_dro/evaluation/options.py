@@ -273,8 +273,7 @@ class RankOptions:
 
     scheme: Annotated[RankingScheme, Flag("Ranking scheme; the others' ranks stand beside it.")] = RankingScheme.MEAN
     by: Annotated[
-        Sequence[str],
-        Flag("Columns to rank by, as for evaluate; default: as in the first evaluation.", is_column=True),
+        Sequence[str], Flag("Columns to rank by, as for evaluate; default: as in the first evaluation.", is_column=True)
     ] = ()
     intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
     n_resamples: Annotated[int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)] = 1000

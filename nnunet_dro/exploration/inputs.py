@@ -11,7 +11,15 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_tab
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, has_many_numbers, parse_by, stratify
+from nnunet_dro.evaluation.stratifying.stratify import (
+    ALL,
+    Part,
+    divide,
+    has_many_numbers,
+    number_in,
+    parse_by,
+    stratify,
+)
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
@@ -33,10 +41,12 @@ def find_attributes(
     patient = evaluation.options.patient
     given = read_cases_of(table, cases) if table else known[["case"]]
     new = [name for name in attributes_of(given) if name not in known.columns]
-    both = given.set_index("case").loc[known["case"]]
-    if others := [name for name in attributes_of(given) if name not in new and [*both[name]] != [*known[name]]]:
-        rule = "have the entries that the evaluation was made with, or new columns"
-        raise ValueError(f"`cases` must {rule}, got others in {name_some(others)}. Evaluate again with this table.")
+    entries = given.set_index("case").loc[known["case"]]
+    for name in (name for name in attributes_of(given) if name not in new):
+        for case, before, now in zip(known["case"], known[name], entries[name], strict=True):
+            if before != now and (number_in(before) is None or number_in(before) != number_in(now)):
+                must = "`cases` must have the entries that the evaluation was made with, or new columns"
+                raise ValueError(f"{must}, got {now!r} for {before!r} in {name!r} of {case!r}. Evaluate again with it.")
     wide = known.merge(given[["case", *new]], on="case", how="left")
     strata: dict[str, pd.Series[str]] = {}
     notes: list[str] = []

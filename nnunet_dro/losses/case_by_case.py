@@ -46,7 +46,7 @@ class CaseByCaseLoss(nn.Module):
                 module.ddp = True
         found = torch.stack([loss.reshape(()).float() for loss in losses])
         full = outputs if isinstance(outputs, Tensor) else outputs[0]
-        return SingleCaseLosses(found, found.isnan() & full.isfinite().flatten(1).all(1))
+        return SingleCaseLosses(found, found.isnan() & full.isfinite().reshape(n_cases, -1).all(1))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SingleCaseLosses:
     """The losses of the cases of one batch, shape (b,), with gradient."""
 
     losses: Tensor
-    is_void: Tensor  # Undefined though the output is finite: nothing of the patch is annotated, and it counts as 0.
+    is_void: Tensor  # Undefined though the output is finite: nothing is annotated (at a resolution). It counts as 0.
 
     @property
     def hardness(self) -> Tensor:

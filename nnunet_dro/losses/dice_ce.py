@@ -168,11 +168,7 @@ class DiceCELoss(nn.Module):
         self.sum_over_ranks = sum_over_ranks
         self.hardness: Hardness = hardness
         self.voxel_sums: Any = VoxelSums(
-            voxel_loss,
-            regions=regions,
-            do_bg=do_bg,
-            ignore_label=ignore_label,
-            finds_predicted=hardness == "present",
+            voxel_loss, regions=regions, do_bg=do_bg, ignore_label=ignore_label, finds_predicted=hardness == "present"
         )
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":

@@ -84,7 +84,8 @@ def find_suspects(
         if dice.empty:
             where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
             cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
-            got = unusable[0].rstrip(".") if unusable else f"no validation/summary.json in {where!r}"
+            cure = "Let nnU-Net validate again (nnUNetv2_train with --val)." if unusable else cure
+            got = f"no {'usable ' * bool(unusable)}validation/summary.json in {where!r}"
             raise FileNotFoundError(f"`by` dice must be known, got {got}. {cure}")
         table = rank_by_dice(dice, rank_folds(logs) if logs else None)
     else:

@@ -59,7 +59,7 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [*("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")]
     table.assign(centre="A").to_csv(tmp_path / "cases.csv", index=False)
     refused = run_explore(results, tmp_path / "other", *options)
-    check_refused(refused, tmp_path, "got others in centre. Evaluate again with this table", out="other")
+    check_refused(refused, tmp_path, "got 'A' for '", "' in 'centre' of 'case_", out="other")
 
 
 def test_nothing_stands_out_and_the_folder_is_replaced_only_if_asked(results, tmp_path):

@@ -130,7 +130,7 @@ def test_validation_of_fold_all_does_not_count(model):
     refused(suspects(folder, "--by", "dice"), "Fold all has none")
     damaged = model / "fold_0"
     (damaged / "validation" / "summary.json").write_text("{}")
-    refused(suspects(damaged, "--by", "dice"), "The validation of fold_0 is left out: `prediction` must be")
+    refused(suspects(damaged, "--by", "dice"), "no usable validation/summary.json in", "nnUNetv2_train with --val")
 
 
 def test_folds_of_two_models_are_refused(model):

@@ -71,10 +71,11 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
 
 def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
     """The notes of the run, and those on percentiles of too few cases, but for strata whose values are listed."""
+    not_listed = (n_values(strata) > MOST_LISTED) | (strata.get("n_trainings", 0) > 0)
     own = percentile_notes(strata)
     # A comparison prefixes the notes of its evaluations with the method.
     others = [note for note in given if not any(note.endswith(one) for one in own)]
-    return [*others, *percentile_notes(strata[n_values(strata) > MOST_LISTED])]
+    return [*others, *percentile_notes(strata[not_listed])]
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:

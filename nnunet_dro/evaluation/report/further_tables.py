@@ -11,12 +11,7 @@ from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns, units_of
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.evaluation.statistics.columns import (
-    GUARANTEED,
-    GUARANTEED_DIFFERENCE,
-    STATISTICS,
-    n_units,
-)
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, GUARANTEED_DIFFERENCE, STATISTICS, n_units
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table

@@ -1,5 +1,6 @@
 """Label maps of cases, and the labels in them."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,9 +85,8 @@ def _read_with_itk(path: Path) -> LabelMap:
         raise ValueError(f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}") from error
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
     is_coloured = image.GetNumberOfComponentsPerPixel() > 1
-    if path.suffix.lower() in PICTURES and _has_one_bit(path):
-        # ITK makes 255, or colours, of its ones; nnU-Net reads ones.
-        values = ((values[..., 0] if is_coloured else values) > 0).astype(np.uint8)
+    if path.suffix.lower() in PICTURES and (one := _one_of_bits(path)) is not None:
+        values = ((values[..., 0] if is_coloured else values) == one).astype(np.uint8)
     elif is_coloured:
         # Grey values stored as colours are the same in each channel, as in all BMP files that ITK reads.
         if (values != values[..., :1]).any():
@@ -103,15 +103,18 @@ def _read_with_itk(path: Path) -> LabelMap:
     return LabelMap(_as_integers(values, path), Grid(shape, affine))
 
 
-def _has_one_bit(path: Path) -> bool:
-    """Whether a picture has a bit per pixel."""
+def _one_of_bits(path: Path) -> int | None:
+    """What ITK makes of the ones of a picture with a bit per pixel, or of its colours; None for other pictures."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as picture:
-            return picture.mode == "1"
-    except UnidentifiedImageError:  # ITK reads more than PIL
-        return False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on large ones
+            with Image.open(path) as picture:
+                is_inverted = getattr(picture, "tag_v2", {}).get(262) == 0  # white stored as 0, in TIFF
+                return (0 if is_inverted else 255) if picture.mode == "1" else None
+    except (UnidentifiedImageError, Image.DecompressionBombError):  # ITK reads more than PIL
+        return None
 
 
 def itk_affine(image: Any) -> FloatArray:

@@ -86,7 +86,7 @@ def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
         else:
             raise _absent(piece, attributes)
     if len({column for column, _ in found}) < len(found):
-        raise ValueError(f"`by` must name every column once, got {spec!r}. Give --by once for each way to cut it.")
+        raise ValueError(f"`by` must name every column once, got {spec!r}. Cut it in one way at a time.")
     return tuple(_part(column, cuts) for column, cuts in found)
 
 

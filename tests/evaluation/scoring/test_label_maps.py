@@ -11,6 +11,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK
+import tifffile
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -91,7 +92,13 @@ def test_pictures_are_planes_without_geometry(tmp_path, ending):
     assert np.isnan(label_map.grid.voxel_ml)
 
 
-def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path):
+def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeypatch):
+    tifffile.imwrite(tmp_path / "bits.tiff", VALUES[0] > 0, photometric="miniswhite")
+    assert np.array_equal(read_label_map(tmp_path / "bits.tiff").values, VALUES[:1] > 0), "white may be 0"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # PIL refuses larger pictures
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / "large.png"))
+    assert np.array_equal(read_label_map(tmp_path / "large.png").values, VALUES[:1])
+    monkeypatch.undo()
     for ending in ("png", "tif"):
         Image.fromarray(VALUES[0] > 0).save(tmp_path / f"bits.{ending}")
         assert np.array_equal(read_label_map(tmp_path / f"bits.{ending}").values, VALUES[:1] > 0)
