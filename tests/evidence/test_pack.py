@@ -73,7 +73,7 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
     assert rows[0][head.index(" missed ")] == " 1 ", "one tumour was missed"
 
 
-def test_a_reference_stratum_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
+def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
     root = write_study(tmp_path, shifts=(0, 1, 3))
     words = ("--cases", write_cases(root, centre=list("ABC")), "--by", "centre", "--reference-stratum", "C")
     assert run_evaluate(root, *words).exit_code == 0
