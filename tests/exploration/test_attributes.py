@@ -33,12 +33,12 @@ def test_attributes_of_the_evaluation_and_columns_are_combined(evaluation, tmp_p
     of_case = evaluation.scores.set_index("case")["scanner"]
     scanner = next(a for a in attributes if a.name == "scanner")
     assert [scanner.strata[code] for code in scanner.codes] == of_case.loc[cases_of(evaluation)].tolist()
-    table = write_table(tmp_path / "t.csv", evaluation, age=range(30), grade=[1, 2] * 15, centre="other", dose=5)
+    table = write_table(tmp_path / "t.csv", evaluation, age=range(30), grade=[1, 2] * 15, dose=5)
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table)
     found = names_of(attributes)
     assert found["age"] == ("q1: 0 to 9", "q2: 10 to 19", "q3: 20 to 29")
     assert found["grade"] == ("1", "2")
-    assert found["centre"] == ("A", "B", "C"), "those of the evaluation count"
+    assert found["centre"] == ("A", "B", "C")
     assert "dose" not in found
     assert notes == [
         "age is cut into thirds of the cases: q1: 0 to 9; q2: 10 to 19; q3: 20 to 29.",
@@ -64,7 +64,7 @@ def test_intersections_are_taken_apart_and_keep_their_cuts():
 
 def test_the_patient_is_no_attribute(tmp_path):
     evaluation = made(30, per_patient=2, patient="patient")
-    table = write_table(tmp_path / "t.csv", evaluation, patient=[n // 2 for n in range(30)])
+    table = write_table(tmp_path / "t.csv", evaluation, patient=[f"p{n // 2:03}" for n in range(30)])
     attributes, _ = find_attributes(evaluation, cases_of(evaluation), table=table)
     assert names_of(attributes).keys() == STRATA.keys()
     numbers, column = evaluation.patient_numbers(cases_of(evaluation))
