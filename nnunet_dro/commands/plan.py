@@ -44,6 +44,6 @@ def plan(options: _Options) -> None:
         share = share or least_share(values)
         sizes = planned_sizes(parsed, sizes_given, share=share)
         found = chances(parsed, rows, values, sizes, share=options.with_label)
-        noun = {"n_patients": "patients"}.get(counted, "cases")
+        noun = "patients" if counted == "n_patients" else "cases"
         table = plan_table(parsed, sizes, found, share=share, noun=noun)
     Console(highlight=False).print(table)

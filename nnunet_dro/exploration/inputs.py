@@ -11,15 +11,7 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_tab
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.stratifying.stratify import (
-    ALL,
-    Part,
-    divide,
-    has_many_numbers,
-    number_in,
-    parse_by,
-    stratify,
-)
+from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, has_many_numbers, parse_by, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
@@ -43,10 +35,14 @@ def find_attributes(
     new = [name for name in attributes_of(given) if name not in known.columns]
     entries = given.set_index("case").loc[known["case"]]
     for name in (name for name in attributes_of(given) if name not in new):
-        for case, before, now in zip(known["case"], known[name], entries[name], strict=True):
-            if before != now and (number_in(before) is None or number_in(before) != number_in(now)):
-                must = "`cases` must have the entries that the evaluation was made with, or new columns"
-                raise ValueError(f"{must}, got {now!r} for {before!r} in {name!r} of {case!r}. Evaluate again with it.")
+        before, now = (frame[name].to_numpy(dtype=object) for frame in (known, entries))
+        # A number may be written in another way; other text is no number, and unequal.
+        differ = (before != now) & (pd.to_numeric(before, errors="coerce") != pd.to_numeric(now, errors="coerce"))
+        if differ.any():
+            at = int(differ.argmax())
+            got = f"{now[at]!r} for {before[at]!r} in {name!r} of {known['case'].iloc[at]!r}"
+            must = "have the entries that the evaluation was made with, or new columns"
+            raise ValueError(f"`cases` must {must}, got {got}. Evaluate again with this table.")
     wide = known.merge(given[["case", *new]], on="case", how="left")
     strata: dict[str, pd.Series[str]] = {}
     notes: list[str] = []

@@ -184,7 +184,7 @@ def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) ->
 
 
 def values_of_few(record: Record) -> list[float]:
-    """The values of a row of a training with at most `MOST_LISTED`, ascending: its statistics determine them."""
+    """The values of a row that rests on up to `MOST_LISTED` of one training, ascending: its statistics have them."""
     n = n_units(record)
     if not 0 < n <= MOST_LISTED or whole(record, "n_trainings"):
         return []

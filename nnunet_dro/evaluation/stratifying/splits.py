@@ -72,7 +72,7 @@ def make_splits(
     cases = training_cases(raw_dataset)
     groups = entries_of(table, group, cases, option="group")
     if entries_of(table, leave_out, cases, option="leave_out") is not None:
-        centre_of_case = _strata(table, leave_out, cases, option="leave_out")
+        centre_of_case = _strata(table, leave_out, cases, "leave_out")
         for patient, centres in () if groups is None else centre_of_case.astype(str).groupby(groups.to_numpy()):
             if centres.nunique() > 1:
                 got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
@@ -87,11 +87,11 @@ def make_splits(
     if n_units < folds:
         unit = "cases" if groups is None else f"entries of {group!r}"
         raise ValueError(f"`folds` must be at most the number of {unit}, {n_units}, got {folds}. Give fewer folds.")
-    stratum_of_case = None if stratify is None else _strata(table, stratify, cases, option="stratify")
+    stratum_of_case = None if stratify is None else _strata(table, stratify, cases, "stratify")
     return _in_form(cases, _validation_sets(stratum_of_case, groups, len(cases), folds, seed))
 
 
-def _strata(table: pd.DataFrame | None, by: str | None, cases: Sequence[str], option: str = "") -> "pd.Series[str]":
+def _strata(table: pd.DataFrame | None, by: str | None, cases: Sequence[str], option: str) -> "pd.Series[str]":
     """The stratum of each case by an option, whose name is that in errors."""
     try:
         (stratum_of_case,) = stratify_all(table, [by] if by else [], cases).values()
@@ -206,7 +206,7 @@ def split_dataset(
     found = cases or (case_table_of(folder) if stratify or group or leave_out else None)
     table = read_cases(found) if found else None
     splits = make_splits(folder, table, stratify=stratify, group=group, leave_out=leave_out, folds=folds)
-    stratum_of_case = _strata(table, stratify or leave_out, training)
+    stratum_of_case = _strata(table, stratify or leave_out, training, "stratify" if stratify else "leave_out")
     write_splits(splits, path, force=force)
     notes = split_notes(splits, stratum_of_case) if stratify else []
     notes += small_folds(splits, stratum_of_case) if leave_out else []
