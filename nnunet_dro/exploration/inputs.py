@@ -178,6 +178,8 @@ def label_scores(
         cure = "Choose another label or metric."
         raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
     notes = []
+    if gone := [label for label in labels if label not in {of_label.label for of_label in found}]:
+        notes.append(f"No case has a value of {', '.join(gone)}.")
     if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
         worst = "0" if known.more_is_better else f"the largest {known.noun} of any case for the label"
         notes.append(

@@ -145,10 +145,11 @@ def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArr
 
 
 def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
-    """Rank every bootstrap sample; one in which no case counts has no ranks and is left out."""
+    """Rank every bootstrap sample; one in which no case counts has no ranks and is left out, if others have."""
     full = overall_ranks(task_scores(contest, scheme))[0]
     sampled = overall_ranks(task_scores(contest, scheme, counts))
-    sampled = sampled[~np.isnan(sampled).any(axis=1)]
+    ranked = sampled[~np.isnan(sampled).any(axis=1)]
+    sampled = ranked if len(ranked) else sampled[:1]
     shares = (sampled[:, :, None] == np.arange(1, len(full) + 1)).mean(axis=0)
     # Ranks, not numbers between ranks.
     low, median, high = np.quantile(sampled, (0.025, 0.5, 0.975), axis=0, method="inverted_cdf")

@@ -119,7 +119,8 @@ def test_all_labels_are_one_family_and_one_can_be_chosen():
     assert set(one.table["label"]) == {"spleen"}
     evaluation = made(80, labels=("liver", "spleen"))
     evaluation.scores.loc[evaluation.scores["label"] == "spleen", "dice"] = np.nan
-    assert explore_evaluation(evaluation).labels == ("liver",)
+    found = explore_evaluation(evaluation)
+    assert (found.labels, found.notes) == (("liver",), ("No case has a value of spleen.",))
     with pytest.raises(ValueError, match="must have a value in some case, got 'dice' without any"):
         explore_evaluation(evaluation, labels=["spleen"])
 

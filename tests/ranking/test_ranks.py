@@ -201,3 +201,6 @@ def test_a_sample_without_any_value_is_left_out():
     found = bootstrap_ranks(contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[1, 1], [0, 2]]))
     assert found.shares.tolist() == [[1, 0], [0, 1]]
     assert len(found.taus) == 1
+    nothing = bootstrap_ranks(contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[0, 2]]))
+    assert np.isnan([*nothing.low, *nothing.high, *nothing.taus]).all()
+    assert not nothing.shares.any()
