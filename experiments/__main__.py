@@ -39,8 +39,7 @@ MODULES = {
 def experiment(name: str) -> Experiment:
     """The experiment of that name: the one of its module, or one of several."""
     module = import_module(f"experiments.{MODULES[name]}")
-    found: Experiment = module.EXPERIMENTS[name] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
-    return found
+    return module.EXPERIMENTS[name] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
 
 
 def main(words: Sequence[str]) -> int:

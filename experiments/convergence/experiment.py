@@ -19,15 +19,8 @@ from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
 #: What is a section of another one's page.
-SECTIONS = {
-    "-long": "convergence",
-    "-longest": "convergence",
-    "-tail": "convergence",
-    "-slices-wrong": "convergence-slices",
-    "-lesions-slices-wrong": "convergence-lesions-slices",
-    "-lesions": "convergence-lesions-slices",
-    "-lesions-wrong": "convergence-lesions-slices",
-}
+SECTIONS = dict.fromkeys(("-long", "-longest", "-tail"), "convergence") | {"-slices-wrong": "convergence-slices"}
+SECTIONS |= dict.fromkeys(("-lesions-slices-wrong", "-lesions", "-lesions-wrong"), "convergence-lesions-slices")
 
 
 def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:

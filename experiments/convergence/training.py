@@ -26,7 +26,7 @@ from experiments.device import device_name
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import PLANS_NAME, Study
 from experiments.nnunet_runs.train import set_seed
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import replacing, write_files
 from nnunet_dro.nnunet.command import run_command
 
 #: Iterations with the same learning rate, nnU-Net's epoch, and the only ones of a smoke run.
@@ -80,8 +80,7 @@ def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **argument
     arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
     words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
     run_command(words, environment=of_seed.environment, log=log)
-    content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    return content
+    return json.loads(result.read_text(encoding="utf-8"))
 
 
 def _add_to_cases(of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, pd.DataFrame], pd.Series]) -> None:
@@ -173,8 +172,7 @@ def main(
             "share": [(*place, share) for place, share in shares.items()],
             "seconds": sum(of["seconds"] for of in results),
         }
-    with replacing(Path(to)) as partial_file:
-        partial_file.write_text(json.dumps(result), encoding="utf-8")
+    write_files(Path(to).parent, {Path(to).name: json.dumps(result)})
     for path in kept:
         path.unlink()
 

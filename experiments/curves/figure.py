@@ -14,12 +14,7 @@ _STYLES = list(product(("-", ":"), _COLOURS))
 
 
 def draw_curves(
-    scores: pd.DataFrame,
-    roles: Roles,
-    n_train: Mapping[str, int],
-    *,
-    cases: str = "cases",
-    batch_size: int | None = None,
+    scores: pd.DataFrame, roles: Roles, n_train: Mapping[str, int], *, cases: str = "cases", batch_size: int = 0
 ) -> Figure:
     """Mean Dice against iterations: a panel per stratum, a line per method, and thin ones for the seeds of few.
 
@@ -29,7 +24,7 @@ def draw_curves(
     if roles.label is not None:
         scores = scores[scores["label"] == roles.label]
     drawn = [(stratum, "iteration", "iterations") for stratum in roles.strata]
-    if batch_size is not None:
+    if batch_size:
         scores = scores.assign(patches=scores["iteration"] * batch_size * scores["share"])
         drawn += [(stratum, "patches", f"patches of {stratum}") for stratum in roles.rare]
     n_rows = 2 if len(drawn) > 5 else 1
@@ -48,7 +43,7 @@ def draw_curves(
             axes.plot(mean[along], 100 * mean["mean"], **line, linewidth=1.5, marker="o", markersize=4, label=method)
         axes.set_title(f"{stratum}: {n_train[stratum]} training {cases}", fontsize=9)
         axes.set_xlabel(words)
-        if batch_size is not None:
+        if batch_size:
             axes.set_xscale("log", base=2)
     for axes in panels[len(drawn) :]:
         axes.set_visible(False)

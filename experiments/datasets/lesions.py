@@ -15,16 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from experiments.datasets.phantoms import (
-    Counts,
-    FloatArray,
-    Phantom,
-    acquire,
-    deformed_positions,
-    ellipsoid,
-    smooth_field,
-    write_drawn,
-)
+from experiments.datasets import phantoms
+from experiments.datasets.phantoms import Counts, FloatArray, Phantom, acquire, ellipsoid, smooth_field
 
 CENTRES = ("a", "b", "c", "d")
 LABELS = {"background": 0, "lesion": 1}
@@ -36,7 +28,7 @@ FAINT = 0.85
 
 def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
     """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom."""
-    positions = deformed_positions(rng)
+    positions = phantoms.deformed_positions(rng)
     grey, white = rng.uniform(0.56, 0.64), rng.uniform(0.42, 0.5)
     if centre == "d":
         grey, white = white, grey
@@ -87,4 +79,4 @@ def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.
         return make_lesion_phantom(centre, rng=rng, wrong=next(are_wrong))
 
     made = "Phantoms with one lesion each in four centres, drawn by experiments/datasets/lesions.py."
-    return write_drawn(folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng)
+    return phantoms.write_drawn(folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng)

@@ -89,8 +89,7 @@ def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
 def standardised(values: NDArray[np.floating]) -> NDArray[np.float32]:
     """Values of mean 0 and standard deviation 1 in each channel, shape (3, height, width)."""
     mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
-    result: NDArray[np.float32] = ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
-    return result
+    return ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
 
 
 def write_nuclei(

@@ -87,8 +87,7 @@ def deformed_positions(rng: np.random.Generator) -> FloatArray:
 def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike) -> FloatArray:
     """Distance from the centre in units of the radii: below 1 inside. Shape (SIZE, SIZE, SIZE)."""
     scaled = (positions - np.reshape(centre, (3, 1, 1, 1))) / np.reshape(radii, (3, 1, 1, 1))
-    distance: FloatArray = np.sqrt((scaled**2).sum(axis=0))
-    return distance
+    return np.sqrt((scaled**2).sum(axis=0))
 
 
 def make_phantom(
@@ -125,8 +124,7 @@ def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[n
     """Where the displaced cerebellum is; never empty, also where it would lie outside of the image."""
     centre = rng.uniform((-0.86, -0.42, -0.18), (-0.56, -0.08, 0.18))
     distance = ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
-    inside: npt.NDArray[np.bool_] = distance < max(1.0, float(distance.min()) * (1 + 1e-9))
-    return inside
+    return distance < max(1.0, float(distance.min()) * (1 + 1e-9))
 
 
 def _in_place(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
@@ -142,8 +140,7 @@ def acquire(
     blurred = gaussian_filter(intensity, rng.uniform(*blur))
     biased = blurred * np.exp(0.07 * smooth_field(rng))
     noisy = biased + rng.uniform(0.04, 0.07) * rng.standard_normal(biased.shape)
-    image: npt.NDArray[np.float32] = (1000 * rng.uniform(0.7, 1.4) * noisy).astype(np.float32)
-    return image
+    return (1000 * rng.uniform(0.7, 1.4) * noisy).astype(np.float32)
 
 
 @dataclass(frozen=True)

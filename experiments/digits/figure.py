@@ -4,16 +4,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.digits.plan import RARE
-from experiments.digits.results import ROLES
+from experiments.digits.results import METHODS, ROLES
 
 #: Method to the colour of its curves.
-_COLOURS = {
-    ROLES.plain: "#000000",
-    "beta 0.1": "#999999",
-    "beta 1": "#009E73",
-    "beta 10": "#0072B2",
-    "beta 100": "#D55E00",
-}
+_COLOURS = dict(zip(METHODS, ("#000000", "#999999", "#009E73", "#0072B2", "#D55E00"), strict=True))
 #: Column of the epochs to the title of its panel; and to the column with what the sampler has of it.
 _PANELS = {
     "rare": f"accuracy on test {RARE}s (%)",

@@ -35,15 +35,12 @@ METHODS, SLOW_METHODS = [method_of(beta) for beta in BETAS], [method_of(beta, SM
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """A row per training and measured epoch, of runs and their results; by share, method, seed and epoch."""
-    trainings = [
-        (run.share, method_of(beta, run.learning_rate), run.seed, pd.DataFrame(epochs))
-        for run, result in results
-        for beta, epochs in zip(run.betas, result["epochs"], strict=True)
-    ]
     rows = []
-    for share, method, seed, epochs in trainings:
-        place = {"kept": 100 * share, "method": method, "seed": seed}
-        rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
+    for run, result in results:
+        for beta, of_beta in zip(run.betas, result["epochs"], strict=True):
+            place = {"kept": 100 * run.share, "method": method_of(beta, run.learning_rate), "seed": run.seed}
+            epochs = pd.DataFrame(of_beta)
+            rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
     return in_order(pd.concat(rows)).reset_index(drop=True)
 
 

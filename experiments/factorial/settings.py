@@ -1,6 +1,5 @@
 """The corners of the factorial: optimiser, beta, importance weights, and the momentum of the stale losses."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -11,12 +10,7 @@ NESTEROV_RATE = 1e-2
 RATES, RATE = (0.01, 0.1, 1.0), 0.1
 BETAS, MOMENTA = (10, 100, 1000), (0, 0.9)
 #: Each factor of the trainings that are not ERM, the level that the others are compared with first.
-LEVELS: Mapping[str, tuple[object, ...]] = {
-    "weights": (False, True),
-    "momentum": MOMENTA,
-    "beta": BETAS,
-    "optimiser": (NESTEROV, SGD),
-}
+LEVELS = {"weights": (False, True), "momentum": MOMENTA, "beta": BETAS, "optimiser": (NESTEROV, SGD)}
 
 
 @dataclass(frozen=True)

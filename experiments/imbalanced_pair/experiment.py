@@ -95,28 +95,24 @@ def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(text, table, range(n_splits), shown=table.iloc[:0])
 
 
+_experiment = partial(Experiment, make=_make, minutes=lambda run: MINUTES * run.steps, cache="imbalanced-pair")
 EXPERIMENTS = {
-    "imbalanced-pair": Experiment(
+    "imbalanced-pair": _experiment(
         name="imbalanced-pair",
         title="Shorter trainings",
         runs=lambda options: _named(short_runs(options.seeds, quick=options.quick)),
-        make=_make,
-        minutes=lambda run: MINUTES * run.steps,
         tables=lambda finished, _: {"": results_table(compared(finished.values()))},
         page=_short_page,
         inputs={"": {"dtype": {"rate": str}}},
         page_name="imbalanced-pair-published",
         is_section=True,
     ),
-    "imbalanced-pair-published": Experiment(
+    "imbalanced-pair-published": _experiment(
         name="imbalanced-pair-published",
         title="4 against 9, at the settings of the published code",
         runs=lambda options: _named(published_runs(options.seeds, quick=options.quick)),
-        make=_make,
-        minutes=lambda run: MINUTES * run.steps,
         tables=lambda finished, _: {"-all": published_rows(compared(finished.values()))},
         page=_published_page,
-        cache="imbalanced-pair",
         formats={},
     ),
 }

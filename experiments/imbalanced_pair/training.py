@@ -78,9 +78,7 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
         test.append(here[: run.n_test])
         others = here[run.n_test :]
         trusted.append(others[:N_TRUSTED])
-        if run.made:
-            others = others[N_TRUSTED:]
-        train.append(np.resize(others, n_wanted))
+        train.append(np.resize(others[N_TRUSTED:] if run.made else others, n_wanted))
     parts = [images[np.concatenate(rows)] for rows in (train, trusted, test)]
     if run.made:
         parts[0] = moved(parts[0], np.random.default_rng([run.seed, 3]))

@@ -48,5 +48,4 @@ def random_weights_trainer(name: str) -> type:
     plain = trainer_class(name.replace(RANDOM_WEIGHTS, _PLAIN, 1))
     namespace = {"__module__": __name__, "__doc__": "Plain nnU-Net whose cases have random weights."}
     metaclass: Any = type(plain)
-    made: type = metaclass(name, (_WithRandomWeights, plain), namespace)
-    return made
+    return metaclass(name, (_WithRandomWeights, plain), namespace)

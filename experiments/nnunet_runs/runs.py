@@ -17,7 +17,7 @@ from filelock import FileLock
 from experiments.device import device_name
 from experiments.nnunet_runs.study import PLANS_NAME, Study
 from nnunet_dro.evaluation import evaluate
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.command import run_command
 from nnunet_dro.trainers.installation import FOLDER
 
@@ -82,9 +82,7 @@ class SeedRuns:
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         # The plans come last: they say that the dataset is ready.
         for name, content in (("splits_final", self._splits()), (PLANS_NAME, self.study.small_plans(plans))):
-            path = self.preprocessed / f"{name}.json"
-            with replacing(path) as partial:
-                partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
+            write_files(self.preprocessed, {f"{name}.json": json.dumps(content, indent=2)})
 
     def _splits(self) -> list[dict[str, list[str]]]:
         """nnU-Net's folds, in the order of `Study.fold_of`; all have the same validation cases."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.device import device_name
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 
 
 def main() -> None:
@@ -50,8 +50,8 @@ def main() -> None:
     set_seed(arguments.seed)
     device = torch.device(device_name())
     run_training(*place, arguments.tr, arguments.p, continue_training=arguments.source is not None, device=device)
-    with replacing(arguments.times) as partial:
-        partial.write_text(json.dumps({"cpu_seconds": time.process_time() - start}) + "\n", encoding="utf-8")
+    content = json.dumps({"cpu_seconds": time.process_time() - start})
+    write_files(arguments.times.parent, {arguments.times.name: f"{content}\n"})
 
 
 def set_seed(seed: int) -> None:

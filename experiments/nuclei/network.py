@@ -35,8 +35,7 @@ class UNet(nn.Module):
         features = skips.pop()
         for block in self.up:
             features = block(torch.cat([interpolate(features, scale_factor=2.0), skips.pop()], 1))
-        logits: Tensor = self.head(features)
-        return logits
+        return self.head(features)
 
     @torch.no_grad()
     def predict(self, image: Tensor) -> Tensor:

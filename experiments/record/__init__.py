@@ -5,15 +5,5 @@ from experiments.record.experiment import Experiment, Finished, Options, Page
 from experiments.record.markdown_table import methods_by_stratum, wide_table
 from experiments.record.templates import render
 
-__all__ = [
-    "Experiment",
-    "Finished",
-    "Options",
-    "Page",
-    "collapse_rates",
-    "collapsed_trainings",
-    "methods_by_stratum",
-    "render",
-    "wide_table",
-    "without_collapsed",
-]
+__all__ = ["Experiment", "Finished", "Options", "Page", "collapse_rates", "collapsed_trainings"]
+__all__ += ["methods_by_stratum", "render", "wide_table", "without_collapsed"]

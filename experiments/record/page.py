@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import nnunet_dro
 from experiments.record.runs import shown_duration
 from experiments.record.templates import render
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import replacing, write_files
 
 _HEADING = "## How it was made\n\n"
 _SECTION = re.compile(r"\n*<!-- begin ([\w-]+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
@@ -49,8 +49,7 @@ def write_page(
     for section, content in sections.items():
         whole += f"\n<!-- begin {section} -->\n{content}<!-- end {section} -->\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        partial.write_text(whole, encoding="utf-8")
+    write_files(path.parent, {path.name: whole})
     return path
 
 

@@ -18,7 +18,7 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.command import CommandError, termination_as_exit
 
 
@@ -90,8 +90,7 @@ def _make(
         except (CommandError, OSError, ValueError) as error:
             return name, time.monotonic() - start, str(error) or type(error).__name__
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished:
-            unfinished.write_text(f"{content}\n", encoding="utf-8")
+        write_files(path.parent, {path.name: f"{content}\n"})
     return name, time.monotonic() - start, ""
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from experiments.datasets.mnist import load_digits
 from experiments.record import Experiment, Finished, Options, Page, render
@@ -48,14 +47,7 @@ def _minutes(run: Setting | Network) -> float:
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
-    seeds = sorted(of_networks(table)["seed"].unique())
-    return Page(page_text(table), table, seeds, shown=table.iloc[:0])
-
-
-def _picture(finished: Finished) -> Figure:
-    descents = [(run, found) for run, found in finished.values() if isinstance(run, Setting)]
-    trained = [(run, found) for run, found in finished.values() if isinstance(run, Network)]
-    return draw(descents, trained, tail_distances(*six_digits()))
+    return Page(page_text(table), table, sorted(of_networks(table)["seed"].unique()), shown=table.iloc[:0])
 
 
 EXPERIMENT = Experiment(
@@ -66,7 +58,7 @@ EXPERIMENT = Experiment(
     minutes=_minutes,
     tables=lambda finished, _: {"": results_table(finished, tail_distances(*six_digits()))},
     page=_page,
-    draw=_picture,
+    draw=lambda finished: draw(finished, tail_distances(*six_digits())),
     inputs={"": {}},
     seeds=(),
 )

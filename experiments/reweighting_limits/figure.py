@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.record import Finished
 from experiments.reweighting_limits.descent import Setting
 from experiments.reweighting_limits.losses import LOSSES
 from experiments.reweighting_limits.networks import Network
@@ -16,12 +17,10 @@ _LINES = ((1, "importance weighting", "-", "o", "#0072B2"), (2, "Group DRO", "--
 _SETTING_COLOURS = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9", "#8C510A", "#7B3294")
 
 
-def draw(
-    descents: Sequence[tuple[Setting, Mapping[str, Any]]],
-    trained: Sequence[tuple[Network, Mapping[str, Any]]],
-    limits: tuple[float, float],
-) -> Figure:
+def draw(finished: Finished, limits: tuple[float, float]) -> Figure:
     """A panel with the distances per setting; the losses, the group weights and the networks."""
+    descents = [(run, found) for run, found in finished.values() if isinstance(run, Setting)]
+    trained = [(run, found) for run, found in finished.values() if isinstance(run, Network)]
     figure = Figure(figsize=(12, 14), layout="constrained")
     panels = figure.subplots(4, 3).ravel()
     for axes, (setting, found) in zip(panels, descents, strict=False):

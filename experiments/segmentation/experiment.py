@@ -19,20 +19,16 @@ _PLAIN = "nnUNetTrainerHWS_beta0"
 _ANEW = {"DRO": "nnUNetTrainerDRO_share0.5", "beta10_noIS": "nnUNetTrainerHWS_beta10_noIS"}
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
 SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, *_ANEW)}
+_CONTINUED = {name: _ANEW.get(name.removesuffix("_finetuned"), _PLAIN) for name in SOURCES}
 #: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
-FINETUNING_TRAINERS = {
-    BASELINE: _PLAIN,
-    **{name: _ANEW.get(name.removesuffix("_finetuned"), _PLAIN) for name in SOURCES},
-    **_ANEW,
-}
+FINETUNING_TRAINERS = {BASELINE: _PLAIN, **_CONTINUED, **_ANEW}
 
 
 def finetuning_study(*, quick: bool) -> Study:
     """Phantoms on which a plain training is continued for a tenth of its iterations; see `SOURCES`."""
+    counts, epochs, iterations = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40), 10, 100
     if quick:
         counts, epochs, iterations = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3), 1, 4
-    else:
-        counts, epochs, iterations = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40), 10, 100
     return Study(
         name="finetuning",
         dataset="Dataset910_Phantoms",

@@ -8,14 +8,8 @@ from matplotlib.figure import Figure
 from experiments.spoilt_labels.spoiling import KINDS
 
 #: Groups of training cases, from left to right, and their colours.
-_COLOURS = {
-    "trusted": "#1b7837",
-    "right": "#2471a3",
-    "rare": "#138d90",
-    "swapped": "#943126",
-    "shifted": "#ca6f1e",
-    "eroded": "#7d3c98",
-}
+_GROUPS = ("trusted", "right", "rare", *KINDS)
+_COLOURS = dict(zip(_GROUPS, ("#1b7837", "#2471a3", "#138d90", "#943126", "#ca6f1e", "#7d3c98"), strict=True))
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
