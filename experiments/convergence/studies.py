@@ -40,6 +40,8 @@ METHODS = {
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
+    # Plain training once more, where some were trained on another machine than the others.
+    "plain_GPU": "nnUNetTrainerHWS_beta0",
 }
 #: Added when the results of the others were known.
 LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))

@@ -37,13 +37,14 @@ def _runs(options: Options) -> list[Mapping[str, trainings.NoisyRun]]:
 
 
 def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, Any]:
-    return trainings.train_noisy(run, noisy_images(options.data, run.seed, options.quick))
+    images = noisy_images(options.data, run.seed, options.quick, run.share, run.n_trusted)
+    return trainings.train_noisy(run, images)
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     # Those that saw no wrong labels have nothing to tell apart.
-    cases = [case_table(name, run, content) for name, (run, content) in finished.items() if not run.right_only]
-    return {"-all": all_scores(finished), "-cases": pd.concat(cases, ignore_index=True)}
+    cases = [case_table(name, *of) for name, of in finished.items() if not (of[0].right_only or of[0].is_swept)]
+    return {"-all": all_scores(finished), **({"-cases": pd.concat(cases, ignore_index=True)} if cases else {})}
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
@@ -87,7 +88,7 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
     last = curves.at_the_end(scores)
     against = {
         baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in trainings.ROLES.strata}
-        for baseline in (PLAIN, trainings.FINETUNED, trainings.RANDOM)
+        for baseline in set(last["method"])
     }
     iterations = int(last["iteration"].iloc[0])
     return render(
@@ -131,7 +132,8 @@ def all_scores(finished: Finished) -> pd.DataFrame:
         if content["finetuned"]:
             share = [(run.iterations, modality, np.nan) for modality in {row[1] for row in content["finetuned"]}]
             finetuned = {"dice": content["finetuned"], "share": share}
-            scored.append(curves.ScoredRun.of(f"{trainings.FINETUNED}-seed{run.seed}", run, finetuned, label="nucleus"))
+            method = f"{name.rsplit('-', 1)[0]}, finetuned"
+            scored.append(curves.ScoredRun.of(f"{method}-seed{run.seed}", run, finetuned, label="nucleus"))
     scores = curves.scores_of(scored).drop(columns="clipped_share")
     place = scores["method"].map(trainings.METHODS.index)
     return scores.assign(place=place).sort_values(["seed", "place"], ignore_index=True).drop(columns="place")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
-from experiments.spoilt_labels.spoiling import draw_noise, spoil
+from experiments.spoilt_labels.spoiling import N_TRUSTED, SHARE, draw_noise, spoil
 
 COMMON, RARE = "fluorescence", "purple"
 #: Training images of each modality.
@@ -45,18 +45,27 @@ class NoisyImages:
 
 
 @lru_cache(maxsize=1)
-def noisy_images(data: Path, seed: int, quick: bool) -> NoisyImages:
+def noisy_images(data: Path, seed: int, quick: bool, share: float, n_trusted: int) -> NoisyImages:
     """Draw and read the images of a seed, and spoil labels; a smoke run has two test images of each modality."""
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
     split = split_nuclei(read_table(data), rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
     train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
-    return spoilt_images(train, test, rng=np.random.default_rng([seed, 6]))
+    rng = np.random.default_rng([seed, 6])
+    return spoilt_images(train, test, rng=rng, share=share, n_trusted=n_trusted)
 
 
-def spoilt_images(train: Sequence[Image], test: Sequence[Image], *, rng: np.random.Generator) -> NoisyImages:
+def spoilt_images(
+    train: Sequence[Image],
+    test: Sequence[Image],
+    *,
+    rng: np.random.Generator,
+    share: float = SHARE,
+    n_trusted: int = N_TRUSTED,
+) -> NoisyImages:
     """Spoil the labels of training images of the common modality, and choose the trusted ones of both."""
     rare = [image.case for image in train if image.modality == RARE]
-    noise = draw_noise([image.case for image in train], rare, rng=rng).set_index("case")
+    noise = draw_noise([image.case for image in train], rare, rng=rng, share=share, n_trusted=n_trusted)
+    noise = noise.set_index("case")
     kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)
     seen = tuple(
         image if kind == RIGHT_KIND else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))

@@ -28,6 +28,7 @@ from experiments.nuclei.training import (
 )
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, NoisyImages
 from experiments.spoilt_labels.random_weights import random_weights
+from experiments.spoilt_labels.spoiling import N_TRUSTED, SHARE
 from nnunet_dro.losses import DiceCELoss, LearnedWeights
 from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.registry import parse_trainer_name
@@ -47,6 +48,8 @@ class NoisyRun(Run):
 
     weights: Weights = "trainer"  # Where the weights of a batch come from.
     right_only: bool = False  # Whether the images with wrong labels are left out.
+    share: float = SHARE  # Share of the training images that have wrong labels.
+    n_trusted: int = N_TRUSTED  # Trusted images of the common modality, beside one of the rare.
     # Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
     finetuning_rate: float | None = None
 
@@ -54,6 +57,11 @@ class NoisyRun(Run):
     def moments(self) -> list[int]:
         """Iterations after which the network is tested: a quarter, a half and all."""
         return sorted({max(1, self.iterations // part) for part in (4, 2, 1)})
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether other images are wrong or trusted than in most trainings."""
+        return (self.share, self.n_trusted) != (SHARE, N_TRUSTED)
 
     @property
     def drawn_as(self) -> str:
@@ -181,8 +189,11 @@ EARNED = "DRO_earned"
 FINETUNED = "plain, finetuned"
 #: Those that are told the modalities, or wrong ones, and that which draws by the held-out Dice.
 TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
+#: Those of the sweep: with fewer trusted images, or with more wrong ones and their own plain training.
+FEWER_TRUSTED, MORE_WRONG, PLAIN_MORE_WRONG = "L2RW, 2 trusted", "L2RW, 60 wrong", "plain, 60 wrong"
+SWEPT = (FEWER_TRUSTED, PLAIN_MORE_WRONG, FINETUNED_MORE_WRONG := f"{PLAIN_MORE_WRONG}, finetuned", MORE_WRONG)
 #: The methods in the order of the page.
-METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE)
+METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE, *SWEPT)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.
 FINETUNING_RATE = 0.001
 #: What the trainings are, but for their seeds and lengths.
@@ -195,6 +206,9 @@ TRAININGS = {
     EARNED: NoisyRun("nnUNetTrainerDRO", 0, 1),
     DORO: NoisyRun("nnUNetTrainerHWS_cvar0.5_doro0.3_warmup3_10epochs", 0, 1),
     **{method: NoisyRun(NUCLEI_METHODS[method], 0, 1) for method in TOLD_MORE},
+    FEWER_TRUSTED: NoisyRun("nnUNetTrainerL2RW", 0, 1, weights="learned", n_trusted=1),
+    PLAIN_MORE_WRONG: NoisyRun(PLAIN_TRAINER, 0, 1, finetuning_rate=FINETUNING_RATE, share=0.6),
+    MORE_WRONG: NoisyRun("nnUNetTrainerL2RW", 0, 1, weights="learned", share=0.6),
 }
 #: Differences are to plain training.
 ROLES = Roles(PLAIN, TOLD, common=(COMMON,), rare=(RARE,))

@@ -80,14 +80,24 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
     return shifted(labels, rng=rng) if kind == "shifted" else eroded(labels)
 
 
-def draw_noise(cases: Sequence[str], spared: Sequence[str] = (), *, rng: np.random.Generator) -> pd.DataFrame:
-    """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases; trusted and spared ones are never spoilt."""
+def draw_noise(
+    cases: Sequence[str],
+    spared: Sequence[str] = (),
+    *,
+    rng: np.random.Generator,
+    share: float = SHARE,
+    n_trusted: int = N_TRUSTED,
+) -> pd.DataFrame:
+    """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases; trusted and spared ones are never spoilt.
+
+    Of the same random numbers, a smaller share is part of a larger one, as fewer trusted cases are of `N_TRUSTED`.
+    """
     drawn, drawn_spared = (
         [str(case) for case in rng.permutation(sorted(group))] for group in (set(cases) - set(spared), spared)
     )
-    spoilt = drawn[N_TRUSTED : N_TRUSTED + round(SHARE * len(cases))]
+    spoilt = drawn[N_TRUSTED : N_TRUSTED + round(share * len(cases))]
     kinds = {case: KINDS[i % len(KINDS)] for i, case in enumerate(spoilt)}
-    trusted = {*drawn[:N_TRUSTED], *drawn_spared[:N_TRUSTED_RARE]}
+    trusted = {*drawn[:n_trusted], *drawn_spared[:N_TRUSTED_RARE]}
     rows = [(case, "yes" if case in trusted else "no", kinds.get(case, "clean")) for case in sorted(cases)]
     return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
 

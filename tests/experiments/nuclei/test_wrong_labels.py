@@ -43,6 +43,11 @@ def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():
     assert images.test == tuple(right[:3])
     again = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
     assert (again.kinds, again.trusted) == (images.kinds, images.trusted)
+    more = spoilt_images(right, right[:3], rng=np.random.default_rng(0), share=0.6, n_trusted=1)
+    assert [kind != RIGHT_KIND for kind in more.kinds].count(True) == 60
+    assert all(before in (kind, RIGHT_KIND) for kind, before in zip(more.kinds, images.kinds, strict=True))
+    assert sorted(image.modality for image in more.trusted_images) == sorted([COMMON, RARE])
+    assert all(before for now, before in zip(more.trusted, images.trusted, strict=True) if now)
     kept = images.with_right_labels_only()
     assert set(kept.kinds) == {RIGHT_KIND}
     assert len(kept.train) == len(kept.kinds) == len(kept.trusted) == 70
