@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from experiments.curves.figure import draw_intervals
 from experiments.curves.results import mean_interval, shown_difference
 from experiments.factorial import settings
-from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
+from experiments.factorial.effects import (
+    RARE,
+    STATISTICS,
+    TRIALS,
+    Strata,
+    best_of_trials,
+    differences_to_erm,
+    main_effects,
+    of_both,
+)
 from experiments.factorial.settings import BETAS, NESTEROV, RATE, RATES, SGD, Setting
 from experiments.record import Page, collapsed_trainings, render, without_collapsed
 
@@ -31,12 +40,12 @@ class Words:
         table = tables["-all"]
         if self.label is not None:
             table = table[table["label"] == self.label]
-        rows = page_table(table, self.strata)
+        rows, both = page_table(table, self.strata), of_both(table, self.strata)
         return Page(
             self.text(table, quick=quick),
             rows,
             shown=shown_table(rows),
-            more={"-effects": main_effects(of_both(table, self.strata))},
+            more={"-effects": pd.concat([main_effects(both), best_of_trials(both)], ignore_index=True)},
             pictures={"": partial(_draw, table, self.strata)},
         )
 
@@ -72,6 +81,8 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "mean": mean,
         "change": change,
         "effects": _shown(main_effects(both)),
+        "trials": {row["level"]: row["shown"] for row in _shown(best_of_trials(both))},
+        "n_tried": TRIALS,
         "n_missed": len(missed),
         "n_trainings": both.groupby(["setting", "seed"]).ngroups,
         "effects_without": _shown(main_effects(of_both(learnt, strata))) if len(missed) else [],

@@ -1,7 +1,10 @@
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.factorial import effects
 from experiments.factorial.effects import differences_to_erm, main_effects, of_both, statistics_of
 from experiments.factorial.settings import NESTEROV, SGD, Setting
 from tests.experiments.factorial.made_table import STRATA, made_table
@@ -36,6 +39,24 @@ def test_a_main_effect_is_the_mean_of_all_pairs_that_differ_in_one_factor():
     assert weights["difference"] == pytest.approx(-3)
     assert [weights["low"], weights["high"]] == pytest.approx([-3 - 4.303, -3 + 4.303], abs=1e-3)
     assert weights["pairs"] == 12
+
+
+def test_the_best_of_some_trials_is_the_mean_of_all_draws(monkeypatch):
+    monkeypatch.setattr(effects, "TRIALS", 4)
+    rng = np.random.default_rng(0)
+    of = {name: rng.random(6) for name in (0, 1, 2)}  # six settings
+    both = pd.DataFrame([("rare", seed, n, of[seed][n]) for seed in of for n in range(6)])
+    both.columns = ["stratum", "seed", "setting", "mean"]
+    seemed, bought = [], []
+    for seed, values in of.items():
+        others = np.mean([of[other] - of[other].mean() for other in of if other != seed], axis=0)
+        best = [max(drawn, key=lambda n: values[n]) for drawn in combinations(range(6), 4)]
+        seemed.append(np.mean(values[best]) - values.mean())
+        bought.append(np.mean(others[best]))
+    found = effects.best_of_trials(both).set_index("level")
+    expected = [np.mean(seemed), np.mean(bought), np.mean(seemed) - np.mean(bought)]
+    assert found["difference"].tolist() == pytest.approx(expected)
+    assert found["factor"].unique().tolist() == ["best of 4"]
 
 
 def test_strata_together_are_the_mean_of_their_statistics():
