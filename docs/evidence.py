@@ -6,7 +6,8 @@
 A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400, method=plain/DRO``.
 Values with ``/`` between them are taken in that order, and ``;`` separates several columns and rows. ``100*mean`` is in
 per cent, ``- plain#1`` is the first number of a text such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1".
-``SOURCE minus SOURCE`` is the mean of the differences of their values, in pairs, and its 95 % t-interval.
+``SOURCE minus SOURCE`` is the mean of the differences of their values, in pairs, and its 95 % t-interval; with `` of 3``
+after it, those of the means of three values each.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.stats import ttest_rel
 
 if sys.version_info >= (3, 11):
@@ -144,9 +146,10 @@ def is_rounded(shown: str, value: float) -> bool:
 def values(source: str) -> list[float]:
     """The numbers that a source names."""
     if " minus " in source:
-        left, right = map(values, source.split(" minus "))
+        source, _, size = source.partition(" of ")
+        left, right = (np.reshape(values(one), (-1, int(size or 1))).mean(1) for one in source.split(" minus "))
         interval = ttest_rel(left, right).confidence_interval()
-        return [sum(left) / len(left) - sum(right) / len(right), interval.low, interval.high]
+        return [float((left - right).mean()), float(interval.low), float(interval.high)]
     return [
         float(n.replace(",", "")) for text in cells(source) for n in re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
     ]
