@@ -6,8 +6,8 @@
 A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400, method=plain/DRO``.
 Values with ``/`` between them are taken in that order, and ``;`` separates several columns and rows. ``100*mean`` is in
 per cent, ``- plain#1`` is the first number of a text such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1".
-``SOURCE minus SOURCE`` is the mean of the differences of their values, in pairs, and its 95 % t-interval; with `` of 3``
-after it, those of the means of three values each.
+``SOURCE minus SOURCE`` is the mean of the differences of their values, in pairs, and its 95 % t-interval; with ``of 3``
+after it, of the means of three values each.
 """
 
 import argparse
