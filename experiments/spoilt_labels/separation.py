@@ -1,5 +1,6 @@
 """How well trainings separate wrong labels from right ones."""
 
+import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu
 
@@ -46,14 +47,14 @@ def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float
 
 
 def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
-    """The page's table of how well trainings tell wrong from right: means over the seeds, and counts by seed."""
+    """The page's table of how well trainings tell wrong from right: means over the seeds."""
     rows = []
     for (method, signal), of_seeds in separation.groupby(["method", "signal"], sort=False):
         row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}
         row |= {"AUC, wrong against rare": of_seeds["auc_against_rare"].mean()}
         for column, what in (("found", "wrong"), ("found_rare", "right but rare")):
-            counts = of_seeds[column].dropna().astype(int)
-            row[f"{what} of the first {N_FIRST}, by seed"] = ", ".join(map(str, counts)) or "–"
+            count = of_seeds[column].mean()
+            row[f"{what} of the first {N_FIRST}"] = "–" if np.isnan(count) else f"{count:.1f}"
         rows.append(row)
     return pd.DataFrame(rows)
 
