@@ -49,6 +49,7 @@ def train(run: Run, split: Split) -> Result:
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
+    labels = split.train_labels.numpy(), split.test_labels.numpy()
     networks, split = networks.to(device_name()), Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
@@ -72,17 +73,22 @@ def train(run: Run, split: Split) -> Result:
             batches.append(cases)
         if run.measures(epoch):
             stale = np.stack([table.losses for table in tables])
-            measured.append(_measured(networks, split, epoch, np.stack(batches, axis=1), stale))
+            measured.append(_measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale))
     return Result([list(of_beta) for of_beta in zip(*measured, strict=True)], time.process_time() - start)
 
 
 def _measured(
-    networks: nn.Module, split: Split, epoch: int, batches: NDArray[np.int64], stale: NDArray[np.float64]
+    networks: nn.Module,
+    split: Split,
+    labels: tuple[NDArray[np.int64], NDArray[np.int64]],
+    epoch: int,
+    batches: NDArray[np.int64],
+    stale: NDArray[np.float64],
 ) -> list[Epoch]:
     """What is measured of each network, from its batches, shape (networks, batches, b), and stale losses."""
     networks.eval()
     n_networks, n_train = stale.shape
-    is_rare, digits = (split.train_labels == RARE).cpu().numpy(), split.test_labels.cpu().numpy()
+    is_rare, digits = labels[0] == RARE, labels[1]
     of_training = _logits(networks, split.train_images, n_networks)
     losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()
     predicted = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2)
