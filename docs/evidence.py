@@ -1,7 +1,7 @@
 """Numbers of the documentation that come from committed tables, as docs/evidence.toml lists them.
 
-    python docs/evidence.py            write the tables into their pages
-    python docs/evidence.py --check    change nothing; exit with 1 if a table is old or a number wrong
+    python docs/evidence.py            write the tables into their pages, and the pictures
+    python docs/evidence.py --check    change nothing; exit with 1 if a table or picture is old or a number wrong
 
 A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400, method=plain/DRO``.
 Values with ``/`` between them are taken in that order, and ``;`` separates several columns and rows. ``100*mean`` is in
@@ -12,6 +12,7 @@ after it, of the means of three values each.
 
 import argparse
 import csv
+import math
 import re
 import sys
 from functools import cache
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import ttest_rel
 
 if sys.version_info >= (3, 11):
@@ -54,6 +56,12 @@ def main() -> int:
             wrong.append(f"{page}: a table is old. Run: python docs/evidence.py")
         elif new != text:
             path.write_text(new, encoding="utf-8")
+    for picture in evidence["picture"]:
+        file, drawn = ROOT / picture["file"], numbers_of(picture)
+        if check and numbers_in_picture(file) != drawn.to_json():
+            wrong.append(f"{picture['file']}: the picture is old. Run: python docs/evidence.py")
+        elif numbers_in_picture(file) != drawn.to_json():
+            draw(drawn, picture["words"], file)
     for page in evidence["page"]:
         wrong += wrong_in((ROOT / page).read_text(encoding="utf-8"), page, evidence)
     sys.stderr.write("".join(f"{line}\n" for line in wrong))
@@ -92,6 +100,45 @@ def shown(cell: str) -> str:
         return cell
     texts = [_WORDS.get(text, text) for text in cells(source) if text]
     return ", ".join(format(float(text), form or ".1f") if _is_a_number(text) else text for text in texts) or "–"
+
+
+def numbers_of(picture: dict[str, Any]) -> pd.DataFrame:
+    """Of each panel (``stratum``) and arm (``method``) the difference, its interval and the share of the draws."""
+    rows = []
+    for panel, arm in product(picture["panels"], picture["arms"]):
+        numbers = [math.nan] * 4
+        if arm in panel["methods"]:
+            chosen = f"method={panel['methods'][arm]}"
+            share = sum(values(f"{panel['share']}, {chosen}"))
+            numbers = [*values(f"{panel['difference']}: {chosen}"), share]
+        rows.append((panel["title"], arm, *numbers))
+    return pd.DataFrame(rows, columns=["stratum", "method", "difference", "low", "high", "share"])
+
+
+def draw(drawn: pd.DataFrame, words: str, file: Path) -> None:
+    """Draw `numbers_of` a picture, a panel for each data and a row for each arm; the file has the numbers, too."""
+    from experiments.curves.figure import draw_intervals
+
+    panels = drawn.groupby("stratum", sort=False)
+    figure = draw_intervals(drawn, list(panels.groups), words)
+    for axes, (_, of) in zip(figure.axes, panels, strict=True):
+        axes.set_ylim(len(of) - 0.6, -0.6)
+        axes.margins(x=0.12)
+        for place, (difference, share) in enumerate(zip(of["difference"], of["share"], strict=True)):
+            if not math.isnan(share):
+                at = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+                axes.annotate(f"{share:.0f} %", (difference, place), **at)
+    figure.savefig(file, dpi=150, metadata={"Numbers": drawn.to_json()})
+
+
+def numbers_in_picture(file: Path) -> str:
+    """The numbers that a picture was drawn from; empty if there is no such file."""
+    from PIL import Image
+
+    if not file.is_file():
+        return ""
+    with Image.open(file) as image:
+        return str(image.info.get("Numbers", ""))
 
 
 def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:

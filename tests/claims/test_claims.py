@@ -19,6 +19,17 @@ def test_every_number_of_a_page_is_in_a_committed_table(page):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("picture", LISTED["picture"], ids=lambda picture: picture["file"])
+def test_a_picture_shows_the_numbers_of_the_committed_files(picture):
+    drawn = evidence.numbers_of(picture)
+    in_file = evidence.numbers_in_picture(evidence.ROOT / picture["file"])
+    assert in_file == drawn.to_json(), "run: python docs/evidence.py"
+    # Of an arm that was not tried nothing is drawn.
+    tried = sum(len(panel["methods"]) for panel in picture["panels"])
+    assert drawn["difference"].notna().sum() == drawn["share"].gt(0).sum() == tried
+    assert all(set(panel["methods"]) <= set(picture["arms"]) for panel in picture["panels"])
+
+
 def test_no_page_with_links_to_results_is_left_out():
     left = [
         page.relative_to(evidence.ROOT).as_posix()
