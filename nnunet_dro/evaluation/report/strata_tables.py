@@ -29,7 +29,7 @@ SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 #: The marks of statistics that do not mean all that their name says, and what they say.
 FEW, LEFT_OUT = "†", "‡"
 FOOTNOTES = {
-    FEW: "Too few cases for this statistic: it is one of the smallest or largest values rather than a percentile.",
+    FEW: "Too few cases for this statistic: it rests on the smallest or largest values.",
     LEFT_OUT: "Without the cases in which the label was missed or invented: they have no value.",
 }
 
