@@ -141,15 +141,17 @@ def all_scores(finished: Finished) -> pd.DataFrame:
 def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
     """A row per training image, with the columns of `label_noise.experiment.training_cases`."""
     cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
-    by_weight = run.weights == "learned"
-    counted = cases["times_seen"] * (cases["weight"].fillna(0) if by_weight else 1)
-    value = cases["weight"] if by_weight else cases["loss"]
+    method = name.rsplit("-", 1)[0]
+    # The draws of held_out say what its cross-validation knew.
+    signal = "weight" if run.weights == "learned" else "draws" if method == "held_out" else "loss"
+    counted = cases["times_seen"] * (cases["weight"].fillna(0) if signal == "weight" else 1)
+    value = cases["times_seen" if signal == "draws" else signal]
     return cases.drop(columns=["modality", "weight"]).assign(
-        method=name.rsplit("-", 1)[0],
+        method=method,
         seed=run.seed,
         rare=cases["modality"] == RARE,
-        place=value.rank(method="first", ascending=by_weight),
-        signal="weight" if by_weight else "loss",
+        place=value.rank(method="first", ascending=signal == "weight"),
+        signal=signal,
         value=value,
         share=counted / counted.sum(),
     )

@@ -13,7 +13,7 @@ _COLOURS = dict(zip(_GROUPS, ("#1b7837", "#2471a3", "#138d90", "#943126", "#ca6f
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
-    """Draw the mean weight (L2RW) or the mean stale loss of every training case, by what is wrong with it."""
+    """Draw the mean weight, the mean stale loss or the draws of every training case, by what is wrong with it."""
     methods = cases["method"].unique()
     figure = Figure(figsize=(2.9 * len(methods), 3.6), layout="constrained")
     panels = figure.subplots(1, len(methods), squeeze=False)[0]
@@ -35,6 +35,7 @@ def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
             panel.plot([position - 0.36, position + 0.36], [values.median()] * 2, color="black", linewidth=1.5)
     panel.set_xticks(range(len(_COLOURS)), list(_COLOURS), fontsize=8, rotation=25)
     panel.set_title(f"{method}, training cases", fontsize=10)
-    panel.set_ylabel(f"mean {'weight' if of_method['signal'].iloc[0] == 'weight' else 'stale loss'}", fontsize=9)
+    words = {"weight": "mean weight", "loss": "mean stale loss", "draws": "draws"}
+    panel.set_ylabel(words[of_method["signal"].iloc[0]], fontsize=9)
     panel.axvspan(len(_COLOURS) - len(KINDS) - 0.5, len(_COLOURS) - 0.5, color="#f2f3f4", zorder=0)
     panel.set_axisbelow(True)

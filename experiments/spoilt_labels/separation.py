@@ -13,11 +13,12 @@ N_FIRST = 20
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
     """How well each training separates the wrong label maps from the right ones: a row per method, signal and seed.
 
-    ``auc`` is the chance that a wrong case looks more suspicious than a right one (a lower weight, a higher loss; equal
-    ones count half), trusted cases left out; ``auc_against_rare`` the same against right rare cases, ``auc_rare`` that
-    of a right rare case and another right one. ``found`` and ``found_rare`` count the wrong and the right rare ones of
-    the first `N_FIRST`, ``share`` and ``share_rare`` are theirs of the draws (or weights), ``right_unseen`` counts
-    right cases that were not drawn. A training with weights has a second row for its losses, without counts and shares.
+    ``auc`` is the chance that a wrong case looks more suspicious than a right one (a lower weight, a higher loss, more
+    draws; equal ones count half), trusted cases left out; ``auc_against_rare`` the same against right rare cases,
+    ``auc_rare`` that of a right rare case and another right one. ``found`` and ``found_rare`` count the wrong and the
+    right rare ones of the first `N_FIRST`, ``share`` and ``share_rare`` are theirs of the draws (or weights),
+    ``right_unseen`` counts right cases that were not drawn. A training with weights has a second row for its losses,
+    without counts and shares.
     """
     rows: list[dict[str, object]] = []
     for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
