@@ -58,9 +58,10 @@ def main() -> int:
             path.write_text(new, encoding="utf-8")
     for picture in evidence["picture"]:
         file, drawn = ROOT / picture["file"], numbers_of(picture)
-        if check and numbers_in_picture(file) != drawn.to_json():
+        is_old = numbers_in_picture(file) != drawn.to_json()
+        if check and is_old:
             wrong.append(f"{picture['file']}: the picture is old. Run: python docs/evidence.py")
-        elif numbers_in_picture(file) != drawn.to_json():
+        elif is_old:
             draw(drawn, picture["words"], file)
     for page in evidence["page"]:
         wrong += wrong_in((ROOT / page).read_text(encoding="utf-8"), page, evidence)

@@ -175,7 +175,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         ),
         **(_SLICES if slices else {}),
     )
-    return Question(study, QUICK if quick else 2000, "rare centres", late=(), seconds=_SECONDS[slices])
+    return Question(study, QUICK if quick else 2000, "rare centres", late=("held_out",), seconds=_SECONDS[slices])
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
