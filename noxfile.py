@@ -15,7 +15,8 @@ import nox
 nox.options.sessions = ["newest", "older"]
 nox.options.error_on_missing_interpreters = False
 
-#: What is pinned beside the newest of everything else, one package at a time. The newest pandas for Python 3.10 is 2.3.
+#: What is pinned beside the newest of everything else, one package at a time. The newest pandas for
+#: Python 3.10 is 2.3.
 OLDER = {
     "nnunetv2-2.6": ["nnunetv2==2.6.*"],
     "nnunetv2-2.7": ["nnunetv2==2.7.*"],
@@ -39,7 +40,9 @@ def older(session: nox.Session, package: str) -> None:
 def _fast_tests(session: nox.Session, *pins: str) -> None:
     session.install(".[dev]", *pins)
     packages = ("nnunetv2", "torch", "numpy", "pandas", "scipy", "SimpleITK")
-    print_versions = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    print_versions = (
+        "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    )
     session.run("python", "-c", print_versions, *packages)
     options = ("-q", "-m", "not slow", "-n", "2", "--dist", "loadfile")
     session.run("python", "-m", "pytest", *options, *session.posargs, env={"OMP_NUM_THREADS": "1"})
@@ -52,7 +55,8 @@ def dist(session: nox.Session) -> None:
     direct = Path(session.create_tmp()) / "direct"
     shutil.rmtree(direct, ignore_errors=True)
     session.install("build", "twine")
-    # The first wheel is built from the sdist, the second from this folder: the sdist must lack nothing.
+    # The first wheel is built from the sdist, the second from this folder: the sdist must lack
+    # nothing.
     session.run("python", "-m", "build", "--outdir", "dist")
     session.run("python", "-m", "build", "--wheel", "--outdir", str(direct))
     (wheel,) = Path("dist").absolute().glob("*.whl")
@@ -63,12 +67,18 @@ def dist(session: nox.Session) -> None:
     before = _packages(session)
     session.install(str(wheel))
     if changed := before - _packages(session):
-        session.error(f"The installation changed what nnU-Net had brought: {', '.join(sorted(changed))}.")
+        session.error(
+            f"The installation changed what nnU-Net had brought: {', '.join(sorted(changed))}."
+        )
     session.chdir(session.create_tmp())
-    find = "from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name as find"
+    find = (
+        "from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name as find"
+    )
     session.run("python", "-c", f"{find}; print(find('nnUNetTrainerDRO_beta10_20epochs'))")
     session.run("nnunet-dro", "trainers")
 
 
 def _packages(session: nox.Session) -> set[str]:
-    return set(str(session.run("python", "-m", "pip", "list", "--format", "freeze", silent=True)).split())
+    return set(
+        str(session.run("python", "-m", "pip", "list", "--format", "freeze", silent=True)).split()
+    )

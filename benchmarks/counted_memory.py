@@ -1,9 +1,12 @@
-"""Counts the peak memory of training steps at nnU-Net's full patch size, on tensors without data: no GPU is needed.
+"""Counts the peak memory of training steps at nnU-Net's full patch size, on tensors without data.
+
+No GPU is needed.
 
     python benchmarks/counted_memory.py [--patch 128] [--out FILE]
 
-The network is nnU-Net's U-Net for 3d patches, with two patches per batch, in half precision. Counted are the bytes of
-all tensors that exist at once; the workspace of the convolutions is not, nor what the allocator of a GPU wastes.
+The network is nnU-Net's U-Net for 3d patches, with two patches per batch, in half precision.
+Counted are the bytes of all tensors that exist at once; the workspace of the convolutions is not,
+nor what the allocator of a GPU wastes.
 """
 
 import argparse
@@ -46,8 +49,12 @@ class PeakMemory(TorchDispatchMode):
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
                 reference = StorageWeakRef(leaf.untyped_storage())
-                self.storages.setdefault(reference.cdata, (reference, leaf.untyped_storage().nbytes()))
-        self.storages = {key: entry for key, entry in self.storages.items() if not entry[0].expired()}
+                self.storages.setdefault(
+                    reference.cdata, (reference, leaf.untyped_storage().nbytes())
+                )
+        self.storages = {
+            key: entry for key, entry in self.storages.items() if not entry[0].expired()
+        }
         self.peak = max(self.peak, sum(size for _, size in self.storages.values()))
         return result
 
@@ -69,7 +76,9 @@ def count(patch: int = 128) -> dict[str, int]:
         )  # fmt: skip
         optimizer = torch.optim.SGD(network.parameters(), 1e-2, momentum=0.99, nesterov=True)
         data = torch.zeros(2, 1, *[patch] * 3)
-        target = [torch.zeros(2, 1, *[patch // 2**level] * 3) for level in range(len(SCALE_WEIGHTS))]
+        target = [
+            torch.zeros(2, 1, *[patch // 2**level] * 3) for level in range(len(SCALE_WEIGHTS))
+        ]
 
         def step(loss: Callable[[list[Tensor], list[Tensor]], Tensor]) -> None:
             optimizer.zero_grad(set_to_none=True)
@@ -98,14 +107,18 @@ def count(patch: int = 128) -> dict[str, int]:
 
 def _nnunets_loss() -> DeepSupervisionWrapper:
     dice = {"batch_dice": False, "smooth": 1e-5, "do_bg": False, "ddp": False}
-    return DeepSupervisionWrapper(DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss), SCALE_WEIGHTS)
+    return DeepSupervisionWrapper(
+        DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss), SCALE_WEIGHTS
+    )
 
 
 def _weighted(loss: DiceCELoss) -> Callable[[list[Tensor], list[Tensor]], Tensor]:
     def of_batch(output: list[Tensor], target: list[Tensor]) -> Tensor:
         cases = loss(output, target)
         one = torch.ones(2)
-        weights, _ = ImportanceWeights()(cases.hardness, 0 * one, shares=0.1 * one, explored=0 * one, betas=one)
+        weights, _ = ImportanceWeights()(
+            cases.hardness, 0 * one, shares=0.1 * one, explored=0 * one, betas=one
+        )
         return cases.weighted(weights)
 
     return of_batch
@@ -123,14 +136,18 @@ def _loss(*, hardness: Any = "loss", **voxel_settings: Any) -> DiceCELoss:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--patch", type=int, default=128, help="Edge of the patches in voxels, a multiple of 32.")
+    parser.add_argument(
+        "--patch", type=int, default=128, help="Edge of the patches in voxels, a multiple of 32."
+    )
     parser.add_argument("--out", type=Path, help="JSON file to write.")
     arguments = parser.parse_args()
     peaks = count(arguments.patch)
     for name, peak in peaks.items():
         Console().print(f"{name:16} {peak / 2**20:8.0f} MiB, {peak / peaks['plain']:.3f} of plain")
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps({"patch": arguments.patch, "bytes": peaks}, indent=1) + "\n")
+        arguments.out.write_text(
+            json.dumps({"patch": arguments.patch, "bytes": peaks}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

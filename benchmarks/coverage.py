@@ -1,13 +1,15 @@
 """How often both kinds of 95 % intervals contain the true value, and how wide they are, by simulation.
 
-Samples of 6 to 500 cases are drawn from shapes of a fraction, of a distance, and of patients whose number of cases
-depends on how bad they are. `to read` is what tables print, `guaranteed` is what verdicts rest on, and `@95` is the
-one-sided bound of a requirement with confidence. Of the mean, Student's t without a correction and the bootstrap of
-Student's t were considered as well. In some shapes a rare failure decides, which most small samples do not show.
+Samples of 6 to 500 cases are drawn from shapes of a fraction, of a distance, and of patients whose
+number of cases depends on how bad they are. `to read` is what tables print, `guaranteed` is what
+verdicts rest on, and `@95` is the one-sided bound of a requirement with confidence. Of the mean,
+Student's t without a correction and the bootstrap of Student's t were considered as well. In some
+shapes a rare failure decides, which most small samples do not show.
 
     python benchmarks/coverage.py [--out FILE] [--samples 4000] [--docs]
 
-It takes about 2 minutes on one core. `--docs` writes the table of docs/intervals.md from the file instead.
+It takes about 2 minutes on one core. `--docs` writes the table of docs/intervals.md from the file
+instead.
 """
 
 import argparse
@@ -21,7 +23,12 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
-from nnunet_dro.evaluation.statistics.intervals import TAIL, difference_intervals, guaranteed_means, intervals
+from nnunet_dro.evaluation.statistics.intervals import (
+    TAIL,
+    difference_intervals,
+    guaranteed_means,
+    intervals,
+)
 from nnunet_dro.evaluation.statistics.patients import patient_values
 from nnunet_dro.evaluation.statistics.sample_bounds import mean_by_students_t, percentile_bounds
 
@@ -50,7 +57,10 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], tuple[np.ndarray, np.nda
 
 @dataclass(frozen=True)
 class Shape:
-    """What values a baseline and a method have in the same cases; the statistics are those of the method."""
+    """What values a baseline and a method have in the same cases.
+
+    The statistics are those of the method.
+    """
 
     draw: Draw
     bounded: bool = True
@@ -58,9 +68,16 @@ class Shape:
     @cached_property
     def truth(self) -> dict[str, float]:
         """The statistics of the distribution."""
-        before, after = (values.ravel() for values in self.draw(np.random.default_rng(0), (N_TRUE // 64, 64)))
-        found = {name: float(np.quantile(after, percent / 100)) for name, percent in PERCENTILES.items()}
-        return found | {"mean": float(after.mean()), "difference of means": float((after - before).mean())}
+        before, after = (
+            values.ravel() for values in self.draw(np.random.default_rng(0), (N_TRUE // 64, 64))
+        )
+        found = {
+            name: float(np.quantile(after, percent / 100)) for name, percent in PERCENTILES.items()
+        }
+        return found | {
+            "mean": float(after.mean()),
+            "difference of means": float((after - before).mean()),
+        }
 
 
 def better(before: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -77,7 +94,10 @@ def scores(draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray]) -
 
 
 def failing(share: float) -> Draw:
-    """The baseline never fails. The method scores 0 in some cases, and a point more in the others."""
+    """The baseline never fails.
+
+    The method scores 0 in some cases, and a point more in the others.
+    """
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         before = 0.99 * rng.beta(30, 5, size)
@@ -91,7 +111,9 @@ def mixed(at: float, share: float, of_method: float) -> Draw:
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         before, chance = rng.beta(8, 2, size), rng.random(size)
-        return np.where(chance < share, at, before), np.where(chance < of_method, at, better(before, rng))
+        return np.where(chance < share, at, before), np.where(
+            chance < of_method, at, better(before, rng)
+        )
 
     return both
 
@@ -102,7 +124,9 @@ def distances(sigma: float, at: float = 0, share: float = 0, of_method: float = 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         before, chance = rng.lognormal(0.7, sigma, size), rng.random(size)
         after = before * rng.lognormal(-0.2, 0.3, size)
-        return np.where(chance < share, at, before), np.where(rng.random(size) < of_method, at, after)
+        return np.where(chance < share, at, before), np.where(
+            rng.random(size) < of_method, at, after
+        )
 
     return both
 
@@ -116,7 +140,9 @@ def patients(soft: bool) -> Draw:
         n_cases = 1 + rng.binomial(8, 1 - skill) if soft else np.where(skill < 0.5, 6, 1)
         codes = np.repeat(np.arange(n), n_cases)
         before = np.clip(skill[codes] + rng.normal(0, 0.05, len(codes)), 0, 1)
-        of_patients = (patient_values(values, codes).reshape(size) for values in (before, better(before, rng)))
+        of_patients = (
+            patient_values(values, codes).reshape(size) for values in (before, better(before, rng))
+        )
         first, second = of_patients
         return second, first
 
@@ -146,7 +172,10 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="Write the table of the docs instead.")
     arguments = parser.parse_args()
     if arguments.docs:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), pd.read_csv(arguments.out)), encoding="utf-8")
+        PAGE.write_text(
+            with_table(PAGE.read_text(encoding="utf-8"), pd.read_csv(arguments.out)),
+            encoding="utf-8",
+        )
         return
     rows: list[dict[str, object]] = []
     for name in SHAPES:
@@ -163,7 +192,9 @@ def study(name: str, n: int, n_samples: int) -> Iterator[dict[str, object]]:
     shape = SHAPES[name]
     before, after = shape.draw(rng, (n_samples, n))
     bounded, samples = [shape.bounded] * n_samples, list(after)
-    read = dict(zip(STATISTICS, np.moveaxis(intervals(samples, bounded=bounded), 1, 0), strict=True))
+    read = dict(
+        zip(STATISTICS, np.moveaxis(intervals(samples, bounded=bounded), 1, 0), strict=True)
+    )
     changes = difference_intervals(list(zip(before, samples, strict=True)), bounded=bounded)
     found = [(statistic, "to read", read[statistic]) for statistic in ("mean", *PERCENTILES)]
     found += [
@@ -174,13 +205,19 @@ def study(name: str, n: int, n_samples: int) -> Iterator[dict[str, object]]:
         (
             "difference of means",
             "guaranteed",
-            guaranteed_means(list(after - before), bounded=bounded, low=-1, n_resamples=N_RESAMPLES),
+            guaranteed_means(
+                list(after - before), bounded=bounded, low=-1, n_resamples=N_RESAMPLES
+            ),
         ),
     ]
     for statistic, percent in PERCENTILES.items():
-        found.append((statistic, "@95", percentile_bounds(np.sort(after, axis=1), percent, tail=0.05)))
+        found.append(
+            (statistic, "@95", percentile_bounds(np.sort(after, axis=1), percent, tail=0.05))
+        )
     for statistic, kind, bounds in found:
-        yield {"statistic": statistic, "kind": kind, "shape": name, "n": n} | held(bounds, shape.truth[statistic])
+        yield {"statistic": statistic, "kind": kind, "shape": name, "n": n} | held(
+            bounds, shape.truth[statistic]
+        )
 
 
 def mean_by_bootstrap_t(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -203,7 +240,10 @@ def held(bounds: np.ndarray, value: float) -> dict[str, object]:
     slack = 1e-4 * max(abs(value), 1e-3)
     wrong = {"low_wrong": low > value + slack, "high_wrong": high < value - slack}
     width = (high - low)[~np.isnan(high - low)]
-    shares = {name: float(of_end[printed].mean()) if printed.any() else None for name, of_end in wrong.items()}
+    shares = {
+        name: float(of_end[printed].mean()) if printed.any() else None
+        for name, of_end in wrong.items()
+    }
     holds = ~(wrong["low_wrong"] | wrong["high_wrong"])
     return {
         "samples": int(printed.sum()),
@@ -220,7 +260,10 @@ def with_table(page: str, rows: pd.DataFrame) -> str:
 
 
 def markdown(rows: pd.DataFrame) -> str:
-    """A line per shape shown: how often the intervals to read hold, and how often a bound for verdicts is wrong."""
+    """A line per shape shown.
+
+    How often the intervals to read hold, and how often a bound for verdicts is wrong.
+    """
     at = (20, 50, 200)
     heads = [f"{of}, to read: {'/'.join(map(str, at))}" for of in ("mean", "difference")]
     columns = ["shape", heads[0], "guaranteed", heads[1], "guaranteed", "`@95`"]

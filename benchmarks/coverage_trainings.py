@@ -1,18 +1,20 @@
 """How often intervals of repeated trainings contain the true difference, and how wide they are, by simulation.
 
-Both methods have the same number of trainings, evaluated on the same cases. Scores of the baseline are Beta(8, 2),
-those of the method Beta(12, 2), through a Gaussian copula: a score's normal deviate is the training's, plus that of the
-case (which both methods and all trainings largely share), plus a rest. The true difference is that of the statistics'
-means over all trainings. Trainings differ not at all, or by about 1 or 4 points of mean Dice (standard deviation), with
-a normal distribution, or by 4 points with an exponential one, of which some trainings are much worse than the others.
+Both methods have the same number of trainings, evaluated on the same cases. Scores of the baseline
+are Beta(8, 2), those of the method Beta(12, 2), through a Gaussian copula: a score's normal deviate
+is the training's, plus that of the case (which both methods and all trainings largely share), plus
+a rest. The true difference is that of the statistics' means over all trainings. Trainings differ
+not at all, or by about 1 or 4 points of mean Dice (standard deviation), with a normal distribution,
+or by 4 points with an exponential one, of which some trainings are much worse than the others.
 
-`printed` is what the reports print; `percentile bootstrap` draws cases and trainings with replacement (the pigeonhole
-bootstrap); `cases only` is the interval for other cases with the same trainings, and `trainings only` that of Student's
-t for the differences of the trainings.
+`printed` is what the reports print; `percentile bootstrap` draws cases and trainings with
+replacement (the pigeonhole bootstrap); `cases only` is the interval for other cases with the same
+trainings, and `trainings only` that of Student's t for the differences of the trainings.
 
     python benchmarks/coverage_trainings.py [--out FILE] [--samples 500]
 
-It takes about 2 minutes. What is in the file already is not computed again. `--table` prints the table of the docs.
+It takes about 2 minutes. What is in the file already is not computed again. `--table` prints the
+table of the docs.
 """
 
 import argparse
@@ -33,8 +35,14 @@ N_TRAININGS = (3, 5)
 SIZES = (50, 200)
 N_RESAMPLES = 500
 #: Standard deviation of a training's deviate, and whether its distribution is skewed.
-SPREADS = {"none": (0.0, False), "small": (0.1, False), "large": (0.3, False), "large, skewed": (0.3, True)}
-#: Shares of a case's deviate that all methods and trainings have in common, and that the trainings of a method have.
+SPREADS = {
+    "none": (0.0, False),
+    "small": (0.1, False),
+    "large": (0.3, False),
+    "large, skewed": (0.3, True),
+}
+#: Shares of a case's deviate that all methods and trainings have in common, and that the trainings
+#: of a method have.
 COMMON, OF_METHOD = 0.8, 0.1
 SHAPES = ((8, 2), (12, 2))
 GRID = (np.arange(1001) + 0.5) / 1001
@@ -43,11 +51,17 @@ KEPT = ("mean", "iqr", *PERCENTILES)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/coverage_trainings.csv"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks/results/coverage_trainings.csv")
+    )
     parser.add_argument("--samples", type=int, default=500, help="Samples of each setting.")
     parser.add_argument("--table", action="store_true", help="Print the table of the docs instead.")
     arguments = parser.parse_args()
-    done = pd.read_csv(arguments.out, keep_default_na=False, na_values=[""]) if arguments.out.exists() else None
+    done = (
+        pd.read_csv(arguments.out, keep_default_na=False, na_values=[""])
+        if arguments.out.exists()
+        else None
+    )
     if arguments.table:
         print(markdown(done))
         return
@@ -58,7 +72,9 @@ def main() -> None:
                 key = {"spread": spread, "trainings": n_trainings, "n": n}
                 if done is not None and (done[list(key)] == list(key.values())).all(axis=1).any():
                     continue
-                rows = pd.DataFrame([key | row for row in study(spread, n_trainings, n, arguments.samples)])
+                rows = pd.DataFrame(
+                    [key | row for row in study(spread, n_trainings, n, arguments.samples)]
+                )
                 done = rows if done is None else pd.concat([done, rows], ignore_index=True)
                 done.round(5).to_csv(arguments.out, index=False)
                 print(f"{spread}, {n_trainings} trainings, {n} cases: done", flush=True)
@@ -86,13 +102,19 @@ def study(spread: str, n_trainings: int, n: int, n_samples: int) -> Iterator[dic
     yield {"statistic": "mean", "method": "percentile bootstrap"} | held(resampled, truth["mean"])
 
 
-def scores(rng: np.random.Generator, spread: str, n_trainings: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def scores(
+    rng: np.random.Generator, spread: str, n_trainings: int, n: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The scores of both methods, shape (n_trainings, n) each."""
     size, skewed = SPREADS[spread]
     common = rng.normal(size=n)
     found = []
     for shape in SHAPES:
-        effect = 1 - rng.exponential(size=(n_trainings, 1)) if skewed else rng.normal(size=(n_trainings, 1))
+        effect = (
+            1 - rng.exponential(size=(n_trainings, 1))
+            if skewed
+            else rng.normal(size=(n_trainings, 1))
+        )
         of_case = np.sqrt(COMMON) * common + np.sqrt(OF_METHOD) * rng.normal(size=n)
         rest = np.sqrt(1 - COMMON - OF_METHOD) * rng.normal(size=(n_trainings, n))
         deviates = size * effect + np.sqrt(1 - size**2) * (of_case + rest)
@@ -145,10 +167,15 @@ def held(bounds: np.ndarray, value: float) -> dict[str, object]:
 
 def markdown(rows: pd.DataFrame) -> str:
     """Coverage, with the median width in points of Dice, per spread and number of trainings, with 50 cases."""
-    methods = [("mean", m) for m in ("printed", "cases only", "trainings only", "percentile bootstrap")]
+    methods = [
+        ("mean", m) for m in ("printed", "cases only", "trainings only", "percentile bootstrap")
+    ]
     methods += [("p25", "printed")]
     heads = [f"{statistic}, {method}" for statistic, method in methods]
-    lines = [f"| trainings differ | trainings | {' | '.join(heads)} |", "| --- | ---: |" + " ---: |" * len(heads)]
+    lines = [
+        f"| trainings differ | trainings | {' | '.join(heads)} |",
+        "| --- | ---: |" + " ---: |" * len(heads),
+    ]
     of_size = rows[rows["n"] == 50].set_index(["spread", "trainings", "statistic", "method"])
     for spread in SPREADS:
         for n_trainings in N_TRAININGS:

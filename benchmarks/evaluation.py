@@ -1,10 +1,12 @@
 """The cost of scoring, compared with nnU-Net, panoptica and surface-distance on synthetic label maps.
 
-Three claims, each measured in turns in one run, so that a slow moment of the machine affects every side:
+Three claims, each measured in turns in one run, so that a slow moment of the machine affects every
+side:
 
 - Dice of a case, in process, reading included: ours over nnU-Net's `compute_metrics`.
-- Dice, HD95 and NSD of a case, in process, reading included: ours over panoptica's and surface-distance's.
-- A folder, as a command, start-up included: `nnunet-dro evaluate` over `nnUNetv2_evaluate_simple`, with as many
+- Dice, HD95 and NSD of a case, in process, reading included: ours over panoptica's and
+surface-distance's. - A folder, as a command, start-up included: `nnunet-dro evaluate` over
+`nnUNetv2_evaluate_simple`, with as many
   workers. Peak memory is that of all processes of the command together (proportional set size, sampled).
 
     pip install -e ".[peers]"      # best in an environment of its own; `make benchmarks-peers` does both
@@ -43,23 +45,50 @@ COMMAND_ROUNDS = {"tumour": 3, "organs": 2}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/evaluation.json"), help="File to write.")
-    parser.add_argument("--data", type=Path, help="Folder to keep the label maps in; default: a temporary one.")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("benchmarks/results/evaluation.json"),
+        help="File to write.",
+    )
+    parser.add_argument(
+        "--data", type=Path, help="Folder to keep the label maps in; default: a temporary one."
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as scratch:
         data = arguments.data or Path(scratch)
         rows = [row for kind in KINDS for row in measure(kind, data / kind.name, Path(scratch))]
-    columns = ("kind", "what", "beside", "ours_s", "theirs_s", "times_faster", "lowest", "highest", "memory_ratio")
-    table = Table(title="Scoring, reading included: median seconds per case (per folder, for commands)")
+    columns = (
+        "kind",
+        "what",
+        "beside",
+        "ours_s",
+        "theirs_s",
+        "times_faster",
+        "lowest",
+        "highest",
+        "memory_ratio",
+    )
+    table = Table(
+        title="Scoring, reading included: median seconds per case (per folder, for commands)"
+    )
     for column in columns:
-        table.add_column(column.replace("_", " "), justify="left" if column in columns[:3] else "right")
+        table.add_column(
+            column.replace("_", " "), justify="left" if column in columns[:3] else "right"
+        )
     for row in rows:
         cells = (row.get(column) for column in columns)
-        table.add_row(*("" if c is None else f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells))
+        table.add_row(
+            *("" if c is None else f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells)
+        )
     Console(width=140).print(table)
     packages = ("numpy", "scipy", "nnunetv2", "panoptica", "surface-distance", "deflate")
-    machine = {"python": platform.python_version(), "processor": platform.machine(), "workers": WORKERS}
+    machine = {
+        "python": platform.python_version(),
+        "processor": platform.machine(),
+        "workers": WORKERS,
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "versions": {p: version(p) for p in packages}, "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
@@ -72,7 +101,10 @@ def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
     cases = sorted(path.name for path in reference.iterdir())
     pairs = [(reference / name, prediction / name) for name in cases]
     labels = Labels({str(value): (value,) for value in range(1, kind.n_labels + 1)})
-    dice, surfaces = Scoring(("dice",)), Scoring(("dice", "hd95", "nsd"), nsd_tolerance_mm=TOLERANCE_MM)
+    dice, surfaces = (
+        Scoring(("dice",)),
+        Scoring(("dice", "hd95", "nsd"), nsd_tolerance_mm=TOLERANCE_MM),
+    )
 
     def ours(scoring: Scoring) -> Callable[[Path, Path], dict[str, list[float]]]:
         def score(a: Path, b: Path) -> dict[str, list[float]]:
@@ -83,9 +115,23 @@ def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
 
     rows = [
         in_turns(kind, "Dice", "nnU-Net", pairs, ours(dice), nnunet_scorer(kind), tolerance=1e-12),
-        in_turns(kind, "Dice + HD95 + NSD", "panoptica", pairs, ours(surfaces), panoptica_scorer(), tolerance=None),
         in_turns(
-            kind, "Dice + HD95 + NSD", "surface-distance", pairs, ours(surfaces), surface_scorer(kind), tolerance=None
+            kind,
+            "Dice + HD95 + NSD",
+            "panoptica",
+            pairs,
+            ours(surfaces),
+            panoptica_scorer(),
+            tolerance=None,
+        ),
+        in_turns(
+            kind,
+            "Dice + HD95 + NSD",
+            "surface-distance",
+            pairs,
+            ours(surfaces),
+            surface_scorer(kind),
+            tolerance=None,
         ),
     ]
     return [*rows, command_row(kind, reference, prediction, scratch)]
@@ -96,7 +142,9 @@ def in_turns(kind, what, beside, pairs, ours, theirs, *, tolerance) -> dict[str,
     assert_equal(ours(*pairs[0]), theirs(*pairs[0]), tolerance)
     times = np.array(
         [
-            [timed(side, *pair) for side in ((ours, theirs) if turn % 2 else (theirs, ours))][:: 1 if turn % 2 else -1]
+            [timed(side, *pair) for side in ((ours, theirs) if turn % 2 else (theirs, ours))][
+                :: 1 if turn % 2 else -1
+            ]
             for turn in range(ROUNDS[kind.name])
             for pair in pairs
         ]
@@ -125,7 +173,10 @@ def timed(function: Callable, *arguments) -> float:
 
 
 def assert_equal(ours, theirs, tolerance) -> None:
-    """Check that both sides do the same work: they give the same Dice (nnU-Net to the last digit)."""
+    """Check that both sides do the same work.
+
+    They give the same Dice (nnU-Net to the last digit).
+    """
     if not np.allclose(ours["dice"], theirs["dice"], rtol=0, atol=tolerance or 1e-6):
         raise SystemExit(f"The two sides differ: {ours['dice']} and {theirs['dice']}.")
 
@@ -148,14 +199,20 @@ def panoptica_scorer() -> Callable:
     from panoptica import InputType, Metric, Panoptica_Evaluator
 
     wanted = [Metric.DSC, Metric.HD95, Metric.NSD]
-    evaluator = Panoptica_Evaluator(InputType.MATCHED_INSTANCE, instance_metrics=wanted, global_metrics=[])
+    evaluator = Panoptica_Evaluator(
+        InputType.MATCHED_INSTANCE, instance_metrics=wanted, global_metrics=[]
+    )
 
     def score(reference: Path, prediction: Path) -> dict[str, list[float]]:
         images = [SimpleITK.ReadImage(str(path)) for path in (prediction, reference)]
         arrays = [SimpleITK.GetArrayFromImage(image) for image in images]
         spacing = images[1].GetSpacing()[::-1]
         result = evaluator.evaluate(*arrays, verbose=False, voxelspacing=spacing)["ungrouped"]
-        return {"dice": [float(d) for d in result.get_list_metric(Metric.DSC, mode="ALL")]} if result else {}
+        return (
+            {"dice": [float(d) for d in result.get_list_metric(Metric.DSC, mode="ALL")]}
+            if result
+            else {}
+        )
 
     return score
 
@@ -187,7 +244,16 @@ def command_row(kind: Kind, reference: Path, prediction: Path, scratch: Path) ->
     bin_folder = Path(sys.executable).parent
     out = scratch / "out"
     values = [str(value) for value in range(1, kind.n_labels + 1)]
-    ours = [bin_folder / "nnunet-dro", "evaluate", reference, prediction, "-o", out, "--jobs", str(WORKERS)]
+    ours = [
+        bin_folder / "nnunet-dro",
+        "evaluate",
+        reference,
+        prediction,
+        "-o",
+        out,
+        "--jobs",
+        str(WORKERS),
+    ]
     theirs = [bin_folder / "nnUNetv2_evaluate_simple", reference, prediction, "-l", *values]
     theirs += ["-np", str(WORKERS), "-o", scratch / "summary.json"]
     measured: dict[str, list[tuple[float, float]]] = {"ours": [], "theirs": []}
@@ -196,7 +262,9 @@ def command_row(kind: Kind, reference: Path, prediction: Path, scratch: Path) ->
         for side, command in sides[:: 1 if turn % 2 else -1]:
             shutil.rmtree(out, ignore_errors=True)
             measured[side].append(run_command([str(word) for word in command]))
-    (our_times, our_memory), (their_times, their_memory) = (np.array(measured[s]).T for s in ("ours", "theirs"))
+    (our_times, our_memory), (their_times, their_memory) = (
+        np.array(measured[s]).T for s in ("ours", "theirs")
+    )
     row = row_of(kind, "folder, as a command", "nnU-Net", our_times, their_times)
     return row | {
         "memory_ratio": float(our_memory.max() / their_memory.max()),
@@ -208,7 +276,9 @@ def command_row(kind: Kind, reference: Path, prediction: Path, scratch: Path) ->
 def run_command(command: list[str]) -> tuple[float, float]:
     """The seconds that a command takes, and the peak memory of all its processes in bytes."""
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         peak = 0
         watched = psutil.Process(process.pid)
         while process.poll() is None:

@@ -1,16 +1,18 @@
 """How often `nnunet-dro explore` claims something where there is nothing, and how often it finds what is there.
 
-Null: attributes and scores of the cases are drawn independently; a run claims something if it confirms a combination.
-The scores have four shapes: Beta(8, 2); the same with 10 % of the cases at 0; Dice rounded to tenths, so that nearly
-all cases are tied; and HD95 (lognormal) with 10 % of the cases missed. Attributes have two to five strata, one of which
-is rare, and every third attribute repeats the one before with a fifth of its entries drawn anew. In the rows with
-patients, patients have one to four cases, which have the patient's attributes (but for every second one) and half of
+Null: attributes and scores of the cases are drawn independently; a run claims something if it
+confirms a combination. The scores have four shapes: Beta(8, 2); the same with 10 % of the cases at
+0; Dice rounded to tenths, so that nearly all cases are tied; and HD95 (lognormal) with 10 % of the
+cases missed. Attributes have two to five strata, one of which is rare, and every third attribute
+repeats the one before with a fifth of its entries drawn anew. In the rows with patients, patients
+have one to four cases, which have the patient's attributes (but for every second one) and half of
 the variance of their scores in common.
 
-Planted: Beta(8, 2) scores and attributes of three equal strata. Where two attributes are 1, scores are lower by so
-many points; where one of them is, they are higher by half as many, and elsewhere lower by a quarter, so that every
-stratum of every attribute has the same mean. Beside the command: a test of every stratum alone, with all cases, the
-normal approximation of the same permutations, and Holm's correction.
+Planted: Beta(8, 2) scores and attributes of three equal strata. Where two attributes are 1, scores
+are lower by so many points; where one of them is, they are higher by half as many, and elsewhere
+lower by a quarter, so that every stratum of every attribute has the same mean. Beside the command:
+a test of every stratum alone, with all cases, the normal approximation of the same permutations,
+and Holm's correction.
 
     python benchmarks/explore_null.py [--runs 1000] [--out FILE]
     python benchmarks/explore_null.py --table
@@ -60,12 +62,17 @@ class Setting:
 
 NULL = (
     *(Setting("null", shape, n, d) for shape in SHAPES for n in (40, 100, 300) for d in (3, 8)),
-    *(Setting("null", shape, n, 5, patients=True) for shape in ("beta", "HD95, 10 % missed") for n in (60, 150, 300)),
+    *(
+        Setting("null", shape, n, 5, patients=True)
+        for shape in ("beta", "HD95, 10 % missed")
+        for n in (60, 150, 300)
+    ),
     *(Setting("null", "beta", n, 6, max_attributes=3) for n in (100, 300)),
     *(Setting("null", shape, 300, 6, max_attributes=3) for shape in SHAPES[1:]),
     *(Setting("null", shape, 100, 5, labels=4) for shape in ("beta", "tenths")),
 )
-#: The settings that claimed most in their first 1,000 runs, drawn anew (the first of these with --runs 4000).
+#: The settings that claimed most in their first 1,000 runs, drawn anew (the first of these with
+#: --runs 4000).
 AGAIN = (
     Setting("null", "beta", 300, 6, max_attributes=3, repeat=1),
     *(Setting("null", "HD95, 10 % missed", 300, 6, max_attributes=3, repeat=r) for r in (1, 2, 3)),
@@ -84,8 +91,15 @@ PLANTED = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="Runs of each setting.")
-    parser.add_argument("--table", action="store_true", help="Print the tables of the docs instead.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/explore_null.csv"), help="File to write.")
+    parser.add_argument(
+        "--table", action="store_true", help="Print the tables of the docs instead."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("benchmarks/results/explore_null.csv"),
+        help="File to write.",
+    )
     arguments = parser.parse_args()
     done = read(arguments.out) if arguments.out.exists() else pd.DataFrame()
     if arguments.table:
@@ -138,23 +152,35 @@ def one_run(setting: Setting, rng: np.random.Generator) -> dict[str, float]:
         seed=int(rng.integers(2**31)),
         n_permutations=N_PERMUTATIONS,
     )
-    confirmed = [c.found.parts for c, row in zip(outcome.candidates, outcome.rows, strict=True) if row["confirmed"]]
+    confirmed = [
+        c.found.parts
+        for c, row in zip(outcome.candidates, outcome.rows, strict=True)
+        if row["confirmed"]
+    ]
     found = any(set(parts) == planted for parts in confirmed)
     return {
         "claims": bool(confirmed),
         "combinations": outcome.n_combinations,
         "carried_over": len(outcome.rows),
         "found": found if setting.kind == "planted" else np.nan,
-        "strata_alone": margins_differ(attributes, labels[0]) if setting.kind == "planted" else np.nan,
+        "strata_alone": margins_differ(attributes, labels[0])
+        if setting.kind == "planted"
+        else np.nan,
     }
 
 
-def made_attributes(setting: Setting, patients: np.ndarray, rng: np.random.Generator) -> Iterator[Attribute]:
+def made_attributes(
+    setting: Setting, patients: np.ndarray, rng: np.random.Generator
+) -> Iterator[Attribute]:
     """Attributes, named by their number, of patients or of cases."""
     codes = np.zeros(setting.n, dtype=np.intp)
     for number in range(setting.attributes):
         n_strata = 3 if setting.kind == "planted" else int(rng.integers(2, 6))
-        shares = np.full(n_strata, 1 / n_strata) if setting.kind == "planted" else rng.dirichlet(np.full(n_strata, 3))
+        shares = (
+            np.full(n_strata, 1 / n_strata)
+            if setting.kind == "planted"
+            else rng.dirichlet(np.full(n_strata, 3))
+        )
         drawn = rng.choice(n_strata, setting.n, p=shares)
         if setting.patients and number % 2 == 0:
             drawn = drawn[patients]
@@ -165,7 +191,9 @@ def made_attributes(setting: Setting, patients: np.ndarray, rng: np.random.Gener
         yield Attribute(str(number), codes, tuple(map(str, range(n_strata))))
 
 
-def made_scores(setting: Setting, number: int, patients: np.ndarray, rng: np.random.Generator) -> LabelScores:
+def made_scores(
+    setting: Setting, number: int, patients: np.ndarray, rng: np.random.Generator
+) -> LabelScores:
     """Scores that know nothing of the attributes."""
     deviates = rng.normal(size=setting.n)
     if setting.patients:
@@ -174,7 +202,9 @@ def made_scores(setting: Setting, number: int, patients: np.ndarray, rng: np.ran
     if setting.shape.startswith("HD95"):
         values = np.where(failed, np.nan, np.exp(1.5 + 0.8 * deviates))
         goodness = np.where(failed, -np.inf, -values)
-        return LabelScores(str(number), values, failed, goodness, np.where(failed, np.nanmax(values), values))
+        return LabelScores(
+            str(number), values, failed, goodness, np.where(failed, np.nanmax(values), values)
+        )
     values = beta.ppf(ndtr(deviates), 8, 2)
     if setting.shape == "10 % at 0":
         values = np.where(failed, 0.0, values)
@@ -183,7 +213,9 @@ def made_scores(setting: Setting, number: int, patients: np.ndarray, rng: np.ran
     return LabelScores(str(number), values, np.zeros(setting.n, dtype=bool), values, values)
 
 
-def with_interaction(scores: LabelScores, attributes: list[Attribute], effect: float) -> LabelScores:
+def with_interaction(
+    scores: LabelScores, attributes: list[Attribute], effect: float
+) -> LabelScores:
     """Lower where both attributes are 1, and so that every stratum of both has the same mean."""
     first, second = (attributes[n].codes == 1 for n in (0, 1))
     shift = np.where(first & second, -1.0, np.where(first | second, 0.5, -0.25)) * effect
@@ -208,12 +240,20 @@ def null_table(rows: pd.DataFrame) -> str:
     ]
     null = null.assign(claimed=null["claims"] * null["runs"], anew=null["repeat"] > 0)
     how = ["shape", "attributes", "max_attributes", "labels", "patients", "anew"]
-    for (shape, n_attributes, most, n_labels, patients, anew), inside in null.groupby(how, sort=False):
+    for (shape, n_attributes, most, n_labels, patients, anew), inside in null.groupby(
+        how, sort=False
+    ):
         sums = inside.groupby("n")[["claimed", "runs"]].sum()
         of_size = sums["claimed"] / sums["runs"]
         cells = [f"{100 * of_size[n]:.1f} %" if n in of_size.index else "" for n in sizes]
         what = f"{n_attributes}, by {('two', 'three')[most - 2]}"
-        what += f", {n_labels} labels" if n_labels > 1 else ", several cases per patient" if patients else ""
+        what += (
+            f", {n_labels} labels"
+            if n_labels > 1
+            else ", several cases per patient"
+            if patients
+            else ""
+        )
         what += f", {inside['runs'].sum():,} new runs" if anew else ""
         lines.append(f"| {shape} | {what} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -225,7 +265,9 @@ def planted_table(rows: pd.DataFrame) -> str:
     lines = ["| cases | points | explore | any stratum alone |", "| ---: | ---: | ---: | ---: |"]
     for (n, points), inside in planted.groupby(["n", "points"]):
         found = inside.set_index("candidates")["found"][3]
-        lines.append(f"| {n} | {points} | {100 * found:.0f} % | {100 * inside['strata_alone'].mean():.0f} % |")
+        lines.append(
+            f"| {n} | {points} | {100 * found:.0f} % | {100 * inside['strata_alone'].mean():.0f} % |"
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""Checks on a GPU what the tests can only check without one: says PASS or FAIL, and writes the numbers to a file.
+"""Checks on a GPU what the tests can only check without one.
+
+Says PASS or FAIL, and writes the numbers to a file.
 
     python benchmarks/gpu_check.py [SECTION ...] [--device cpu] [--minutes 30] [--out FILE]
 
@@ -6,16 +8,16 @@ Sections (all of them by default):
 
 - race: the losses that are stored are those of the batch that was trained on;
 - parity: nnUNetTrainerDRO_beta0 trains the weights of nnUNetTrainer;
-- amp: the losses of the cases are right in mixed precision, and an overflow skips the step but not the losses;
-- sync: a step waits for the GPU as often as nnUNetTrainer's;
-- compile: nothing is compiled anew after the first iterations, and the compiled loss is that of the eager one;
-- memory: the peak memory of a step, each trainer alone on the GPU;
-- speed: the time of a step relative to nnUNetTrainer's, in turns (`benchmarks/train_step.py`);
-- train: nnU-Net's own commands train, continue a training that was stopped, and predict, for six trainers.
+- amp: the losses of the cases are right in mixed precision, and an overflow skips the step but not
+the losses; - sync: a step waits for the GPU as often as nnUNetTrainer's; - compile: nothing is
+compiled anew after the first iterations, and the compiled loss is that of the eager one; - memory:
+the peak memory of a step, each trainer alone on the GPU; - speed: the time of a step relative to
+nnUNetTrainer's, in turns (`benchmarks/train_step.py`); - train: nnU-Net's own commands train,
+continue a training that was stopped, and predict, for six trainers.
 
-A run of some of the sections keeps the others' results in the file. With ``--device cpu`` the networks are small;
-`sync`, `compile` and `speed` need a GPU, and `memory` is counted on tensors without data. The exit code is 1 if a check
-failed.
+A run of some of the sections keeps the others' results in the file. With ``--device cpu`` the
+networks are small; `sync`, `compile` and `speed` need a GPU, and `memory` is counted on tensors
+without data. The exit code is 1 if a check failed.
 """
 
 import argparse
@@ -71,13 +73,19 @@ class Findings:
         row = {name: _readable(value) for name, value in row.items()}
         self.rows.append(row)
         word = {True: "PASS", False: "FAIL", None: "    "}[row["passed"]]
-        numbers = ", ".join(f"{name} {value}" for name, value in row.items() if name not in ("check", "passed"))
+        numbers = ", ".join(
+            f"{name} {value}" for name, value in row.items() if name not in ("check", "passed")
+        )
         sys.stdout.write(f"{word} {row['check']}: {numbers}\n")
         sys.stdout.flush()
 
 
 def _readable(value: Any) -> Any:
-    return float(f"{float(value):.5g}") if isinstance(value, float) or hasattr(value, "dtype") else value
+    return (
+        float(f"{float(value):.5g}")
+        if isinstance(value, float) or hasattr(value, "dtype")
+        else value
+    )
 
 
 SECTIONS: dict[str, Callable[[Findings], None]] = {
@@ -94,19 +102,35 @@ NEED_A_GPU = {"sync", "compile", "speed"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"Sections to run: {', '.join(SECTIONS)}.")
-    parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"), help="Device to check.")
-    parser.add_argument("--minutes", type=float, default=60.0, help="Time after which no new part is begun.")
-    parser.add_argument("--out", type=Path, help="JSON file; without it, gpu.json or gpu-check-cpu.json in results/.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"Sections to run: {', '.join(SECTIONS)}."
+    )
+    parser.add_argument(
+        "--device", default="cuda", choices=("cpu", "cuda"), help="Device to check."
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="Time after which no new part is begun."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="JSON file; without it, gpu.json or gpu-check-cpu.json in results/.",
+    )
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.sections if name not in SECTIONS]:
         parser.error(f"SECTION must be one of {', '.join(SECTIONS)}, got {unknown[0]}.")
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        parser.error("PyTorch finds no GPU. Run the checks that make sense without one with --device cpu.")
+        parser.error(
+            "PyTorch finds no GPU. Run the checks that make sense without one with --device cpu."
+        )
     warnings.simplefilter("ignore")
     device = torch.device(arguments.device)
-    out = arguments.out or RESULTS / ("gpu.json" if arguments.device == "cuda" else "gpu-check-cpu.json")
+    out = arguments.out or RESULTS / (
+        "gpu.json" if arguments.device == "cuda" else "gpu-check-cpu.json"
+    )
     end = time.monotonic() + 60 * arguments.minutes
     wished = arguments.sections or list(SECTIONS)
     if skipped := [name for name in wished if name in NEED_A_GPU and arguments.device == "cpu"]:
@@ -135,7 +159,9 @@ def run(name: str, findings: Findings) -> list[dict[str, Any]]:
 def write(out: Path, device: str, sections: dict[str, Any]) -> None:
     """Write the sections to the file, beside those of earlier runs on the same machine."""
     machine = {
-        "device": torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads",
+        "device": torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads",
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

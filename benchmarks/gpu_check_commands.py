@@ -15,7 +15,14 @@ from nnunet_dro.nnunet.command import CommandError, run_command
 
 DATASET = "Dataset901_Made"
 N_CASES, N_TRUSTED, N_TRAINING = 40, 12, 32
-TRAINERS = ("DRO_beta0", "DRO", "GroupDRO_centre", "L2RW", "GILS_T2", "DRO_sub1x2x2_hardPresent_la1")
+TRAINERS = (
+    "DRO_beta0",
+    "DRO",
+    "GroupDRO_centre",
+    "L2RW",
+    "GILS_T2",
+    "DRO_sub1x2x2_hardPresent_la1",
+)
 
 
 class StoppedError(Exception):
@@ -48,7 +55,9 @@ class Project:
                 raise StoppedError
 
         start = time.monotonic()
-        run_command(words, log=self.log, environment={**os.environ, **self.environment}, while_running=look)
+        run_command(
+            words, log=self.log, environment={**os.environ, **self.environment}, while_running=look
+        )
         return time.monotonic() - start
 
     def fold(self, trainer: str) -> Path:
@@ -66,7 +75,9 @@ class Project:
             label = ((y - centre[0]) ** 2 + (x - centre[1]) ** 2 < square).astype(np.uint8)
             label[(label > 0) & (y < x)] = 2
             contrast = -50.0 if i % 4 == 0 else 50.0
-            image = np.clip(100 + contrast * label + rng.normal(0, 12, label.shape), 0, 255).astype(np.uint8)
+            image = np.clip(100 + contrast * label + rng.normal(0, 12, label.shape), 0, 255).astype(
+                np.uint8
+            )
             Image.fromarray(image).save(self.raw / "imagesTr" / f"case_{i:02d}_0000.png")
             Image.fromarray(label).save(self.raw / "labelsTr" / f"case_{i:02d}.png")
             rows.append(f"case_{i:02d},{'AB'[i % 4 == 0]},{'yes' if i < N_TRUSTED else 'no'}")
@@ -132,14 +143,19 @@ def _train_one(project: Project, name: str) -> None:
     numbers = [float(line.split("train_loss")[1]) for line in _log(fold) if "train_loss" in line]
     findings.check(
         f"train {name}",
-        stopped and _n_rows(fold) == 3 * N_TRAINING and np.isfinite(numbers).all() and 0 not in numbers,
+        stopped
+        and _n_rows(fold) == 3 * N_TRAINING
+        and np.isfinite(numbers).all()
+        and 0 not in numbers,
         seconds=first,
         seconds_continued=seconds,
         rows_when_stopped=n_rows_before,
         rows_at_the_end=_n_rows(fold),
         train_losses=numbers,
         seconds_of_epochs=[
-            float(line.split("Epoch time:")[1].split()[0]) for line in _log(fold) if "Epoch time" in line
+            float(line.split("Epoch time:")[1].split()[0])
+            for line in _log(fold)
+            if "Epoch time" in line
         ],
     )
     for line in _log(fold):
@@ -147,7 +163,19 @@ def _train_one(project: Project, name: str) -> None:
             findings.note(f"train {name}", log=line.split("reweight: ")[1])
     output = project.root / "predicted" / name
     seconds = project.run(
-        *("nnUNetv2_predict", "-d", "901", "-c", "2d", "-f", "0", "-tr", trainer, "-device", findings.device.type),
+        *(
+            "nnUNetv2_predict",
+            "-d",
+            "901",
+            "-c",
+            "2d",
+            "-f",
+            "0",
+            "-tr",
+            trainer,
+            "-device",
+            findings.device.type,
+        ),
         *("-i", str(project.raw / "imagesTr"), "-o", str(output), "-npp", "2", "-nps", "2"),
     )
     n_predicted = len(list(output.glob("*.png")))
@@ -160,4 +188,8 @@ def _n_rows(fold: Path) -> int:
 
 
 def _log(fold: Path) -> list[str]:
-    return [line for file in sorted(fold.glob("training_log_*.txt")) for line in file.read_text().splitlines()]
+    return [
+        line
+        for file in sorted(fold.glob("training_log_*.txt"))
+        for line in file.read_text().splitlines()
+    ]

@@ -20,7 +20,8 @@ from random_trainers import (
 )
 from torch._dynamo.utils import counters
 
-#: Bounds on the time of a step, with compilation, and on its peak memory, relative to nnUNetTrainer's.
+#: Bounds on the time of a step, with compilation, and on its peak memory, relative to
+#: nnUNetTrainer's.
 MOST_TIME, MOST_TIME_L2RW = 1.01, 2.3
 MOST_MEMORY, MOST_MEMORY_GILS = 1.02, 1.2
 #: GILS makes two of nnU-Net's steps per iteration.
@@ -52,7 +53,9 @@ def sync(findings: Any) -> None:
             trainer.train_step(make_batch(trainer, setting, seed=i))
         n = count_synchronisations(trainer, make_batch(trainer, setting, seed=9))
         plain = plain or n
-        findings.check(f"sync {name}", n <= plain * STEPS_PER_ITERATION.get(name, 1), synchronisations=n)
+        findings.check(
+            f"sync {name}", n <= plain * STEPS_PER_ITERATION.get(name, 1), synchronisations=n
+        )
 
 
 def compile(findings: Any) -> None:
@@ -84,24 +87,35 @@ def compile(findings: Any) -> None:
         )
         if name == "nnUNetTrainerL2RW":
             learned = trainer._learned
-            findings.note("compile, way of L2RW", at_once=learned.at_once, why_not=learned.not_at_once)
+            findings.note(
+                "compile, way of L2RW", at_once=learned.at_once, why_not=learned.not_at_once
+            )
         if name == "nnUNetTrainerDRO":
             eager: Any = make_trainer(name, setting, findings.device, compiled=False)
             eager_steps = steps_of(eager)
             eager.train_step(make_batch(eager, setting, seed=0))
             error = np.abs(steps[0].losses / eager_steps[0].losses - 1).max()
-            findings.check("compile, hardness in the first step", error < 5e-3, relative_difference=error)
+            findings.check(
+                "compile, hardness in the first step", error < 5e-3, relative_difference=error
+            )
 
 
 def memory(findings: Any) -> None:
-    """The peak memory of a step, of each trainer alone; without a GPU it is counted on tensors without data."""
+    """The peak memory of a step, of each trainer alone.
+
+    Without a GPU it is counted on tensors without data.
+    """
     if not findings.is_gpu:
         peaks = {name: peak / 2**20 for name, peak in counted_memory.count().items()}
         _judge_memory(findings, "memory, counted, 3d", peaks)
         return
     full_3d, full_2d = GPU_SETTINGS["3d, batch 2"], GPU_SETTINGS["2d, batch 12"]
     names = ("DRO", "DRO_hardPresent", "DRO_poly1", "GILS_T2", "L2RW")
-    for title, setting, n_classes in (("3d", full_3d, 3), ("3d, 30 classes", full_3d, 30), ("2d", full_2d, 4)):
+    for title, setting, n_classes in (
+        ("3d", full_3d, 3),
+        ("3d, 30 classes", full_3d, 30),
+        ("2d", full_2d, 4),
+    ):
         for compiled in (False, True):
             what = f"memory {title}{', compiled' if compiled else ''}"
             if findings.is_late(what):

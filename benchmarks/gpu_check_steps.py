@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from random_trainers import Setting, dataset_json, forget_everything_compiled, make_batch, make_trainer
+from random_trainers import (
+    Setting,
+    dataset_json,
+    forget_everything_compiled,
+    make_batch,
+    make_trainer,
+)
 from torch import Tensor
 from torch.backends import cudnn
 
@@ -18,13 +24,21 @@ SMALL = {
         "2d": Setting((128, 96), 6, (16, 32, 64, 128), True),
         "3d": Setting((64, 64, 64), 2, (16, 32, 64, 128), False),
     },
-    "cpu": {"2d": Setting((32, 32), 4, (4, 8, 8), True), "3d": Setting((16, 16, 16), 2, (4, 8, 8), False)},
+    "cpu": {
+        "2d": Setting((32, 32), 4, (4, 8, 8), True),
+        "3d": Setting((16, 16, 16), 2, (4, 8, 8), False),
+    },
 }
 N_STEPS = 20
-#: Largest relative difference of the weights that 20 steps may leave: in single precision, and in half precision, where
-#: two trainings of nnUNetTrainer differ as well.
+#: Largest relative difference of the weights that 20 steps may leave: in single precision, and in
+#: half precision, where two trainings of nnUNetTrainer differ as well.
 SINGLE_LIMIT, HALF_LIMIT = 1e-3, 0.05
-SIGNALS = ("nnUNetTrainerDRO", "nnUNetTrainerDRO_hardPresent", "nnUNetTrainerDRO_poly1", "nnUNetTrainerLS")
+SIGNALS = (
+    "nnUNetTrainerDRO",
+    "nnUNetTrainerDRO_hardPresent",
+    "nnUNetTrainerDRO_poly1",
+    "nnUNetTrainerLS",
+)
 #: A scale of the loss at which every gradient overflows in half precision.
 OVERFLOW = 2.0**60
 
@@ -38,7 +52,10 @@ def steps_of(trainer: Any) -> list[Any]:
 
 
 def race(findings: Any) -> None:
-    """The losses that arrive are those of the batch that was trained on: their copy had ended when they were read."""
+    """The losses that arrive are those of the batch that was trained on.
+
+    Their copy had ended when they were read.
+    """
     setting = SMALL[findings.device.type]["2d"]
     for name in ("nnUNetTrainerDRO", "nnUNetTrainerGILS_T1", "nnUNetTrainerL2RW"):
         trainer: Any = make_trainer(name, setting, findings.device, compiled=False)
@@ -58,24 +75,36 @@ def race(findings: Any) -> None:
 
 
 def parity(findings: Any) -> None:
-    """Beta 0 trains nnUNetTrainer's weights: up to rounding, or in half precision to what two runs of it differ by.
+    """Beta 0 trains nnUNetTrainer's weights.
+
+    Up to rounding, or in half precision to what two runs of it differ by.
 
     Importance weights train others, by more than this allows.
     """
     cudnn.benchmark, cudnn.deterministic = False, True
     cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    modes = ("single precision", "mixed precision", "compiled") if findings.is_gpu else ("single precision",)
-    for (dimensions, setting), mode in itertools.product(SMALL[findings.device.type].items(), modes):
+    modes = (
+        ("single precision", "mixed precision", "compiled")
+        if findings.is_gpu
+        else ("single precision",)
+    )
+    for (dimensions, setting), mode in itertools.product(
+        SMALL[findings.device.type].items(), modes
+    ):
         what = f"parity {dimensions}, {mode}"
         if findings.is_late(what):
             continue
         # Autocast to single precision changes nothing.
-        torch.set_autocast_dtype("cuda", torch.float32 if mode == "single precision" else torch.float16)
+        torch.set_autocast_dtype(
+            "cuda", torch.float32 if mode == "single precision" else torch.float16
+        )
         try:
             start, plain, losses = _trained("nnUNetTrainer", setting, findings.device, mode)
             _, again, _ = _trained("nnUNetTrainer", setting, findings.device, mode)
             _, mine, my_losses = _trained("nnUNetTrainerDRO_beta0", setting, findings.device, mode)
-            _, weighted, _ = _trained("nnUNetTrainerHWS", setting, findings.device, mode, beta=100.0)
+            _, weighted, _ = _trained(
+                "nnUNetTrainerHWS", setting, findings.device, mode, beta=100.0
+            )
         finally:
             torch.set_autocast_dtype("cuda", torch.float16)
         moved = (plain - start).norm()
@@ -109,15 +138,29 @@ def _trained(
 
 def weights_of(trainer: nnUNetTrainer) -> Tensor:
     """All parameters of the network, flat."""
-    return torch.cat([parameter.detach().float().reshape(-1).clone() for parameter in trainer.network.parameters()])
+    return torch.cat(
+        [
+            parameter.detach().float().reshape(-1).clone()
+            for parameter in trainer.network.parameters()
+        ]
+    )
 
 
 def amp(findings: Any) -> None:
-    """Under autocast the losses of cases are single precision and right; an overflow skips the step, not the losses."""
+    """Under autocast the losses of cases are single precision and right.
+
+    An overflow skips the step, not the losses.
+    """
     setting = SMALL[findings.device.type]["3d"]
     for regions, ignore, batch_dice in itertools.product((False, True), repeat=3):
         kind = " and ".join(
-            word for word, holds in (("regions", regions), ("ignore", ignore), ("batch Dice", batch_dice)) if holds
+            word
+            for word, holds in (
+                ("regions", regions),
+                ("ignore", ignore),
+                ("batch Dice", batch_dice),
+            )
+            if holds
         )
         for name in SIGNALS:
             trainer: Any = make_trainer(
@@ -127,14 +170,22 @@ def amp(findings: Any) -> None:
                 dataset=dataset_json(regions=regions, ignore=ignore),
                 compiled=False,
             )
-            hardness, loss, is_single = _errors_of_losses(trainer, findings, regions=regions, ignore=ignore)
+            hardness, loss, is_single = _errors_of_losses(
+                trainer, findings, regions=regions, ignore=ignore
+            )
             passed = is_single and max(hardness, loss) < 1e-4
-            findings.check(f"amp {name}, {kind or 'labels'}", passed, hardness_error=hardness, loss_error=loss)
-    for name in ("nnUNetTrainerDRO", "nnUNetTrainerL2RW", "nnUNetTrainerGILS_T1") if findings.is_gpu else ():
+            findings.check(
+                f"amp {name}, {kind or 'labels'}", passed, hardness_error=hardness, loss_error=loss
+            )
+    for name in (
+        ("nnUNetTrainerDRO", "nnUNetTrainerL2RW", "nnUNetTrainerGILS_T1") if findings.is_gpu else ()
+    ):
         _overflow(findings, name, setting)
 
 
-def _errors_of_losses(trainer: Any, findings: Any, *, regions: bool, ignore: bool) -> tuple[float, float, bool]:
+def _errors_of_losses(
+    trainer: Any, findings: Any, *, regions: bool, ignore: bool
+) -> tuple[float, float, bool]:
     """Relative errors of the hardness and of the loss against double precision, and whether both are single."""
     edge = 96 if findings.is_gpu else 16
     generator = torch.Generator().manual_seed(1)
@@ -146,7 +197,10 @@ def _errors_of_losses(trainer: Any, findings: Any, *, regions: bool, ignore: boo
     loss = trainer.loss.per_case
     loss.scale_weights, loss.factors = (1.0,), torch.ones(1, device=findings.device)
     with torch.autocast("cuda") if findings.is_gpu else nullcontext():
-        cases = loss([logits.to(findings.device) if findings.is_gpu else logits.float()], [target.to(findings.device)])
+        cases = loss(
+            [logits.to(findings.device) if findings.is_gpu else logits.float()],
+            [target.to(findings.device)],
+        )
         hardness, total = cases.hardness, cases.weighted(torch.ones(2, device=findings.device))
     exact = loss.to("cpu")([logits.double()], [target])
     hardness_error = ((hardness.cpu().double() - exact.hardness).abs() / exact.hardness.abs()).max()
@@ -162,6 +216,8 @@ def _overflow(findings: Any, name: str, setting: Setting) -> None:
     scale = trainer.grad_scaler.get_scale()
     findings.check(
         f"amp overflow {name}",
-        torch.equal(before, weights_of(trainer)) and scale < OVERFLOW and np.isfinite(steps[-1].losses).all(),
+        torch.equal(before, weights_of(trainer))
+        and scale < OVERFLOW
+        and np.isfinite(steps[-1].losses).all(),
         scale=scale,
     )

@@ -1,4 +1,7 @@
-"""Label maps for benchmarks: a tumour of three nested labels, an abdomen of twenty organs, and predictions of both."""
+"""Label maps for benchmarks.
+
+A tumour of three nested labels, an abdomen of twenty organs, and predictions of both.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Trainers and batches for the benchmarks: networks of nnU-Net's on random images, without a dataset on disk."""
+"""Trainers and batches for the benchmarks.
+
+Networks of nnU-Net's on random images, without a dataset on disk.
+"""
 
 import contextlib
 import gc
@@ -49,11 +52,14 @@ GPU_SETTINGS = {
     "2d, batch 49": Setting((192, 160), 49, (32, 64, 128, 256, 512, 512), True),
     "3d, batch 2": Setting((128, 128, 128), 2, (32, 64, 128, 256, 320, 320), False),
 }
-# Three stages: with two, nnU-Net's deep supervision has one output, and divides its weight of 0 by 0.
+# Three stages: with two, nnU-Net's deep supervision has one output, and divides its weight of 0 by
+# 0.
 QUICK_SETTINGS = {"2d, batch 4": Setting((32, 32), 4, (4, 8, 8), True)}
 
 
-def dataset_json(n_classes: int = 3, *, regions: bool = False, ignore: bool = False) -> dict[str, Any]:
+def dataset_json(
+    n_classes: int = 3, *, regions: bool = False, ignore: bool = False
+) -> dict[str, Any]:
     """A description of a dataset with one channel; ``n_classes`` counts the background."""
     labels: dict[str, Any] = {"background": 0}
     for i in range(1, n_classes):
@@ -112,11 +118,17 @@ def plans_for(
 
 
 def make_trainer(
-    name: str, setting: Setting, device: torch.device, *, dataset: dict[str, Any] | None = None, compiled: bool = True
+    name: str,
+    setting: Setting,
+    device: torch.device,
+    *,
+    dataset: dict[str, Any] | None = None,
+    compiled: bool = True,
 ) -> nnUNetTrainer:
     """A trainer that is ready for its first step, with the same weights each time.
 
-    The dataset has three classes if none is described; nnU-Net compiles network and loss on CUDA only.
+    The dataset has three classes if none is described; nnU-Net compiles network and loss on CUDA
+    only.
     """
     # `initialize` only reads the file ending of the preprocessed dataset.
     folder = Path(_SCRATCH.name) / "Dataset001_Random" / "random"
@@ -125,7 +137,10 @@ def make_trainer(
     cls = nnUNetTrainer if name == "nnUNetTrainer" else trainer_class(name)
     plans = json.loads(json.dumps({**plans_for(*setting), "continue_training": False}))
     torch.manual_seed(0)
-    with contextlib.redirect_stdout(io.StringIO()), _environment(nnUNet_compile="t" if compiled else "f"):
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        _environment(nnUNet_compile="t" if compiled else "f"),
+    ):
         trainer = cls(plans, "benchmark", 0, dataset or dataset_json(), device)
         trainer.initialize()
     trainer.network.train()
@@ -147,7 +162,12 @@ def _begin(trainer: HardnessWeighted, setting: Setting) -> None:
 
 
 def make_batch(
-    trainer: nnUNetTrainer, setting: Setting, seed: int, *, n_cases: int | None = None, beta: float = 100.0
+    trainer: nnUNetTrainer,
+    setting: Setting,
+    seed: int,
+    *,
+    n_cases: int | None = None,
+    beta: float = 100.0,
 ) -> Batch:
     """A random batch as nnU-Net's workers would send it, in pinned memory if the trainer is on a GPU.
 
@@ -157,8 +177,12 @@ def make_batch(
     batch_size = n_cases or setting.batch_size
     targets = []
     for scale in trainer._get_deep_supervision_scales():
-        shape = [round(size * factor) for size, factor in zip(setting.patch_size, scale, strict=True)]
-        targets.append(torch.randint(0, 3, (batch_size, 1, *shape), generator=generator).to(torch.int16))
+        shape = [
+            round(size * factor) for size, factor in zip(setting.patch_size, scale, strict=True)
+        ]
+        targets.append(
+            torch.randint(0, 3, (batch_size, 1, *shape), generator=generator).to(torch.int16)
+        )
     ones = torch.ones(batch_size)
     draws = CaseColumns(
         indices=torch.randint(0, N_CASES, (batch_size,), generator=generator),
@@ -175,7 +199,9 @@ def make_batch(
     batch: Batch = {"data": data, "target": targets, ENTRY: draws.rows()}
     if trainer.device.type == "cuda":
         batch = {
-            key: [one.pin_memory() for one in value] if isinstance(value, list) else value.pin_memory()
+            key: [one.pin_memory() for one in value]
+            if isinstance(value, list)
+            else value.pin_memory()
             for key, value in batch.items()
         }
     return {**batch, "keys": np.array([f"case_{i}" for i in draws.indices.tolist()])}
@@ -201,7 +227,10 @@ def as_nnunet_sets_cudnn() -> None:
 
 
 def forget_everything_compiled() -> None:
-    """Free what earlier settings left; without this, PyTorch compiles the next one with dynamic shapes."""
+    """Free what earlier settings left.
+
+    Without this, PyTorch compiles the next one with dynamic shapes.
+    """
     gc.collect()
     torch._dynamo.reset()
     if torch.cuda.is_available():

@@ -1,9 +1,9 @@
 """The cost of `nnunet-dro rank`, start-up, reading and writing included, without scoring.
 
-The setting: 20 teams, 200 cases of 5 centres, 5 labels and 3 metrics; 1,000 bootstrap samples ranked by every scheme,
-tests of all pairs, the ranks of each centre, by the worst one and without each. Beside it without samples, with 5
-teams, and with 1,000 cases of one metric. The scores are random. The time on the clock depends on what else the machine
-does, that of the processor hardly.
+The setting: 20 teams, 200 cases of 5 centres, 5 labels and 3 metrics; 1,000 bootstrap samples
+ranked by every scheme, tests of all pairs, the ranks of each centre, by the worst one and without
+each. Beside it without samples, with 5 teams, and with 1,000 cases of one metric. The scores are
+random. The time on the clock depends on what else the machine does, that of the processor hardly.
 
     python benchmarks/ranking.py [--quick] [--out FILE]
 """
@@ -28,7 +28,11 @@ from rich.table import Table
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import evaluation_files
-from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    summarise,
+    worst_strata,
+)
 from nnunet_dro.files.output_folder import write_files
 
 CENTRES = 5
@@ -57,9 +61,15 @@ QUICK = (Setting(4, 20, 2, ("dice", "hd95"), 50),)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="One small setting.")
-    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="File to write; else it is in results/ or, with --quick, temporary.",
+    )
     arguments = parser.parse_args()
-    rows = [asdict(setting) | measure(setting) for setting in (QUICK if arguments.quick else SETTINGS)]
+    rows = [
+        asdict(setting) | measure(setting) for setting in (QUICK if arguments.quick else SETTINGS)
+    ]
     table = Table(title="nnunet-dro rank, without scoring")
     for column in rows[0]:
         table.add_column(column.replace("_", " "), justify="right")
@@ -73,9 +83,14 @@ def main() -> None:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
     }
-    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "ranking.json"
+    out = (
+        arguments.out
+        or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "ranking.json"
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    out.write_text(
+        json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def _text(cell: object) -> str:
@@ -91,8 +106,17 @@ def measure(setting: Setting) -> dict[str, float]:
         rng = np.random.default_rng(0)
         teams = [f"team_{n:02}" for n in range(setting.teams)]
         for place, team in enumerate(teams):
-            write_files(root / team, evaluation_files(made_evaluation(team, 0.85 - 0.003 * place, setting, rng)))
-        command = [sys.executable, "-m", "nnunet_dro.cli", "rank", *(f"{team}={root / team}" for team in teams)]
+            write_files(
+                root / team,
+                evaluation_files(made_evaluation(team, 0.85 - 0.003 * place, setting, rng)),
+            )
+        command = [
+            sys.executable,
+            "-m",
+            "nnunet_dro.cli",
+            "rank",
+            *(f"{team}={root / team}" for team in teams),
+        ]
         command += ["-o", str(root / "out"), "--by", "centre", "--bootstrap", str(setting.samples)]
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
@@ -102,7 +126,9 @@ def measure(setting: Setting) -> dict[str, float]:
     return {"seconds": seconds, "processor_seconds": processor, "page_MiB": size}
 
 
-def made_evaluation(team: str, quality: float, setting: Setting, rng: np.random.Generator) -> Evaluation:
+def made_evaluation(
+    team: str, quality: float, setting: Setting, rng: np.random.Generator
+) -> Evaluation:
     """Random scores of a team; Dice and NSD around ``quality``."""
     cases = [f"case_{n:04}" for n in range(setting.cases)]
     labels = [f"label {n}" for n in range(setting.labels)]
@@ -112,7 +138,13 @@ def made_evaluation(team: str, quality: float, setting: Setting, rng: np.random.
         metric: 40 * (1 - of_metric) if metric == "hd95" else of_metric
         for metric, of_metric in zip(setting.metrics, fractions, strict=True)
     }
-    counts = {"n_reference": 100, "n_prediction": 90, "n_intersection": 80, "reference_ml": 0.1, "prediction_ml": 0.1}
+    counts = {
+        "n_reference": 100,
+        "n_prediction": 90,
+        "n_intersection": 80,
+        "reference_ml": 0.1,
+        "prediction_ml": 0.1,
+    }
     scores = pd.DataFrame(columns | counts, index=keys).reset_index()
     scores["centre"] = [f"centre {n // setting.labels % CENTRES}" for n in range(len(keys))]
     strata = summarise(scores, metrics=setting.metrics, n_resamples=0)

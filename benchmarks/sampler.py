@@ -1,10 +1,11 @@
 """Times a draw and an update of the hardness table against softmax + numpy.random.choice, for 100 to 10 million cases.
 
-The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: it keeps a vector of losses, and in
-each iteration computes the softmax of all losses and calls `numpy.random.choice`. As there, the batch size is 2 and
-beta is 100. Both methods run in turn in one process, so that a slow moment of the machine affects both. A table of
-1,000 cases takes part as well and shows whether the cost grows. The last row is for sub-volumes, 10 in each of 100,000
-cases, and includes finding the case and the position of the cell in its volume, which each draw needs then.
+The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: it keeps a vector
+of losses, and in each iteration computes the softmax of all losses and calls `numpy.random.choice`.
+As there, the batch size is 2 and beta is 100. Both methods run in turn in one process, so that a
+slow moment of the machine affects both. A table of 1,000 cases takes part as well and shows whether
+the cost grows. The last row is for sub-volumes, 10 in each of 100,000 cases, and includes finding
+the case and the position of the cell in its volume, which each draw needs then.
 
     python benchmarks/sampler.py [--quick] [--out FILE]
 """
@@ -36,16 +37,35 @@ ROUNDS = 7
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
-    parser.add_argument("--quick", action="store_true", help="Only time few cases, to check that the script runs.")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="File to write; else it is in results/ or, with --quick, temporary.",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="Only time few cases, to check that the script runs."
+    )
     arguments = parser.parse_args()
-    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "sampler.json"
+    out = (
+        arguments.out
+        or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "sampler.json"
+    )
     n_divided = 100 if arguments.quick else N_CASES_DIVIDED
     rows = [measure(n) for n in (SIZES[:1] if arguments.quick else SIZES)]
     subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
     rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
-    table = Table(title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds")
-    for column in ("items", "HardnessTable", "to 1,000", "to replace", "softmax + choice", "ratio", "bytes per item"):
+    table = Table(
+        title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds"
+    )
+    for column in (
+        "items",
+        "HardnessTable",
+        "to 1,000",
+        "to replace",
+        "softmax + choice",
+        "ratio",
+        "bytes per item",
+    ):
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(
@@ -63,7 +83,11 @@ def main() -> None:
         f"the table's own objects {rows[-1]['table_s']:.2f} s and {rows[-1]['table_mb']:.0f} MB"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
+    machine = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "processor": platform.machine(),
+    }
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
@@ -74,7 +98,8 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
     table = filled([str(i) for i in range(n)] if subvolumes is None else subvolumes.names, losses)
     independent = filled(list(table.cases), losses, replace=True)
     small = filled([str(i) for i in range(N_SMALL)], rng.normal(0.5, 0.1, size=N_SMALL))
-    # The log counts the draws, and the table the age of each loss, with another int32 per case each.
+    # The log counts the draws, and the table the age of each loss, with another int32 per case
+    # each.
     shared = table._shared.nbytes + 8 * n
     fresh = rng.normal(0.5, 0.1, size=(1000, BATCH))
     legacy = np.random.RandomState(0)
@@ -96,7 +121,9 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
         partial(ours, *of) for of in ((table, subvolumes), (small, None), (independent, subvolumes))
     )
     methods = ((mine, 2000), (theirs, n_theirs), (its_small, 2000), (its_independent, 2000))
-    times = np.array([[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)])
+    times = np.array(
+        [[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)]
+    )
     table_us, choice_us, *_ = np.median(times, axis=0)
     return {
         "n": n,
@@ -109,10 +136,14 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
     }
 
 
-def filled(names: list[str], losses: NDArray[np.float64], *, replace: bool = False) -> HardnessTable:
+def filled(
+    names: list[str], losses: NDArray[np.float64], *, replace: bool = False
+) -> HardnessTable:
     """A table in which every case was seen."""
     table = HardnessTable(names, beta=BETA, replace=replace)
-    table.load_state_dict(table.state_dict() | {"losses": losses, "seen": np.ones(len(names), dtype=bool)})
+    table.load_state_dict(
+        table.state_dict() | {"losses": losses, "seen": np.ones(len(names), dtype=bool)}
+    )
     return table
 
 
@@ -120,7 +151,10 @@ def construction(subvolumes: Subvolumes) -> dict[str, float]:
     """Seconds and megabytes of Python objects for creating the names of the cells, and a table of them."""
     row: dict[str, float] = {}
     names = subvolumes.names
-    for what, make in (("names", lambda: subvolumes.names), ("table", lambda: HardnessTable(names, beta=BETA))):
+    for what, make in (
+        ("names", lambda: subvolumes.names),
+        ("table", lambda: HardnessTable(names, beta=BETA)),
+    ):
         start = time.perf_counter()
         made = make()
         row[f"{what}_s"] = time.perf_counter() - start

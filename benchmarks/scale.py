@@ -1,10 +1,11 @@
 """Time and memory of statistics and reports where there are many cases, labels and strata.
 
-The scores are drawn, and no image file is read: 20,000 cases, 100 labels, Dice and HD95, and 60 strata in two
-attributes, beside all cases together. The sizes of the strata range over a factor of 20, and every label is absent from
-some cases and missed in others, so that hardly two samples are of one size. The steps are those of
-`nnunet-dro evaluate` after the label maps have been read, and those of `nnunet-dro compare` with two such evaluations:
-each command's one after the other, in a process of its own.
+The scores are drawn, and no image file is read: 20,000 cases, 100 labels, Dice and HD95, and 60
+strata in two attributes, beside all cases together. The sizes of the strata range over a factor of
+20, and every label is absent from some cases and missed in others, so that hardly two samples are
+of one size. The steps are those of `nnunet-dro evaluate` after the label maps have been read, and
+those of `nnunet-dro compare` with two such evaluations: each command's one after the other, in a
+process of its own.
 
     python benchmarks/scale.py [--quick] [--out FILE]
 """
@@ -41,7 +42,11 @@ from nnunet_dro.evaluation.report import (
     evaluation_table,
 )
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
-from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    summarise,
+    worst_strata,
+)
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.output_folder import write_files
 
@@ -73,28 +78,48 @@ class Clock:
         row = {"step": step, "seconds": time.perf_counter() - seconds}
         row |= {"processor_seconds": time.process_time() - of_processor}
         row |= {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
-        self.rows.append(row | {"mb": len(found.encode()) / 1e6 if isinstance(found, str) else None})
+        self.rows.append(
+            row | {"mb": len(found.encode()) / 1e6 if isinstance(found, str) else None}
+        )
         return found
 
     def with_sum(self) -> list[dict[str, Any]]:
         """The rows, and one of their sums."""
-        sums = {name: sum(row[name] for row in self.rows) for name in ("seconds", "processor_seconds")}
-        return [*self.rows, {"step": "together", **sums, "peak_gb": self.rows[-1]["peak_gb"], "mb": None}]
+        sums = {
+            name: sum(row[name] for row in self.rows) for name in ("seconds", "processor_seconds")
+        }
+        return [
+            *self.rows,
+            {"step": "together", **sums, "peak_gb": self.rows[-1]["peak_gb"], "mb": None},
+        ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="A small size, to see that the script runs.")
-    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
+    parser.add_argument(
+        "--quick", action="store_true", help="A small size, to see that the script runs."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="File to write; else it is in results/ or, with --quick, temporary.",
+    )
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
     rows = {}
     for command, measure in (("evaluate", measure_evaluate), ("compare", measure_compare)):
         rows[command] = apart(measure, size)
         show(command, size, rows[command])
-    machine = {"python": platform.python_version(), "numpy": np.__version__, "pandas": pd.__version__}
+    machine = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pandas": pd.__version__,
+    }
     machine |= {"processor": platform.machine()}
-    out = arguments.out or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "scale.json"
+    out = (
+        arguments.out
+        or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "scale.json"
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "size": asdict(size), "rows": rows}
     out.write_text(json.dumps(content, indent=1) + "\n")
@@ -113,7 +138,11 @@ def show(command: str, size: Size, rows: list[dict[str, Any]]) -> None:
         table.add_column(column, justify="left" if column == "step" else "right")
     for row in rows:
         written = "" if row["mb"] is None else f"{row['mb']:.1f}"
-        numbers = (f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}", f"{row['peak_gb']:.2f}")
+        numbers = (
+            f"{row['seconds']:.1f}",
+            f"{row['processor_seconds']:.1f}",
+            f"{row['peak_gb']:.2f}",
+        )
         table.add_row(row["step"], *numbers, written)
     Console().print(table)
 
@@ -124,9 +153,17 @@ def measure_evaluate(size: Size) -> list[dict[str, Any]]:
     clock = Clock()
     statistics = clock.time("statistics", lambda: summarise(scores, strata, metrics=METRICS))
     evaluation = clock.time("worst strata", lambda: described(scores, strata, statistics))
-    tables: dict[str, str] = clock.time("scores.csv, strata.csv, summary.json", lambda: evaluation_files(evaluation))
-    reports = {"report.html": evaluation_html, "report.md": evaluation_markdown, "report.tex": evaluation_latex}
-    made = {name: clock.time(name, lambda make=make: make(evaluation)) for name, make in reports.items()}
+    tables: dict[str, str] = clock.time(
+        "scores.csv, strata.csv, summary.json", lambda: evaluation_files(evaluation)
+    )
+    reports = {
+        "report.html": evaluation_html,
+        "report.md": evaluation_markdown,
+        "report.tex": evaluation_latex,
+    }
+    made = {
+        name: clock.time(name, lambda make=make: make(evaluation)) for name, make in reports.items()
+    }
     with tempfile.TemporaryDirectory() as scratch:
         clock.time("writing", lambda: write_files(Path(scratch) / "out", tables | made))
     clock.time("terminal", lambda: printed(evaluation_table(evaluation)))
@@ -140,11 +177,20 @@ def measure_compare(size: Size) -> list[dict[str, Any]]:
         folders = {name: Path(scratch) / name for name in ("baseline", "method")}
         for seed, folder in enumerate(folders.values()):
             apart(write_evaluation, size, seed, folder)
-        read = clock.time("reading", lambda: {name: read_evaluation(folder) for name, folder in folders.items()})
+        read = clock.time(
+            "reading", lambda: {name: read_evaluation(folder) for name, folder in folders.items()}
+        )
         comparison = clock.time("differences", lambda: compare(read))
         tables: dict[str, str] = clock.time("tables", lambda: comparison_files(comparison))
-        reports = {"report.html": comparison_html, "report.md": comparison_markdown, "report.tex": comparison_latex}
-        made = {name: clock.time(name, lambda make=make: make(comparison)) for name, make in reports.items()}
+        reports = {
+            "report.html": comparison_html,
+            "report.md": comparison_markdown,
+            "report.tex": comparison_latex,
+        }
+        made = {
+            name: clock.time(name, lambda make=make: make(comparison))
+            for name, make in reports.items()
+        }
         clock.time("writing", lambda: write_files(Path(scratch) / "out", tables | made))
     clock.time("terminal", lambda: printed(comparison_table(comparison)))
     return clock.with_sum()
@@ -157,14 +203,21 @@ def write_evaluation(size: Size, seed: int, folder: Path) -> None:
     for metric in METRICS:
         changed = scores[metric] * rng.uniform(0.9, 1, len(scores))
         scores[metric] = changed if seed else scores[metric]
-    write_files(folder, evaluation_files(described(scores, strata, summarise(scores, strata, metrics=METRICS))))
+    write_files(
+        folder,
+        evaluation_files(described(scores, strata, summarise(scores, strata, metrics=METRICS))),
+    )
 
 
-def drawn_scores(size: Size, *, rng: np.random.Generator) -> "tuple[pd.DataFrame, dict[str, pd.Series[str]]]":
+def drawn_scores(
+    size: Size, *, rng: np.random.Generator
+) -> "tuple[pd.DataFrame, dict[str, pd.Series[str]]]":
     """Scores as an evaluation has them, and the strata of the cases."""
     cases = [f"case_{n:05}" for n in range(size.n_cases)]
     labels = [f"label_{n}" for n in range(size.n_labels)]
-    scores = pd.MultiIndex.from_product([cases, labels], names=["case", "label"]).to_frame(index=False)
+    scores = pd.MultiIndex.from_product([cases, labels], names=["case", "label"]).to_frame(
+        index=False
+    )
     n = len(scores)
     absent, missed = rng.random(n) < 0.05, rng.random(n) < 0.01
     reference = np.where(absent, 0, rng.integers(100, 100_000, n))
@@ -185,14 +238,30 @@ def drawn_scores(size: Size, *, rng: np.random.Generator) -> "tuple[pd.DataFrame
     return scores, strata
 
 
-def described(scores: pd.DataFrame, strata: "dict[str, pd.Series[str]]", statistics: pd.DataFrame) -> Evaluation:
+def described(
+    scores: pd.DataFrame, strata: "dict[str, pd.Series[str]]", statistics: pd.DataFrame
+) -> Evaluation:
     files = {
-        case: [f"/data/{which}/{case}.nii.gz" for which in ("reference", "prediction")] for case in strata[ALL].index
+        case: [f"/data/{which}/{case}.nii.gz" for which in ("reference", "prediction")]
+        for case in strata[ALL].index
     }
     digests = {case: ["0" * 64, "1" * 64] for case in files}
-    about = {"versions": {}, "options": {}, "definitions": {}, "inputs": {"files": files, "files_sha256": digests}}
+    about = {
+        "versions": {},
+        "options": {},
+        "definitions": {},
+        "inputs": {"files": files, "files_sha256": digests},
+    }
     about |= {"requirements": []}
-    return Evaluation("drawn", scores, statistics, strata, worst_strata(statistics), false_positives(scores), about)
+    return Evaluation(
+        "drawn",
+        scores,
+        statistics,
+        strata,
+        worst_strata(statistics),
+        false_positives(scores),
+        about,
+    )
 
 
 def printed(table: Table) -> str:

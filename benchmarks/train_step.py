@@ -1,10 +1,13 @@
-"""Times an iteration of our trainers relative to nnUNetTrainer: both train on the same batches in turn, in one process.
+"""Times an iteration of our trainers relative to nnUNetTrainer.
+
+Both train on the same batches in turn, in one process.
 
     python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...] [--quick] [--out FILE]
 
-On a GPU it also compares the peak memory, of one trainer at a time, and counts the device synchronisations of a step;
-torch.compile and cuDNN's search for the fastest algorithms are used there, as in nnU-Net (nnUNet_compile=f turns the
-former off). The data are random. The networks are nnU-Net's U-Net for 2D and 3D patches; they are smaller on the CPU.
+On a GPU it also compares the peak memory, of one trainer at a time, and counts the device
+synchronisations of a step; torch.compile and cuDNN's search for the fastest algorithms are used
+there, as in nnU-Net (nnUNet_compile=f turns the former off). The data are random. The networks are
+nnU-Net's U-Net for 2D and 3D patches; they are smaller on the CPU.
 """
 
 import argparse
@@ -35,17 +38,25 @@ CPU_SETTINGS = {
     "2d, batch 12": Setting((96, 96), 12, (16, 32, 64, 128), True),
     "2d, batch 49": Setting((64, 64), 49, (16, 32, 64, 128), True),
     "3d, batch 2": Setting((40, 56, 40), 2, (16, 32, 64, 128), False),
-    # PyTorch's convolution of a single small volume is slow on a CPU; no stage of this network is that small.
+    # PyTorch's convolution of a single small volume is slow on a CPU; no stage of this network is
+    # that small.
     "3d, batch 2, wide": Setting((56, 56, 56), 2, (32, 64, 128), False),
 }
-TRAINERS = ("nnUNetTrainerDRO", "nnUNetTrainerDRO_hardPresent", "nnUNetTrainerDRO_poly1", "nnUNetTrainerL2RW")
+TRAINERS = (
+    "nnUNetTrainerDRO",
+    "nnUNetTrainerDRO_hardPresent",
+    "nnUNetTrainerDRO_poly1",
+    "nnUNetTrainerL2RW",
+)
 #: Iterations of each trainer that are not timed.
 WARMUP = 6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="Device to train on.")
+    parser.add_argument(
+        "--device", default="cpu", choices=("cpu", "cuda"), help="Device to train on."
+    )
     parser.add_argument("--iterations", type=int, default=40, help="Number of iterations to time.")
     parser.add_argument(
         "--trainers",
@@ -53,8 +64,16 @@ def main() -> None:
         default=TRAINERS,
         help="Trainers to time. The options la and vs are not possible, because they count the voxels of a dataset.",
     )
-    parser.add_argument("--quick", action="store_true", help="Only time a tiny network, to check that the script runs.")
-    parser.add_argument("--out", type=Path, help="File to write; else it is in results/ or, with --quick, temporary.")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="Only time a tiny network, to check that the script runs.",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="File to write; else it is in results/ or, with --quick, temporary.",
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     device = torch.device(arguments.device)
@@ -67,11 +86,18 @@ def main() -> None:
             if is_gpu:
                 row["memory_ratio"] = _memory_ratio(trainer, setting, device)
             rows.append({"setting": name, "trainer": trainer.removeprefix("nnUNetTrainer"), **row})
-    table = Table(title=f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn")
+    table = Table(
+        title=f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn"
+    )
     for column in rows[0]:
-        table.add_column(column.replace("_", " "), justify="left" if column in ("setting", "trainer") else "right")
+        table.add_column(
+            column.replace("_", " "),
+            justify="left" if column in ("setting", "trainer") else "right",
+        )
     for row in rows:
-        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+        table.add_row(
+            *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
+        )
     Console().print(table)
     machine = {
         "torch": torch.__version__,
@@ -84,12 +110,20 @@ def main() -> None:
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
-def measure(trainer_name: str, setting: Setting, device: torch.device, n_iterations: int) -> dict[str, float]:
-    """Time a trainer and nnUNetTrainer in turns; on a GPU, count the synchronisations of each too."""
+def measure(
+    trainer_name: str, setting: Setting, device: torch.device, n_iterations: int
+) -> dict[str, float]:
+    """Time a trainer and nnUNetTrainer in turns.
+
+    On a GPU, count the synchronisations of each too.
+    """
     as_nnunet_sets_cudnn()
     forget_everything_compiled()
     names = {"plain": "nnUNetTrainer", "dro": trainer_name}
-    trainers = {which: make_trainer(name, setting, device, compiled=_is_compiled()) for which, name in names.items()}
+    trainers = {
+        which: make_trainer(name, setting, device, compiled=_is_compiled())
+        for which, name in names.items()
+    }
     batches = [make_batch(trainers["plain"], setting, seed) for seed in range(4)]
     times: dict[str, list[float]] = {which: [] for which in names}
     for iteration in range(WARMUP + n_iterations):
@@ -98,7 +132,9 @@ def measure(trainer_name: str, setting: Setting, device: torch.device, n_iterati
             start = time.perf_counter()
             loss = trainers[which].train_step(batches[iteration % 4])["loss"]
             if not np.isfinite(loss):
-                raise FloatingPointError(f"{names[which]} has the loss {loss} in iteration {iteration}.")
+                raise FloatingPointError(
+                    f"{names[which]} has the loss {loss} in iteration {iteration}."
+                )
             if iteration >= WARMUP:
                 times[which].append(time.perf_counter() - start)
     row = _compared(np.array(times["dro"]), np.array(times["plain"]))
@@ -113,7 +149,10 @@ def _is_compiled() -> bool:
 
 
 def _memory_ratio(name: str, setting: Setting, device: torch.device) -> float:
-    mine, plain = (peak_memory(one, setting, device, compiled=_is_compiled()) for one in (name, "nnUNetTrainer"))
+    mine, plain = (
+        peak_memory(one, setting, device, compiled=_is_compiled())
+        for one in (name, "nnUNetTrainer")
+    )
     return mine / plain
 
 

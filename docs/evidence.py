@@ -3,11 +3,12 @@
     python docs/evidence.py            write the tables into their pages, and the pictures
     python docs/evidence.py --check    change nothing; exit with 1 if a table or picture is old or a number wrong
 
-A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400, method=plain/DRO``.
-Values with ``/`` between them are taken in that order, and ``;`` separates several columns and rows. ``100*mean`` is in
-per cent, ``- plain#1`` is the first number of a text such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1".
-``SOURCE minus SOURCE`` is the mean of the differences of their values, in pairs, and its 95 % t-interval; with ``of 3``
-after it, of the means of three values each.
+A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400,
+method=plain/DRO``. Values with ``/`` between them are taken in that order, and ``;`` separates
+several columns and rows. ``100*mean`` is in per cent, ``- plain#1`` is the first number of a text
+such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1". ``SOURCE minus SOURCE`` is the mean
+of the differences of their values, in pairs, and its 95 % t-interval; with ``of 3`` after it, of
+the means of three values each.
 """
 
 import argparse
@@ -35,7 +36,8 @@ RESULTS = ROOT / "docs" / "results"
 _SOURCE = re.compile(r"[\w-]+\.csv\s")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
 _NO_PROSE = re.compile(
-    r"^```.*?^```|<!-- begin (\w+) -->.*?<!-- end \1 -->|^#.*?$|<!--.*?-->", re.DOTALL | re.MULTILINE
+    r"^```.*?^```|<!-- begin (\w+) -->.*?<!-- end \1 -->|^#.*?$|<!--.*?-->",
+    re.DOTALL | re.MULTILINE,
 )
 _WORDS = {"True": "yes", "False": "no"}
 _NO_NUMBERS = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", re.DOTALL)
@@ -44,7 +46,9 @@ _NO_NUMBERS = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", re.DOTALL)
 def main() -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if something is wrong.")
+    parser.add_argument(
+        "--check", action="store_true", help="Change nothing; exit with 1 if something is wrong."
+    )
     check = parser.parse_args().check
     evidence = listed()
     wrong = []
@@ -79,15 +83,24 @@ def with_tables(text: str, page: str, evidence: dict[str, Any]) -> str:
     for table in evidence["table"]:
         if table["page"] == page:
             begin, end = (f"<!-- {word} {table['name']} -->" for word in ("begin", "end"))
-            if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-                raise ValueError(f"{page} must have {begin} and {end} once each, in this order. Add them.")
+            if (
+                text.count(begin) != 1
+                or text.count(end) != 1
+                or text.index(begin) > text.index(end)
+            ):
+                raise ValueError(
+                    f"{page} must have {begin} and {end} once each, in this order. Add them."
+                )
             before, rest = text.split(begin)
             text = f"{before}{begin}\n{made_table(table)}\n{end}{rest.split(end)[1]}"
     return text
 
 
 def made_table(table: dict[str, Any]) -> str:
-    """A table in markdown: ``cells`` are texts or sources, in which {0}, {1} ... stand for what a row gives."""
+    """A table in markdown: ``cells`` are texts or sources, in which {0}, {1} ...
+
+    Stand for what a row gives.
+    """
     rows = [[cell.format(*row) for cell in table["cells"]] for row in table["rows"]]
     ruler = ["---:" if _SOURCE.match(cell) else "---" for cell in rows[0]]
     rows = [table["head"], ruler, *([shown(cell) for cell in row] for row in rows)]
@@ -100,7 +113,12 @@ def shown(cell: str) -> str:
     if not _SOURCE.match(cell):
         return cell
     texts = [_WORDS.get(text, text) for text in cells(source) if text]
-    return ", ".join(format(float(text), form or ".1f") if _is_a_number(text) else text for text in texts) or "–"
+    return (
+        ", ".join(
+            format(float(text), form or ".1f") if _is_a_number(text) else text for text in texts
+        )
+        or "–"
+    )
 
 
 def numbers_of(picture: dict[str, Any]) -> pd.DataFrame:
@@ -117,7 +135,10 @@ def numbers_of(picture: dict[str, Any]) -> pd.DataFrame:
 
 
 def draw(drawn: pd.DataFrame, words: str, file: Path) -> None:
-    """Draw `numbers_of` a picture, a panel for each data and a row for each arm; the file has the numbers, too."""
+    """Draw `numbers_of` a picture, a panel for each data and a row for each arm.
+
+    The file has the numbers, too.
+    """
     from experiments.curves.figure import draw_intervals
 
     panels = drawn.groupby("stratum", sort=False)
@@ -125,9 +146,16 @@ def draw(drawn: pd.DataFrame, words: str, file: Path) -> None:
     for axes, (_, of) in zip(figure.axes, panels, strict=True):
         axes.set_ylim(len(of) - 0.6, -0.6)
         axes.margins(x=0.12)
-        for place, (difference, share) in enumerate(zip(of["difference"], of["share"], strict=True)):
+        for place, (difference, share) in enumerate(
+            zip(of["difference"], of["share"], strict=True)
+        ):
             if not math.isnan(share):
-                at = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+                at = {
+                    "xytext": (0, 6),
+                    "textcoords": "offset points",
+                    "ha": "center",
+                    "fontsize": 8,
+                }
                 axes.annotate(f"{share:.0f} %", (difference, place), **at)
     figure.savefig(file, dpi=150, metadata={"Numbers": drawn.to_json()})
 
@@ -145,14 +173,16 @@ def numbers_in_picture(file: Path) -> str:
 def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
     """What is wrong with the numbers in the sentences of a page, a line each.
 
-    Every phrase must be on the page, with numbers that are those of its source. In paragraphs that link to a page of
-    results, or everywhere with ``whole``, no number may stand outside of the phrases and the ``settings``.
+    Every phrase must be on the page, with numbers that are those of its source. In paragraphs that
+    link to a page of results, or everywhere with ``whole``, no number may stand outside of the
+    phrases and the ``settings``.
     """
     about = evidence["page"][page]
     phrases = about.get("phrases", [])
     text = _NO_PROSE.sub("\n\n", text)
     blocks = [
-        " ".join(block.split()) for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )|(?=\*\*\w+\.\*\*)", text)
+        " ".join(block.split())
+        for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )|(?=\*\*\w+\.\*\*)", text)
     ]
     wrong = []
     for phrase, source in phrases:
@@ -160,7 +190,9 @@ def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
             wrong.append(f"{page}: {phrase!r} is not on the page")
         elif not proved(phrase, source):
             wrong.append(f"{page}: {phrase!r}, but {values(source)} in {source}")
-    known = sorted([phrase for phrase, _ in phrases] + about.get("settings", []), key=len, reverse=True)
+    known = sorted(
+        [phrase for phrase, _ in phrases] + about.get("settings", []), key=len, reverse=True
+    )
     for block in blocks:
         if about.get("whole") or "results/" in block:
             rest = re.sub(r"^\d+\. ", "", block)
@@ -182,7 +214,10 @@ def numbers_in(text: str) -> list[str]:
 
 
 def is_rounded(shown: str, value: float) -> bool:
-    """Whether a number is a value rounded to the digits that are shown; without a sign it may be a loss or a gain."""
+    """Whether a number is a value rounded to the digits that are shown.
+
+    Without a sign it may be a loss or a gain.
+    """
     number = shown.replace(",", "")
     digits, _, power = number.partition("e")
     unit = 10.0 ** (-len(digits.partition(".")[2]) + int(power or 0))
@@ -195,11 +230,15 @@ def values(source: str) -> list[float]:
     """The numbers that a source names."""
     if " minus " in source:
         source, _, size = source.partition(" of ")
-        left, right = (np.reshape(values(one), (-1, int(size or 1))).mean(1) for one in source.split(" minus "))
+        left, right = (
+            np.reshape(values(one), (-1, int(size or 1))).mean(1) for one in source.split(" minus ")
+        )
         interval = ttest_rel(left, right).confidence_interval()
         return [float((left - right).mean()), float(interval.low), float(interval.high)]
     return [
-        float(n.replace(",", "")) for text in cells(source) for n in re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
+        float(n.replace(",", ""))
+        for text in cells(source)
+        for n in re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
     ]
 
 
@@ -213,11 +252,17 @@ def _cells(query: str, first: str) -> list[str]:
     name, column = head.split(" ", 1) if _SOURCE.match(head) else (first, head)
     factor, star, column = column.rpartition("*")
     column, _, place = column.partition("#")
-    pairs = [condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition]
+    pairs = [
+        condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition
+    ]
     found = []
     for chosen in product(*(of.split("/") for _, of in pairs)):
         wanted = dict(zip((key for key, _ in pairs), chosen, strict=True))
-        rows = [row for row in _table(RESULTS / name) if all(row[key] == value for key, value in wanted.items())]
+        rows = [
+            row
+            for row in _table(RESULTS / name)
+            if all(row[key] == value for key, value in wanted.items())
+        ]
         if len(rows) != 1:
             raise ValueError(f"{name} has {len(rows)} rows with {wanted}, for {query!r}")
         text = rows[0][column]

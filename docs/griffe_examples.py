@@ -12,4 +12,6 @@ class Examples(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called for every module, class, function and attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
+            obj.docstring.value = re.sub(
+                r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE
+            )

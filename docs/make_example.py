@@ -2,9 +2,9 @@
 
     python docs/make_example.py --demo nnunet-dro-demo      (make example)
 
-They come from a folder of `nnunet-dro demo`: its comparison, an evaluation with the viewer, and the pages of
-`nnunet-dro suspects` and `nnunet-dro rank`. To have more than two to rank, the predictions of the demo's two networks
-are also processed in simple ways, which their names say.
+They come from a folder of `nnunet-dro demo`: its comparison, an evaluation with the viewer, and the
+pages of `nnunet-dro suspects` and `nnunet-dro rank`. To have more than two to rank, the predictions
+of the demo's two networks are also processed in simple ways, which their names say.
 """
 
 import argparse
@@ -43,12 +43,18 @@ def smoothed(image: SimpleITK.Image) -> SimpleITK.Image:
 def main(words: Sequence[str] | None = None) -> None:
     """Make all pages anew."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--demo", type=Path, required=True, help="Folder of nnunet-dro demo, finished.")
-    parser.add_argument("--out", type=Path, default=OUT, help="Folder for the pages (default: %(default)s).")
+    parser.add_argument(
+        "--demo", type=Path, required=True, help="Folder of nnunet-dro demo, finished."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=OUT, help="Folder for the pages (default: %(default)s)."
+    )
     arguments = parser.parse_args(words)
     demo, out = arguments.demo.absolute(), arguments.out.absolute()
     if not (demo / "comparison" / "report.html").is_file():
-        parser.error(f"`demo` must be a finished demo, got {str(demo)!r}. Run: nnunet-dro demo --out FOLDER")
+        parser.error(
+            f"`demo` must be a finished demo, got {str(demo)!r}. Run: nnunet-dro demo --out FOLDER"
+        )
     work = demo / "example"
     shutil.rmtree(work, ignore_errors=True)
     raw = next((demo / "nnUNet_raw").iterdir())
@@ -57,7 +63,15 @@ def main(words: Sequence[str] | None = None) -> None:
     scored = [*known, "--by", "centre", "--metrics", "dice,hd95"]
     run("evaluate", raw / "labelsTs", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
     run("report", work / "evaluation", "--images", raw / "imagesTs", "--viewer")
-    run("suspects", fold, "-o", work / "suspects", "--top", 10, environment={"nnUNet_raw": str(demo / "nnUNet_raw")})
+    run(
+        "suspects",
+        fold,
+        "-o",
+        work / "suspects",
+        "--top",
+        10,
+        environment={"nnUNet_raw": str(demo / "nnUNet_raw")},
+    )
     methods = [f"{name}={folder}" for name, folder in submissions(demo, work).items()]
     run("rank", *methods, "--evaluate", raw / "labelsTs", "-o", work / "rank", *scored)
     shutil.copytree(demo / "comparison", work / "comparison")
@@ -70,13 +84,18 @@ def main(words: Sequence[str] | None = None) -> None:
             (out / page.parent.name / page.name).write_text(text, encoding="utf-8")
     size = sum(page.stat().st_size for page in out.rglob("*.html")) / 1e6
     if size > MOST_MB:
-        raise SystemExit(f"The pages must weigh at most {MOST_MB} MB together, got {size:.1f}. Show fewer cases.")
+        raise SystemExit(
+            f"The pages must weigh at most {MOST_MB} MB together, got {size:.1f}. Show fewer cases."
+        )
     sys.stdout.write(f"{out}: {size:.1f} MB\n")
 
 
 def submissions(demo: Path, work: Path) -> dict[str, Path]:
     """Folders of predictions by name: those of the demo, and the same after simple processing."""
-    steps: dict[str, Callable[[SimpleITK.Image], SimpleITK.Image]] = {"largest": largest_parts, "smoothed": smoothed}
+    steps: dict[str, Callable[[SimpleITK.Image], SimpleITK.Image]] = {
+        "largest": largest_parts,
+        "smoothed": smoothed,
+    }
     folders = {}
     for name in ("ERM", "DRO"):
         folders[name] = demo / "predictions" / name
@@ -90,7 +109,9 @@ def submissions(demo: Path, work: Path) -> dict[str, Path]:
 
 def run(*words: object, environment: dict[str, str] | None = None) -> None:
     """Run a command of this package."""
-    subprocess.run([_PROGRAM, *map(str, words)], check=True, env={**os.environ, **(environment or {})})
+    subprocess.run(
+        [_PROGRAM, *map(str, words)], check=True, env={**os.environ, **(environment or {})}
+    )
 
 
 def _like(image: SimpleITK.Image, values: np.ndarray) -> SimpleITK.Image:

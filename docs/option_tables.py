@@ -3,7 +3,8 @@
     python docs/option_tables.py            write them into the pages
     python docs/option_tables.py --check    change nothing; exit with 1 if a page differs
 
-Each name links to the section of the page that explains it, so an option without a section is an error.
+Each name links to the section of the page that explains it, so an option without a section is an
+error.
 """
 
 import argparse
@@ -25,7 +26,9 @@ PACKAGE = Path(nnunet_dro.__file__).parent
 def main() -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if a page differs.")
+    parser.add_argument(
+        "--check", action="store_true", help="Change nothing; exit with 1 if a page differs."
+    )
     check = parser.parse_args().check
     differs = False
     for name, (file, _) in TABLES.items():
@@ -36,7 +39,10 @@ def main() -> int:
             continue
         differs = True
         if check:
-            print(f"{path} differs from the package. Run: python {Path(__file__).name}", file=sys.stderr)
+            print(
+                f"{path} differs from the package. Run: python {Path(__file__).name}",
+                file=sys.stderr,
+            )
         else:
             path.write_text(new, encoding="utf-8")
     return int(check and differs)
@@ -46,18 +52,22 @@ def with_table(page: str, name: str) -> str:
     """The page with its table made anew.
 
     Args:
-        page: Text in which the table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+        page: Text in which the table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME
+            -->``.
         name: A key of `TABLES`.
 
     Returns:
         The same text with the table of the package in it.
 
     Raises:
-        ValueError: If the page lacks the place of the table, or a section for a trainer or an option.
+        ValueError: If the page lacks the place of the table, or a section for a trainer or an
+            option.
     """
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-        raise ValueError(f"`page` must have {begin.strip()} and {end} once each, in this order. Add them.")
+        raise ValueError(
+            f"`page` must have {begin.strip()} and {end} once each, in this order. Add them."
+        )
     before, rest = page.split(begin)
     return before + begin + TABLES[name][1](page) + end + rest.split(end)[1]
 
@@ -75,7 +85,13 @@ def options_table(page: str) -> str:
     """A row for each option in the order in which names give them, linked to its section of the page."""
     rows = [("option", "meaning", "default", "trainers", "source")]
     rows += [
-        (_linked(one.form, page), _escaped(one.help), default_of(one), trainers_with(one), one.source)
+        (
+            _linked(one.form, page),
+            _escaped(one.help),
+            default_of(one),
+            trainers_with(one),
+            one.source,
+        )
         for one in OPTIONS
     ]
     return _table(rows)
@@ -83,11 +99,16 @@ def options_table(page: str) -> str:
 
 def columns_table(page: str) -> str:
     """A row for each column of training.csv that every training has."""
-    return _table([("column", "meaning"), *((f"`{name}`", meaning) for name, meaning in COLUMNS.items())])
+    return _table(
+        [("column", "meaning"), *((f"`{name}`", meaning) for name, meaning in COLUMNS.items())]
+    )
 
 
 def rooms_table(page: str) -> str:
-    """A row for each folder and module of the package: what the first sentence of its docstring says."""
+    """A row for each folder and module of the package.
+
+    What the first sentence of its docstring says.
+    """
     rows = [("folder or module", "what is in it")]
     folders = {path.parent.name: path for path in PACKAGE.glob("*/__init__.py")}
     modules = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
@@ -101,7 +122,9 @@ def _linked(name: str, page: str) -> str:
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     section = next((heading for heading in headings if f"`{name}`" in heading), None)
     if section is None:
-        raise ValueError(f"`page` must explain {name!r}, got no heading with `{name}`. Write a section.")
+        raise ValueError(
+            f"`page` must explain {name!r}, got no heading with `{name}`. Write a section."
+        )
     anchor = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
     return f"[`{name}`](#{anchor})"
 

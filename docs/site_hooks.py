@@ -1,7 +1,10 @@
-"""What mkdocs does with the pages: files of the repository as pages, and a reference of the commands.
+"""What mkdocs does with the pages.
 
-A page of the site that stands for another file holds one line, ``<!-- file CHANGELOG.md -->``; the reference of the
-commands holds ``<!-- commands -->``. So nothing is written twice, and nothing can be old.
+Files of the repository as pages, and a reference of the commands.
+
+A page of the site that stands for another file holds one line, ``<!-- file CHANGELOG.md -->``; the
+reference of the commands holds ``<!-- commands -->``. So nothing is written twice, and nothing can
+be old.
 """
 
 import re
@@ -27,7 +30,9 @@ def github_slug(heading: str, separator: str) -> str:
         >>> github_slug("la<tau> and vs<gamma>", "-")
         'latau-and-vsgamma'
     """
-    kept = "".join(character for character in heading.lower() if character.isalnum() or character in "_- ")
+    kept = "".join(
+        character for character in heading.lower() if character.isalnum() or character in "_- "
+    )
     return kept.replace(" ", separator)
 
 
@@ -47,7 +52,9 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def of_site(markdown: str, *, folder: Path) -> str:
-    """The text with links to other pages of the site; links to files that have no page become their paths.
+    """The text with links to other pages of the site.
+
+    Links to files that have no page become their paths.
 
     Args:
         markdown: The text.
@@ -61,7 +68,9 @@ def of_site(markdown: str, *, folder: Path) -> str:
             return match[0]
         # Resolved by hand: a path need not exist on the machine that builds the site.
         place = Path(*_resolved((folder / path).parts)).as_posix()
-        name = PAGES.get(place) or (place.removeprefix("docs/") if place.startswith("docs/") else None)
+        name = PAGES.get(place) or (
+            place.removeprefix("docs/") if place.startswith("docs/") else None
+        )
         if name is None:
             return f"{text} (`{place}`)"
         here = folder.relative_to("docs") if folder.parts[:1] == ("docs",) else Path()
@@ -93,7 +102,11 @@ def commands() -> str:
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         with typer.Context(command, info_name=f"nnunet-dro {name}") as ctx:
             usage = command.get_usage(ctx).removeprefix("Usage: ")
-        rows = [_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
+        rows = [
+            _row(parameter)
+            for parameter in command.params
+            if not getattr(parameter, "hidden", False)
+        ]
         table = "\n".join(["| option | what it is | default |", "| --- | --- | --- |", *rows])
         sections.append(f"## {name}\n\n{command.help}\n\n```text\n{usage}\n```\n\n{table}")
     return "\n\n".join(sections)
@@ -105,6 +118,12 @@ def _row(parameter: Any) -> str:
     names = names if is_option else f"`{(parameter.metavar or parameter.name).upper()}`"
     default = parameter.default
     has_default = is_option and default not in (None, False, (), []) and not callable(default)
-    shown = f"`{getattr(default, 'value', default)}`" if has_default else "required" if parameter.required else ""
+    shown = (
+        f"`{getattr(default, 'value', default)}`"
+        if has_default
+        else "required"
+        if parameter.required
+        else ""
+    )
     text = (getattr(parameter, "help", "") or "").replace("|", "\\|").replace("<", "&lt;")
     return f"| {names} | {text} | {shown} |"

@@ -1,1 +1,4 @@
-"""Experiments on the claims of the papers: each a package to run, which writes a page, a picture and a table."""
+"""Experiments on the claims of the papers.
+
+Each a package to run, which writes a page, a picture and a table.
+"""

@@ -2,8 +2,8 @@
 
     python -m experiments NAME ...
 
-Every experiment has a page in docs/results, which shows its command. ``python -m experiments NAME --help`` says what it
-needs, and how it goes on where it was interrupted.
+Every experiment has a page in docs/results, which shows its command. ``python -m experiments NAME
+--help`` says what it needs, and how it goes on where it was interrupted.
 """
 
 import sys
@@ -13,7 +13,16 @@ from importlib import import_module
 from experiments.record.experiment import Experiment, run
 
 #: What can be trained on until plain training has converged.
-CONVERGENCE = ["", "-long", "-longest", "-tail", "-slices", "-slices-wrong", "-hippocampus", "-nuclei"]
+CONVERGENCE = [
+    "",
+    "-long",
+    "-longest",
+    "-tail",
+    "-slices",
+    "-slices-wrong",
+    "-hippocampus",
+    "-nuclei",
+]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {

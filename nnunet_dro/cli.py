@@ -1,4 +1,7 @@
-"""The command `nnunet-dro`: parse, call one function, print. Heavy modules are imported inside the commands."""
+"""The command `nnunet-dro`: parse, call one function, print.
+
+Heavy modules are imported inside the commands.
+"""
 
 import os
 import sys
@@ -27,7 +30,8 @@ from nnunet_dro.commands.trainers import trainers
 from nnunet_dro.commands.tune import tune
 from nnunet_dro.commands.usage import INTERRUPTED, START, Command, Commands
 
-#: The commands in the groups in which the help lists them, each in the order in which one needs them.
+#: The commands in the groups in which the help lists them, each in the order in which one needs
+#: them.
 _GROUPS = {
     "Train": (demo, trainers, splits, doctor, tune, finetune, suspects),
     "Evaluate": (strata, evaluate, report, compare, rank, explore),

@@ -1,7 +1,7 @@
 """Finetuning: a training of this package's trainers that starts from a finished one, segmentation heads included.
 
-The source is found, read and compared with what is to be trained, and then a first checkpoint with its weights is
-written, from which nnU-Net's own command continues.
+The source is found, read and compared with what is to be trained, and then a first checkpoint with
+its weights is written, from which nnU-Net's own command continues.
 """
 
 import json
@@ -20,33 +20,49 @@ from torch import Tensor
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import variables
-from nnunet_dro.nnunet.folders import CHECKPOINT, CHECKPOINTS, DATASET_JSON, read_dataset_json, read_if_usable
+from nnunet_dro.nnunet.folders import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    DATASET_JSON,
+    read_dataset_json,
+    read_if_usable,
+)
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import parse_trainer_name
 
-#: First learning rate and number of epochs, where neither the trainer's name nor the user gives them. How the learning
-#: rate was chosen stands in docs/finetuning.md.
+#: First learning rate and number of epochs, where neither the trainer's name nor the user gives
+#: them. How the learning rate was chosen stands in docs/finetuning.md.
 LEARNING_RATE, EPOCHS = 0.01, 100
 
-#: What a configuration must have in common with the source's: the network expects images as they were.
+#: What a configuration must have in common with the source's: the network expects images as they
+#: were.
 _OF_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
 
 
-def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epochs: int | None = None) -> str:
+def finetuning_trainer(
+    trainer: str, *, learning_rate: float | None = None, epochs: int | None = None
+) -> str:
     """The trainer's name with the schedule in it: as given, as in the name, or the default."""
     try:
         base, options = parse_trainer_name(f"nnUNetTrainer{trainer.removeprefix('nnUNetTrainer')}")
     except AttributeError as error:
         cure = "nnUNetTrainerDRO_beta0 is plain training; `nnunet-dro trainers` lists the others."
-        raise ValueError(f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. {cure}") from error
+        raise ValueError(
+            f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. {cure}"
+        ) from error
     in_name = {option.field: option for option in options.given_options()}
     values: dict[str, float | int] = {}
-    for field, value, default in (("learning_rate", learning_rate, LEARNING_RATE), ("epochs", epochs, EPOCHS)):
+    for field, value, default in (
+        ("learning_rate", learning_rate, LEARNING_RATE),
+        ("epochs", epochs, EPOCHS),
+    ):
         if field in in_name and value not in (None, of_name := getattr(options, field)):
             word = f"--{field.replace('_', '-')} {value:g}"
-            raise ValueError(f"`trainer` must agree with {word}, got {trainer!r} with {of_name:g}. Give one of them.")
+            raise ValueError(
+                f"`trainer` must agree with {word}, got {trainer!r} with {of_name:g}. Give one of them."
+            )
         if value is not None:
             values[field] = value
         elif field not in in_name:
@@ -75,7 +91,10 @@ class SourceModel:
 
 
 def find_source(given: str, target: Target) -> Path:
-    """Find the checkpoint to start from; a trainer's name means its model of the target's plans and fold."""
+    """Find the checkpoint to start from.
+
+    A trainer's name means its model of the target's plans and fold.
+    """
     path = target.fold_folder(given)
     # A folder of predictions may have the trainer's name.
     if os.sep in given or Path(given).is_file() or (Path(given).is_dir() and not path.is_dir()):
@@ -86,7 +105,9 @@ def find_source(given: str, target: Target) -> Path:
         return path / CHECKPOINT
     if path.is_dir():
         cure = "Finish that training, or name another checkpoint of it."
-        raise FileNotFoundError(f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. {cure}")
+        raise FileNotFoundError(
+            f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. {cure}"
+        )
     ending = f"__{target.plans}__{target.configuration}"
     models = target.results.glob(f"*{ending}/fold_{target.fold}/{CHECKPOINT}")
     trained = sorted(model.parents[1].name.removesuffix(ending) for model in models)
@@ -100,7 +121,10 @@ def read_source(path: Path) -> SourceModel:
     """Read a model; what is not a checkpoint of nnU-Net is refused."""
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
     weights, arguments = checkpoint["network_weights"], checkpoint["init_args"]
-    axes, model_folder = checkpoint.get("inference_allowed_mirroring_axes"), path.absolute().parents[1]
+    axes, model_folder = (
+        checkpoint.get("inference_allowed_mirroring_axes"),
+        path.absolute().parents[1],
+    )
     try:
         for prefix in ("module.", "_orig_mod."):  # of distributed training and torch.compile
             weights = {name.removeprefix(prefix): values for name, values in weights.items()}
@@ -117,7 +141,9 @@ def read_source(path: Path) -> SourceModel:
         )
     except (TypeError, AttributeError, ValueError) as error:
         cure = "Copy it again from where the model was trained."
-        raise ValueError(f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}") from error
+        raise ValueError(
+            f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}"
+        ) from error
 
 
 def check_same_task(model: SourceModel, target: Target) -> None:
@@ -125,18 +151,29 @@ def check_same_task(model: SourceModel, target: Target) -> None:
     try:
         for before, now, cure in _compared(model, target):
             if what := next((what for what in before if before[what] != now[what]), None):
-                rule, got = f"have the {what} of what is trained, {now[what]!r}", f"{before[what]!r} in {model.path}"
+                rule, got = (
+                    f"have the {what} of what is trained, {now[what]!r}",
+                    f"{before[what]!r} in {model.path}",
+                )
                 raise ValueError(f"`from` must {rule}, got {got}. {cure}")
     except (KeyError, TypeError, AttributeError) as error:
         got = f"others in {str(model.path)!r} or {str(target.preprocessed)!r}"
         cure = "Copy the model again, or plan again."
-        raise ValueError(f"`from` must have nnU-Net's plans and dataset.json, got {got}. {cure}") from error
+        raise ValueError(
+            f"`from` must have nnU-Net's plans and dataset.json, got {got}. {cure}"
+        ) from error
 
 
-def _compared(model: SourceModel, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+def _compared(
+    model: SourceModel, target: Target
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
     """What must be the same of the source and of what is trained, and what to do where it is not."""
     if model.dataset is not None:
-        yield (_task(model.dataset), _task(read_dataset_json(target.dataset_json)), "Train one of this dataset first.")
+        yield (
+            _task(model.dataset),
+            _task(read_dataset_json(target.dataset_json)),
+            "Train one of this dataset first.",
+        )
     if model.plans is not None:
         plans = read_json(target.preprocessed / f"{target.plans}.json")
         cure = "Plan and preprocess with the plans of that model (nnUNetv2_move_plans_between_datasets)."
@@ -144,7 +181,10 @@ def _compared(model: SourceModel, target: Target) -> Iterator[tuple[dict[str, An
 
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {name: value if isinstance(value, int) else list(value) for name, value in dataset["labels"].items()}
+    labels = {
+        name: value if isinstance(value, int) else list(value)
+        for name, value in dataset["labels"].items()
+    }
     has_regions = any(isinstance(value, list) for value in labels.values())
     channels = dataset.get("channel_names", dataset.get("modality", {}))
     return {
@@ -167,10 +207,14 @@ def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> None:
     """Check that the source's weights fit a network; the error names the first difference."""
-    before, now = ({name: tuple(w.shape) for name, w in each.items()} for each in (model.weights, weights))
+    before, now = (
+        {name: tuple(w.shape) for name, w in each.items()} for each in (model.weights, weights)
+    )
     differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if differing:
-        shapes = " and ".join(str(each[differing[0]]) if differing[0] in each else "none" for each in (before, now))
+        shapes = " and ".join(
+            str(each[differing[0]]) if differing[0] in each else "none" for each in (before, now)
+        )
         raise ValueError(
             f"`from` must have the network that is trained, got {model.path}, where {len(differing)} of {len(now)} "
             f"weights differ ({differing[0]} has the shapes {shapes}). Use the plans and the configuration of that "
@@ -179,10 +223,15 @@ def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> Non
 
 
 def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
-    """Whether this finetuning has its first checkpoint, or a later one; a folder with another training is refused."""
+    """Whether this finetuning has its first checkpoint, or a later one.
+
+    A folder with another training is refused.
+    """
     folder = target.fold_folder(trainer)
     if model.path.absolute().parent == folder:
-        raise ValueError(f"`from` must be another training than the one to start, got {trainer!r} for both.")
+        raise ValueError(
+            f"`from` must be another training than the one to start, got {trainer!r} for both."
+        )
     path = next((folder / name for name in CHECKPOINTS if (folder / name).is_file()), None)
     if path is None:
         return False
@@ -196,13 +245,24 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
     )
 
 
-def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, device: str) -> Path:
+def write_first_checkpoint(
+    target: Target, trainer: str, model: SourceModel, *, device: str
+) -> Path:
     """Write a checkpoint with the source's weights and no epoch behind it, of which ``--c`` takes the last notice."""
     check_same_task(model, target)
     fold = target.fold if target.fold == "all" else int(target.fold)
-    with _without_traces(target.fold_folder(trainer)), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+    with (
+        _without_traces(target.fold_folder(trainer)),
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+    ):
         started: HardnessWeighted = get_trainer_from_args(
-            target.dataset, target.configuration, fold, trainer, target.plans, device=torch.device("cpu")
+            target.dataset,
+            target.configuration,
+            fold,
+            trainer,
+            target.plans,
+            device=torch.device("cpu"),
         )
         started.initialize()
         check_same_network(model, started.network.state_dict())

@@ -48,7 +48,10 @@ def share(value: float) -> str:
 
 
 def written(value: float, form: str) -> str:
-    """A number in one of Python's formats, with a minus sign and no sign of zero; `NO_VALUE` for NaN."""
+    """A number in one of Python's formats, with a minus sign and no sign of zero.
+
+    `NO_VALUE` for NaN.
+    """
     text = NO_VALUE if value != value else f"{value:{form}}".replace("%", " %").replace("-", "−")
     return text if text.strip("+−0. %") else text.lstrip("+−")
 

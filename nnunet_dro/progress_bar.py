@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-SECONDS_BETWEEN_LINES = 30.0  # Seconds between two lines where there is no terminal; what ends earlier writes none.
+SECONDS_BETWEEN_LINES = (
+    30.0  # Seconds between two lines where there is no terminal; what ends earlier writes none.
+)
 
 
 class Progress(Protocol):
     """What shows progress."""
 
     def __call__(self, n_done: int, n_all: int, title: str = "") -> None:
-        """Show how many items of how many are finished; fewer than before begin another part of the work."""
+        """Show how many items of how many are finished.
+
+        Fewer than before begin another part of the work.
+        """
 
 
 @contextmanager
 def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Progress]:
-    """Show progress and the time left on standard error: a bar if that is a terminal, else a line every 30 seconds."""
+    """Show progress and the time left on standard error.
+
+    A bar if that is a terminal, else a line every 30 seconds.
+    """
     from rich import progress as rich_progress
     from rich.console import Console
 

@@ -1,9 +1,9 @@
 """Reference computations with known results, in the user's own installation, and the record of them.
 
-The label maps are a cube of 4 x 4 x 4 voxels of 1 x 1 x 2 mm, and the same cube one voxel further along the long side
-of the voxels (2 mm). Its surface has 64 - 8 = 56 voxels. Of those of the shifted cube, the 16 of the face that sticks
-out are 2 mm from the surface of the other; the 4 in the middle of the opposite face are inside of it, 1 mm from its
-side; the other 36 are on it.
+The label maps are a cube of 4 x 4 x 4 voxels of 1 x 1 x 2 mm, and the same cube one voxel further
+along the long side of the voxels (2 mm). Its surface has 64 - 8 = 56 voxels. Of those of the
+shifted cube, the 16 of the face that sticks out are 2 mm from the surface of the other; the 4 in
+the middle of the opposite face are inside of it, 1 mm from its side; the other 36 are on it.
 """
 
 import hashlib
@@ -55,9 +55,16 @@ class Number:
 
 def _scores() -> Iterator[Number]:
     scores = _evaluated("undefined")
-    shifted = dict(zip(_METRICS, (48 / 64, 48 / 80, 48 / 64, 48 / 64, 2, 2, 2, 36 / 56, 40 / 56), strict=True))
+    shifted = dict(
+        zip(_METRICS, (48 / 64, 48 / 80, 48 / 64, 48 / 64, 2, 2, 2, 36 / 56, 40 / 56), strict=True)
+    )
     for metric, expected in shifted.items():
-        yield Number("scores", f"{metric} of a cube and the same cube 2 mm away", expected, scores["shifted"][metric])
+        yield Number(
+            "scores",
+            f"{metric} of a cube and the same cube 2 mm away",
+            expected,
+            scores["shifted"][metric],
+        )
     for metric in ("dice", "hd95"):
         name = f"{metric} of a label that is in neither map"
         yield Number("scores", name, math.nan, scores["absent"][metric])
@@ -65,7 +72,9 @@ def _scores() -> Iterator[Number]:
     yield Number("scores", "hd95 of a label that was missed", math.nan, scores["missed"]["hd95"])
     for rule, expected in (("brats", 374.0), ("diagonal", math.hypot(11, 11, 22))):
         found = _evaluated(rule)["missed"]["hd95"]
-        yield Number("scores", f"hd95 of a label that was missed, --empty {rule}, mm", expected, found)
+        yield Number(
+            "scores", f"hd95 of a label that was missed, --empty {rule}, mm", expected, found
+        )
 
 
 def _evaluated(empty: str) -> dict[str, dict[str, float]]:
@@ -107,21 +116,32 @@ def _bounds() -> Iterator[Number]:
 
 
 def _tests() -> Iterator[Number]:
-    yield Number("tests", "Wilcoxon's p of six differences above 0", 2 / 2**6, wilcoxon_p(np.arange(1.0, 7)))
+    yield Number(
+        "tests", "Wilcoxon's p of six differences above 0", 2 / 2**6, wilcoxon_p(np.arange(1.0, 7))
+    )
     corrected = holm(np.array([0.01, 0.04, 0.03]))
-    for given, expected, found in zip((0.01, 0.04, 0.03), (0.03, 0.06, 0.06), corrected, strict=True):
+    for given, expected, found in zip(
+        (0.01, 0.04, 0.03), (0.03, 0.06, 0.06), corrected, strict=True
+    ):
         yield Number("tests", f"p = {given} of three, corrected by Holm", expected, float(found))
 
 
 def _sampling() -> Iterator[Number]:
     two = np.array([0.0, 1.0])
     probabilities = kl_probabilities(two, beta=math.log(3))
-    yield Number("sampling", "probability of the harder of two cases, beta = ln 3", 3 / 4, float(probabilities[1]))
+    yield Number(
+        "sampling",
+        "probability of the harder of two cases, beta = ln 3",
+        3 / 4,
+        float(probabilities[1]),
+    )
     expected = math.log((1 + 3) / 2) / math.log(3)
     found = kl_robust_loss(two, beta=math.log(3))
     yield Number("sampling", "robust loss of losses 0 and 1, beta = ln 3", expected, found)
     four = cvar_probabilities(np.arange(4.0), alpha=0.5)
-    yield Number("sampling", "probability of the second hardest of four cases, cvar 0.5", 0.5, float(four[2]))
+    yield Number(
+        "sampling", "probability of the second hardest of four cases, cvar 0.5", 0.5, float(four[2])
+    )
     losses = np.linspace(0, 1, 50)
     effective = effective_cases(kl_probabilities(losses, beta=kl_ball_beta(losses, share=0.5)))
     yield Number("sampling", "effective cases of 50 with a share of 0.5", 25, effective)
@@ -153,7 +173,9 @@ class SelfcheckRecord:
             for n in self.numbers
         ]
         n_wrong = sum(not number.agrees for number in self.numbers)
-        verdict = f"{len(self.numbers)} numbers, " + (f"{n_wrong} not as expected." if n_wrong else "all as expected.")
+        verdict = f"{len(self.numbers)} numbers, " + (
+            f"{n_wrong} not as expected." if n_wrong else "all as expected."
+        )
         return [
             f"Self-check of nnunet-dro {self.versions['nnunet-dro']}, {self.time}, {self.system}",
             ", ".join(f"{name} {number}" for name, number in self.versions.items()),
@@ -170,16 +192,25 @@ class SelfcheckRecord:
         content = asdict(self) | {"agrees": self.agrees}
         for number in content["numbers"]:
             # JSON has no NaN.
-            number |= {key: None if number[key] != number[key] else number[key] for key in ("expected", "found")}
+            number |= {
+                key: None if number[key] != number[key] else number[key]
+                for key in ("expected", "found")
+            }
         with replacing(path) as partial:
-            partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+            partial.write_text(
+                json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+            )
 
 
 def selfcheck() -> SelfcheckRecord:
     """Compute the reference numbers in this installation."""
     return SelfcheckRecord(
         numbers=(*_scores(), *_statistics(), *_bounds(), *_tests(), *_sampling()),
-        versions={"nnunet-dro": nnunet_dro.__version__, "Python": platform.python_version(), **_versions()},
+        versions={
+            "nnunet-dro": nnunet_dro.__version__,
+            "Python": platform.python_version(),
+            **_versions(),
+        },
         sha256=installed_sha256(Path(nnunet_dro.__file__).parent),
         system=f"{platform.system()} {platform.machine()}",
         time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -187,9 +218,16 @@ def selfcheck() -> SelfcheckRecord:
 
 
 def installed_sha256(package: Path) -> str:
-    """SHA-256 over names and contents of the files of a package, in the order of their names; no compiled files."""
+    """SHA-256 over names and contents of the files of a package, in the order of their names.
+
+    No compiled files.
+    """
     digest = hashlib.sha256()
-    for path in sorted(path for path in package.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".pyo")):
+    for path in sorted(
+        path
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix not in (".pyc", ".pyo")
+    ):
         name = path.relative_to(package).as_posix().encode()
         content = path.read_bytes()
         digest.update(b"%d %d " % (len(name), len(content)) + name + content)

@@ -21,17 +21,35 @@ from nnunet_dro.trainers.registry import find_trainer
 
 PLANS_JSON = "plans.json"
 
-#: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a checkpoint.
+#: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a
+#: checkpoint.
 _OF_PLANS = (
-    *("dataset_name", "plans_name", "original_median_spacing_after_transp", "original_median_shape_after_transp"),
+    *(
+        "dataset_name",
+        "plans_name",
+        "original_median_spacing_after_transp",
+        "original_median_shape_after_transp",
+    ),
     *("image_reader_writer", "transpose_forward", "transpose_backward"),
     *("configurations", "experiment_planner_used", "label_manager"),
     *("foreground_intensity_properties_per_channel", "foreground_intensity_properties_by_modality"),
 )
 _OF_DATASET = (
-    *("channel_names", "modality", "labels", "regions_class_order", "file_ending", "overwrite_image_reader_writer"),
+    *(
+        "channel_names",
+        "modality",
+        "labels",
+        "regions_class_order",
+        "file_ending",
+        "overwrite_image_reader_writer",
+    ),
 )
-_OF_CHECKPOINT = ("network_weights", "inference_allowed_mirroring_axes", "trainer_name", "init_args")
+_OF_CHECKPOINT = (
+    "network_weights",
+    "inference_allowed_mirroring_axes",
+    "trainer_name",
+    "init_args",
+)
 
 #: Texts of the description that tell the recipient where the model comes from.
 _TEXTS = ("name", "description", "reference", "licence", "license", "release")
@@ -47,8 +65,8 @@ class SharedModel:
     path: Path
     folder: str  # folder of the model in the file, and below nnUNet_results once it is installed
     predict: str  # command with which the recipient predicts
-    #: What is not in the file: by ``checkpoints``, ``plans.json`` and ``dataset.json`` their keys, and by ``files`` the
-    #: names of files and folders of the model folder and its folds.
+    #: What is not in the file: by ``checkpoints``, ``plans.json`` and ``dataset.json`` their keys,
+    #: and by ``files`` the names of files and folders of the model folder and its folds.
     left_out: Mapping[str, Sequence[str]]
 
 
@@ -63,24 +81,34 @@ def share_model(
 ) -> SharedModel:
     """Write a trained model as a zip file for ``nnUNetv2_install_pretrained_model_from_zip``.
 
-    The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has what prediction
-    needs: neither names nor losses of the training cases, and not the state of the optimiser.
+    The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has
+    what prediction needs: neither names nor losses of the training cases, and not the state of the
+    optimiser.
     """
     check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
     plans, dataset = (_description(model_folder / name) for name in (PLANS_JSON, DATASET_JSON))
-    cases = set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
+    cases = (
+        set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
+    )
     name = model_folder.absolute().parent.name
     if not re.fullmatch(r"Dataset\d{3,}_.+", name):
         name = str(plans["dataset_name"])  # the model has been moved
     left_out: dict[str, Sequence[str]] = {}
-    with replacing(output) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        replacing(output) as partial,
+        zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
-            state = read_checkpoint(model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint.")
+            state = read_checkpoint(
+                model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint."
+            )
             _check_trainer(state["trainer_name"])
             table = state.get("logging", {}).get(STATE_KEY, {}).get("table", {})
-            cases |= {str(case).split("@")[0] for case in table.get("cases", ())}  # sub-volumes are named CASE@0,0,1
+            cases |= {
+                str(case).split("@")[0] for case in table.get("cases", ())
+            }  # sub-volumes are named CASE@0,0,1
             configuration = state["init_args"]["configuration"]
             folder = f"{name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _OF_CHECKPOINT]
@@ -89,16 +117,41 @@ def share_model(
                 archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
         progress(len(shared_folds), len(shared_folds))
         named = re.compile("|".join(rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases) or "(?!)")
-        kept_texts = [key for key in _TEXTS if key in dataset and not named.search(str(dataset[key]))]
-        for file, old, keys in ((PLANS_JSON, plans, _OF_PLANS), (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts))):
-            archive.writestr(f"{folder}/{file}", json.dumps({k: old[k] for k in keys if k in old}, indent=4))
+        kept_texts = [
+            key for key in _TEXTS if key in dataset and not named.search(str(dataset[key]))
+        ]
+        for file, old, keys in (
+            (PLANS_JSON, plans, _OF_PLANS),
+            (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts)),
+        ):
+            archive.writestr(
+                f"{folder}/{file}", json.dumps({k: old[k] for k in keys if k in old}, indent=4)
+            )
             left_out[file] = [key for key in old if key not in keys]
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
-        left_out["files"] = _other_files(model_folder, {name.removeprefix(f"{folder}/") for name in archive.namelist()})
-    words = ["nnUNetv2_predict", "-d", folder.split("/")[0], "-c", configuration, "-p", plans["plans_name"], "-f"]
-    words += [*shared_folds, *([] if checkpoint == CHECKPOINT else ["-chk", checkpoint]), "-i", "INPUT", "-o", "OUTPUT"]
+        left_out["files"] = _other_files(
+            model_folder, {name.removeprefix(f"{folder}/") for name in archive.namelist()}
+        )
+    words = [
+        "nnUNetv2_predict",
+        "-d",
+        folder.split("/")[0],
+        "-c",
+        configuration,
+        "-p",
+        plans["plans_name"],
+        "-f",
+    ]
+    words += [
+        *shared_folds,
+        *([] if checkpoint == CHECKPOINT else ["-chk", checkpoint]),
+        "-i",
+        "INPUT",
+        "-o",
+        "OUTPUT",
+    ]
     return SharedModel(output, folder, " ".join(words), left_out)
 
 
@@ -106,18 +159,26 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
     """The folds to share, each of which has the checkpoint."""
     if not model_folder.is_dir():
         what = "is a file" if model_folder.exists() else "does not exist"
-        raise FileNotFoundError(f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}")
+        raise FileNotFoundError(
+            f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}"
+        )
     matches = (FOLD_NAME.fullmatch(path.name) for path in model_folder.iterdir() if path.is_dir())
-    there = sorted((match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold))
+    there = sorted(
+        (match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold)
+    )
     if not there:
-        raise ValueError(f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. {_GIVE}")
+        raise ValueError(
+            f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. {_GIVE}"
+        )
     if folds is None:
         folds = [fold for fold in there if fold != "all"] or there
     if unknown := [fold for fold in folds if fold not in there]:
         cure = f"Choose from: {name_some(there)}."
         raise ValueError(f"`folds` must be folds of the model, got {name_some(unknown)}. {cure}")
     if len(set(folds)) < len(folds) or not folds:
-        raise ValueError(f"`folds` must be different folds, at least one, got {name_some(folds)}. Name each once.")
+        raise ValueError(
+            f"`folds` must be different folds, at least one, got {name_some(folds)}. Name each once."
+        )
     without = [fold for fold in folds if not (model_folder / f"fold_{fold}" / checkpoint).is_file()]
     if Path(checkpoint).name != checkpoint or without:
         raise FileNotFoundError(
@@ -130,9 +191,13 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
 
 def _description(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
-        raise FileNotFoundError(f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. {_GIVE}")
+        raise FileNotFoundError(
+            f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. {_GIVE}"
+        )
     content = read_if_usable(path)
-    needed = ("plans_name", "configurations") if path.name == PLANS_JSON else ("labels", "file_ending")
+    needed = (
+        ("plans_name", "configurations") if path.name == PLANS_JSON else ("labels", "file_ending")
+    )
     if content is None or any(key not in content for key in needed):
         raise ValueError(
             f"`{path.name}` must be nnU-Net's file with {' and '.join(needed)}, got {str(path)!r}. Copy it from where "
@@ -157,7 +222,11 @@ def _check_trainer(name: str) -> None:
 
 
 def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {key: value for key, value in checkpoint["init_args"].items() if key in ("configuration", "fold")}
+    arguments = {
+        key: value
+        for key, value in checkpoint["init_args"].items()
+        if key in ("configuration", "fold")
+    }
     kept = {key: checkpoint[key] for key in _OF_CHECKPOINT if key in checkpoint}
     return {**kept, "trainer_name": nnUNetTrainer.__name__, "init_args": arguments}
 
@@ -165,6 +234,9 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
 def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:
     """Names of the files and folders in the model folder and its shared folds that are not shared."""
     parts = {part for name in shared for part in (name, *(str(p) for p in Path(name).parents))}
-    folders = [model_folder, *(model_folder / part for part in parts if (model_folder / part).is_dir())]
+    folders = [
+        model_folder,
+        *(model_folder / part for part in parts if (model_folder / part).is_dir()),
+    ]
     there = {path.relative_to(model_folder) for folder in folders for path in folder.iterdir()}
     return sorted({path.name for path in there if path.as_posix() not in parts})

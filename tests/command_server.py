@@ -1,8 +1,9 @@
 """nnU-Net's commands, each in a process forked from one that has imported nnU-Net already.
 
-What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins where its program
-would begin after its imports: with its own arguments, environment, folder and output, and with fresh random numbers.
-Processes that nnU-Net would spawn, to export predictions and compute metrics, are forked for the same reason.
+What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins
+where its program would begin after its imports: with its own arguments, environment, folder and
+output, and with fresh random numbers. Processes that nnU-Net would spawn, to export predictions and
+compute metrics, are forked for the same reason.
 
 Read as a program, this file is the process that forks.
 """
@@ -30,7 +31,8 @@ class CommandServer:
     """Runs commands one after the other, or at the same time.
 
     Args:
-        environment: What the commands inherit; older versions of nnU-Net read it when they are imported.
+        environment: What the commands inherit; older versions of nnU-Net read it when they are
+            imported.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -51,20 +53,34 @@ class CommandServer:
         """Run a command to its end, by its bare name; what it printed is in the result."""
         with tempfile.TemporaryDirectory() as outputs:
             files = [Path(outputs) / name for name in ("stdout", "stderr")]
-            forked = self.start(command, *arguments, environment=environment, folder=folder, files=files)
+            forked = self.start(
+                command, *arguments, environment=environment, folder=folder, files=files
+            )
             code = forked.wait()
             printed = [file.read_text(encoding="utf-8", errors="replace") for file in files]
         return subprocess.CompletedProcess([command, *arguments], code, *printed)
 
     def start(
-        self, command: str, *arguments: str, environment: Mapping[str, str], folder: Path, files: Sequence[Path]
+        self,
+        command: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        files: Sequence[Path],
     ) -> "ForkedCommand":
-        """Start a command in a session of its own, with files for its standard output and its errors.
+        """Start a command in a session of its own, with files for its standard output and its
+        errors.
 
         The command is the name of an entry point, or ``python`` with ``-m`` and a module.
         """
-        assert os.path.basename(command) == command, "commands are found among the entry points, by name"
-        where = {"environment": dict(environment), "folder": str(folder), "files": list(map(str, files))}
+        assert os.path.basename(command) == command, (
+            "commands are found among the entry points, by name"
+        )
+        where = {
+            "environment": dict(environment),
+            "folder": str(folder),
+            "files": list(map(str, files)),
+        }
         return ForkedCommand(self, self._ask(words=[command, *arguments], **where))
 
     def _ask(self, **request: object) -> int:
@@ -106,20 +122,29 @@ class ForkedCommand:
 
 
 def main() -> None:
-    """Fork a process for each command on the standard input and print its number, or print the exit code of one."""
+    """Fork a process for each command on the standard input and print its number, or print the exit
+    code of one."""
     import nnunet_dro.trainers.registry  # noqa: F401
 
-    programs = {point.name: point for point in importlib.metadata.entry_points(group="console_scripts")}
+    programs = {
+        point.name: point for point in importlib.metadata.entry_points(group="console_scripts")
+    }
     for line in sys.stdin:
         request = json.loads(line)
         if "words" not in request:
             is_poll = "poll" in request
-            pid, status = os.waitpid(request["poll" if is_poll else "wait"], os.WNOHANG if is_poll else 0)
+            pid, status = os.waitpid(
+                request["poll" if is_poll else "wait"], os.WNOHANG if is_poll else 0
+            )
             print(os.waitstatus_to_exitcode(status) if pid else _RUNS, flush=True)
             continue
         name, *rest = request["words"]
         is_module = name.startswith("python")
-        program = partial(_run_module, rest) if is_module else partial(_run_program, programs[name].load())
+        program = (
+            partial(_run_module, rest)
+            if is_module
+            else partial(_run_program, programs[name].load())
+        )
         child = os.fork()
         if child == 0:
             _become(request)

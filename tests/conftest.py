@@ -30,7 +30,8 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: at the end of a run in two processes, none waits for minutes for the other."""
+    """Files with slow tests come first: at the end of a run in two processes, none waits for
+    minutes for the other."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -51,7 +52,8 @@ def project(tmp_path_factory) -> Callable[[str], Project]:
 
 
 def _copy_of_shared(folder: Path, kind: str) -> Project:
-    """A project that the first worker to need it makes; each works in a copy, for some tests change the plans."""
+    """A project that the first worker to need it makes; each works in a copy, for some tests change
+    the plans."""
     folder.mkdir(exist_ok=True)
     ready = folder / kind
     with FileLock(folder / f"{kind}.lock"):
@@ -69,14 +71,17 @@ def _copy_of_shared(folder: Path, kind: str) -> Project:
 
 @pytest.fixture
 def make_trainer(project, request) -> Callable:
-    """Make a trainer of this package, by its name, or any other as nnUNetv2_train does; its results are removed."""
+    """Make a trainer of this package, by its name, or any other as nnUNetv2_train does; its results
+    are removed."""
     from batchgenerators.utilities.file_and_folder_operations import load_json
 
     from nnunet_dro.trainers.registry import trainer_class
 
     folders = []
 
-    def make(cls, configuration="3d_small", kind="labels", fold=0, device="cpu", plans_name="nnUNetPlans"):
+    def make(
+        cls, configuration="3d_small", kind="labels", fold=0, device="cpu", plans_name="nnUNetPlans"
+    ):
         import torch
 
         here = project(kind)

@@ -1,9 +1,10 @@
-"""A GPU that is played on the CPU: tensors without data, copies that end late, and a record of what waits for it.
+"""A GPU that is played on the CPU: tensors without data, copies that end late, and a record of what
+waits for it.
 
-Tensors of the device are PyTorch's fake tensors: every operation checks devices, shapes and types as on CUDA, and
-autocast and nnU-Net's gradient scaler work, but nothing is computed. Tensors of the host are real. Whatever comes back
-from the device is 1. Where PyTorch would ask the driver of CUDA (whether it is there, its events, the engine of the
-backward pass), this module answers.
+Tensors of the device are PyTorch's fake tensors: every operation checks devices, shapes and types
+as on CUDA, and autocast and nnU-Net's gradient scaler work, but nothing is computed. Tensors of the
+host are real. Whatever comes back from the device is 1. Where PyTorch would ask the driver of CUDA
+(whether it is there, its events, the engine of the backward pass), this module answers.
 """
 
 import traceback
@@ -27,8 +28,9 @@ class FakeGPU(TorchDispatchMode):
 
     Attributes:
         overflows: What the gradient scaler is told: whether any gradient is not finite.
-        events: What happened, in order: "wait" (the host waits for the device), "copy" (a copy to pinned memory is
-            queued), "event" (an event is recorded), "event wait" (the host waits for an event).
+        events: What happened, in order: "wait" (the host waits for the device), "copy" (a copy to
+            pinned memory is queued), "event" (an event is recorded), "event wait" (the host waits
+            for an event).
         places: Line of nnU-Net's code or ours of each wait.
         half: Names of the operations that had a result in half precision.
     """
@@ -71,7 +73,9 @@ class FakeGPU(TorchDispatchMode):
             return self._on_host(_unwritten, func, *args, **kwargs)
         if goes_to == "cpu" and is_on_device:
             self._wait()  # even if it is `non_blocking`, because this memory of the host is not pinned
-            return self._on_host(torch.ones, args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype)
+            return self._on_host(
+                torch.ones, args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype
+            )
         if goes_to == "cpu" or (goes_to is None and not is_on_device):
             return self._on_host(func, *args, **kwargs)
         if func is aten._local_scalar_dense.default:
@@ -92,7 +96,9 @@ class FakeGPU(TorchDispatchMode):
 
     def _number(self):
         self._wait()
-        asks_for_overflow = any(frame.name == "_maybe_opt_step" for frame in traceback.extract_stack())
+        asks_for_overflow = any(
+            frame.name == "_maybe_opt_step" for frame in traceback.extract_stack()
+        )
         return float(self.overflows) if asks_for_overflow else 1.0
 
     def _copy_to_host(self, memory, values, non_blocking=False):
@@ -106,7 +112,9 @@ class FakeGPU(TorchDispatchMode):
 
     def _wait(self):
         self.events.append("wait")
-        frames = [frame for frame in traceback.extract_stack()[:-2] if "nnunet" in frame.filename.lower()]
+        frames = [
+            frame for frame in traceback.extract_stack()[:-2] if "nnunet" in frame.filename.lower()
+        ]
         self.places.append(f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "a test")
         self._end(self._queue)
         self._queue = []
@@ -137,18 +145,25 @@ def _unwritten(func, *args, **kwargs):
 
 
 def _waits(func, args, kwargs, tensors):
-    """Whether an operation on the device makes the host wait: it copies from the host, or its size depends on data.
+    """Whether an operation on the device makes the host wait: it copies from the host, or its size
+    depends on data.
 
-    Operations whose result has such a size, as ``x[mask]`` and ``mask.nonzero()``, are errors with fake tensors.
+    Operations whose result has such a size, as ``x[mask]`` and ``mask.nonzero()``, are errors with
+    fake tensors.
     """
     if func is aten._to_copy.default and not isinstance(args[0], FakeTensor):
         return not kwargs.get("non_blocking", False)
     if func is aten.copy_.default and not isinstance(args[1], FakeTensor):
-        return args[1].ndim > 0 and not (args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        return args[1].ndim > 0 and not (
+            args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+        )
     if func in (aten.index.Tensor, aten.index_put_.default, aten.index_put.default):
         places = [place for place in args[1] if place is not None]
-        return any(place.dtype == torch.bool or not isinstance(place, FakeTensor) for place in places)
-    # Other operations take a number of the host, as a tensor without dimensions, along with their call.
+        return any(
+            place.dtype == torch.bool or not isinstance(place, FakeTensor) for place in places
+        )
+    # Other operations take a number of the host, as a tensor without dimensions, along with their
+    # call.
     return func is aten.where.self and not all(isinstance(tensor, FakeTensor) for tensor in tensors)
 
 
@@ -158,11 +173,21 @@ def _nothing_to_swap(tensor, applied):
 
 
 def run_backward(
-    outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable=True, *, accumulate_grad=False
+    outputs,
+    gradients,
+    keep_graph,
+    create_graph,
+    inputs,
+    allow_unreachable=True,
+    *,
+    accumulate_grad=False,
 ):
     """What PyTorch's engine does, one node of the graph after the other."""
     assert not create_graph
-    roots, wanted = [get_gradient_edge(tensor) for tensor in outputs], [get_gradient_edge(tensor) for tensor in inputs]
+    roots, wanted = (
+        [get_gradient_edge(tensor) for tensor in outputs],
+        [get_gradient_edge(tensor) for tensor in inputs],
+    )
     arrived = defaultdict(dict)  # of each node, the gradient of each of its outputs
     for root, gradient in zip(roots, gradients, strict=True):
         _add(arrived, root.node, root.output_nr, gradient)
@@ -188,7 +213,9 @@ def run_backward(
 
 def _add(arrived, node, position, gradient):
     meant = node._input_metadata[position]
-    assert gradient.device == meant.device, f"{node.name()}: {gradient.device} where {meant.device} is expected"
+    assert gradient.device == meant.device, (
+        f"{node.name()}: {gradient.device} where {meant.device} is expected"
+    )
     gradient = gradient.sum_to_size(meant.shape).to(meant.dtype)
     earlier = arrived[node].get(position)
     arrived[node][position] = gradient if earlier is None else earlier + gradient

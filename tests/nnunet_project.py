@@ -1,4 +1,5 @@
-"""Small nnU-Net projects for the tests: raw data written here, planned and preprocessed by nnU-Net's own commands."""
+"""Small nnU-Net projects for the tests: raw data written here, planned and preprocessed by
+nnU-Net's own commands."""
 
 import atexit
 import json
@@ -49,24 +50,36 @@ class Project:
         return self.root / "preprocessed" / self.dataset
 
     def fold_folder(self, trainer: str, configuration: str, fold: int = 0) -> Path:
-        return self.root / "results" / self.dataset / f"{trainer}__nnUNetPlans__{configuration}" / f"fold_{fold}"
+        return (
+            self.root
+            / "results"
+            / self.dataset
+            / f"{trainer}__nnUNetPlans__{configuration}"
+            / f"fold_{fold}"
+        )
 
     def run(
         self, command: str, *arguments: object, check: bool = True, anew: bool = False
     ) -> subprocess.CompletedProcess:
-        """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports everything itself."""
+        """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports
+        everything itself."""
         words, root = [command, *map(str, arguments)], self.root
         if anew or not hasattr(os, "fork"):
             words[0] = str(Path(sys.executable).parent / command)
-            result = subprocess.run(words, env=environment(root), capture_output=True, text=True, cwd=root)
+            result = subprocess.run(
+                words, env=environment(root), capture_output=True, text=True, cwd=root
+            )
         else:
             result = server(root).run(*words, environment=environment(root), folder=root)
         if check and result.returncode != 0:
-            raise AssertionError(f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
+            raise AssertionError(
+                f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+            )
         return result
 
     def start(self, command: str, *arguments: object, log: Path) -> ForkedCommand:
-        """Start one of nnU-Net's commands in a session of its own, with a file for everything that it prints."""
+        """Start one of nnU-Net's commands in a session of its own, with a file for everything that
+        it prints."""
         folders = {"environment": environment(self.root), "folder": self.root}
         return server(self.root).start(command, *map(str, arguments), **folders, files=(log, log))
 
@@ -90,21 +103,30 @@ def server(root: Path) -> CommandServer:
     return started
 
 
-def write_case(raw: Path, name: str, rng: np.random.Generator, *, kind: str, split: str = "Tr") -> None:
+def write_case(
+    raw: Path, name: str, rng: np.random.Generator, *, kind: str, split: str = "Tr"
+) -> None:
     """An ellipsoid with a core, in noise."""
     shape = (26, 30, 28)
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, n) for n in shape], indexing="ij"))
     centre = rng.uniform(-0.25, 0.25, size=3)[:, None, None, None]
-    radius = np.sqrt(((grid - centre) ** 2 / rng.uniform(0.5, 1.0, size=3)[:, None, None, None]).sum(0))
+    radius = np.sqrt(
+        ((grid - centre) ** 2 / rng.uniform(0.5, 1.0, size=3)[:, None, None, None]).sum(0)
+    )
     label = np.zeros(shape, dtype=np.uint8)
     label[radius < 0.7] = 1
     label[radius < 0.4] = 2
     image = np.array([0.0, 1.0, 2.0])[label] + rng.normal(0, 0.3, size=shape)
     if "ignore" in kind:
         label[:8] = 3
-    for array, folder, suffix in ((image.astype(np.float32), "images", "_0000"), (label, "labels", "")):
+    for array, folder, suffix in (
+        (image.astype(np.float32), "images", "_0000"),
+        (label, "labels", ""),
+    ):
         (raw / f"{folder}{split}").mkdir(parents=True, exist_ok=True)
-        sitk.WriteImage(sitk.GetImageFromArray(array), str(raw / f"{folder}{split}" / f"{name}{suffix}.nii.gz"))
+        sitk.WriteImage(
+            sitk.GetImageFromArray(array), str(raw / f"{folder}{split}" / f"{name}{suffix}.nii.gz")
+        )
 
 
 def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
@@ -120,9 +142,14 @@ def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
     if "regions" in kind:
         description["regions_class_order"] = [1, 2]
     (project.raw / "dataset.json").write_text(json.dumps(description))
-    sites = "".join(f"case_{i:02d},{'abb'[i % 3]},{i},{'yes' if i in (1, 4) else 'no'}\n" for i in range(n_cases))
+    sites = "".join(
+        f"case_{i:02d},{'abb'[i % 3]},{i},{'yes' if i in (1, 4) else 'no'}\n"
+        for i in range(n_cases)
+    )
     (project.raw / "cases.csv").write_text("case,site,number,trusted\n" + sites)
-    project.run("nnUNetv2_plan_and_preprocess", "-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2)
+    project.run(
+        "nnUNetv2_plan_and_preprocess", "-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2
+    )
     add_small_configurations(project.preprocessed / "nnUNetPlans.json")
     return project
 

@@ -1,4 +1,5 @@
-"""Benchmarks run; what they measure is not asserted, but the check for GPUs says whether what it checks holds."""
+"""Benchmarks run; what they measure is not asserted, but the check for GPUs says whether what it
+checks holds."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""The command line: what it shows and refuses, in one line, and what it does without the packages of extras."""
+"""The command line: what it shows and refuses, in one line, and what it does without the packages
+of extras."""
 
 import os
 import re
@@ -43,7 +44,10 @@ EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 
 def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
     result = done(run())
-    steps = [result.stdout.index(step) for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")]
+    steps = [
+        result.stdout.index(step)
+        for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")
+    ]
     assert steps == sorted(steps)
     result = done(run("trainers", "--check", "nnUNetTrainerDRO_beta10"))
     assert "beta10: Robustness" in result.stdout
@@ -64,7 +68,10 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
         (("suspects",), ["fold_folder", "`nnunet-dro suspects --help`"]),
         (("demo", "--device", "tpu"), ["'tpu' is not one of 'cpu', 'cuda', 'mps'"]),
         (("demo", "--epochs", "ten"), ["'--epochs'"]),
-        (("tune", "7", "2d", "0", "--trainer", "DRO", "--sampler", "grid"), ["'grid' is not one of 'gp', 'tpe'"]),
+        (
+            ("tune", "7", "2d", "0", "--trainer", "DRO", "--sampler", "grid"),
+            ["'grid' is not one of 'gp', 'tpe'"],
+        ),
         (("rank", "a=r", "b=s", "-o", "out", "--scheme", "meen"), ["'meen' is not one of"]),
     ],
 )
@@ -76,8 +83,16 @@ def test_an_error_of_usage_is_one_line(tmp_path, monkeypatch, words, parts):
 
 def test_help_groups_the_commands_and_names_each_once():
     listed = re.findall(r"^(\w+):$|^  ([a-z]\w+) ", run("--help").stdout, flags=re.MULTILINE)
-    assert [group for group, _ in listed if group] == ["Options", "Train", "Evaluate", "Claims", "Share"]
-    assert sorted(name for _, name in listed if name) == sorted(typer.main.get_command(app).commands)
+    assert [group for group, _ in listed if group] == [
+        "Options",
+        "Train",
+        "Evaluate",
+        "Claims",
+        "Share",
+    ]
+    assert sorted(name for _, name in listed if name) == sorted(
+        typer.main.get_command(app).commands
+    )
     text = run("evaluate", "--help").stdout
     first = text[text.index("\nOptions:") : text.index("\nStrata:")]
     flags = ["--output", "--by", "--metrics", "--cases", "--overwrite", "--help"]
@@ -87,7 +102,10 @@ def test_help_groups_the_commands_and_names_each_once():
 @pytest.mark.parametrize(
     ("command", "choices"),
     [
-        *((command, ()) for command in ("compare", "report", "splits", "rank", "finetune", "protocol write")),
+        *(
+            (command, ())
+            for command in ("compare", "report", "splits", "rank", "finetune", "protocol write")
+        ),
         ("evaluate", ["undefined|one|brats", "error|worst"]),
         ("demo", ["cpu|cuda|mps"]),
         ("tune", ["cpu|cuda|mps", "gp|tpe"]),
@@ -144,7 +162,9 @@ def test_an_error_leaves_columns_and_arguments_their_names():
         ),
     ],
 )
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch, times, calls, lines):
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
+    capfd, monkeypatch, times, calls, lines
+):
     now = map(float, times)
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
     with progress_bar("Scoring") as progress:
@@ -153,7 +173,9 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monke
     assert capfd.readouterr().err.splitlines() == lines
 
 
-@pytest.mark.parametrize("words", ["evaluate labelsTs predictions --by c", "rank --evaluate labelsTs --by c"])
+@pytest.mark.parametrize(
+    "words", ["evaluate labelsTs predictions --by c", "rank --evaluate labelsTs --by c"]
+)
 def test_the_shell_offers_columns_of_the_case_table_of_the_dataset(tmp_path, words):
     (tmp_path / "labelsTs").mkdir()
     (tmp_path / "cases.csv").write_text("case,centre,age\na,A,1\n")
@@ -162,7 +184,9 @@ def test_the_shell_offers_columns_of_the_case_table_of_the_dataset(tmp_path, wor
         "COMP_WORDS": f"nnunet-dro {words}",
         "COMP_CWORD": str(len(words.split())),
     }
-    result = subprocess.run([PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    result = subprocess.run(
+        [PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert result.stdout.split() == ["centre"]
 
 
@@ -212,25 +236,38 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
 
 @pytest.mark.parametrize("package", EXTRA)
 def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
-    result = without((package,), "tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10")
+    result = without(
+        (package,), "tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10"
+    )
     assert (result.returncode, result.stdout) == (2, "")
     (line,) = result.stderr.strip().splitlines()
     assert f"needs {package}" in line
     assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".' in line
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")]
+)
 def test_other_commands_and_help_need_no_extra(arguments):
     result = without(EXTRA, *arguments)
     assert result.returncode == 0, result.stderr
     if "--version" in arguments:
         assert result.stdout == f"nnunet-dro {__version__}\n"
     if "tune" in arguments:
-        assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]"' in " ".join(result.stdout.split())
+        assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]"' in " ".join(
+            result.stdout.split()
+        )
 
 
 def test_everything_but_tune_is_imported_without_its_extra():
-    rooms = ("demo", "suspects", "tuning", "evaluation.report", "trainers.registry", "trainers.overview")
+    rooms = (
+        "demo",
+        "suspects",
+        "tuning",
+        "evaluation.report",
+        "trainers.registry",
+        "trainers.overview",
+    )
     imports = ", ".join(f"nnunet_dro.{room}" for room in rooms)
     # torch brings filelock.
     result = without(("optuna", "plotly", "sqlalchemy"), then=f"import {imports}")

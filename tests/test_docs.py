@@ -1,4 +1,5 @@
-"""What README and docs name is there: links and anchors, commands and options, trainers, modules and files."""
+"""What README and docs name is there: links and anchors, commands and options, trainers, modules
+and files."""
 
 import ast
 import importlib
@@ -26,10 +27,13 @@ TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = typer.main.get_command(app)
 
-#: Options in the text that are not those of a command of nnunet-dro: nnU-Net's, and those of scripts.
+#: Options in the text that are not those of a command of nnunet-dro: nnU-Net's, and those of
+#: scripts.
 OTHER_OPTIONS = {"--c", "--val", "--npz", "--quick", "--data", "--check", "--seeds"}
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+every_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 
 
 def code_blocks(text, *languages):
@@ -70,7 +74,9 @@ def broken_links(page, text):
             continue
         path, _, anchor = unquote(link).partition("#")
         target = (page.parent / path) if path else page
-        there = target.exists() and (not anchor or anchor in anchors(text if not path else target.read_text("utf-8")))
+        there = target.exists() and (
+            not anchor or anchor in anchors(text if not path else target.read_text("utf-8"))
+        )
         if not there:
             broken.append(link)
     return broken
@@ -117,7 +123,9 @@ def refusal(words):
 
 def known_options(names=None):
     commands = [COMMANDS.commands[name] for name in names or COMMANDS.commands]
-    return {"--help"} | {opt for c in [COMMANDS, *commands] for p in c.params for opt in (*p.opts, *p.secondary_opts)}
+    return {"--help"} | {
+        opt for c in [COMMANDS, *commands] for p in c.params for opt in (*p.opts, *p.secondary_opts)
+    }
 
 
 def unknown_in_inline_code(text):
@@ -134,12 +142,15 @@ def unknown_in_inline_code(text):
             known = known_options() | OTHER_OPTIONS
         else:
             continue
-        unknown += [code for word in words if word.startswith("--") and word.partition("=")[0] not in known]
+        unknown += [
+            code for word in words if word.startswith("--") and word.partition("=")[0] not in known
+        ]
     return unknown
 
 
 def trainer_names(text):
-    """The names of this package's trainers, without what follows in a folder's name and without placeholders."""
+    """The names of this package's trainers, without what follows in a folder's name and without
+    placeholders."""
     base = "|".join(sorted(TRAINERS, key=len, reverse=True))
     names = set()
     for match in re.finditer(rf"(?<!\w)(?:{base})(?![a-z])[\w.]*(<?)", text):
@@ -155,7 +166,12 @@ def test_what_a_page_names_is_there(page):
     assert broken_links(page, text) == []
     assert [(words, why) for words in calls(text) if (why := refusal(words))] == []
     # Released versions had what their sections of the changelog name.
-    assert unknown_in_inline_code(text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text) == []
+    assert (
+        unknown_in_inline_code(
+            text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text
+        )
+        == []
+    )
     for name in trainer_names(text):
         trainer_class(name)
     for words in calls(text):
@@ -180,9 +196,16 @@ def test_what_a_page_names_is_there(page):
     for module in re.findall(r"\bpython -m ([\w.]+)", code):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
-    for script in re.findall(r"(?:\bpython |^)((?:benchmarks|docs|experiments)/[\w/]+\.py)", code, re.MULTILINE):
+    for script in re.findall(
+        r"(?:\bpython |^)((?:benchmarks|docs|experiments)/[\w/]+\.py)", code, re.MULTILINE
+    ):
         assert (ROOT / script).is_file(), script
-    optional = (ROOT / "pyproject.toml").read_text("utf-8").split("[project.optional-dependencies]")[1].split("\n[")[0]
+    optional = (
+        (ROOT / "pyproject.toml")
+        .read_text("utf-8")
+        .split("[project.optional-dependencies]")[1]
+        .split("\n[")[0]
+    )
     extras = re.findall(r"^([\w-]+) = \[", optional, re.MULTILINE)
     assert set(re.findall(r"(?:nnunet-dro|\.)\[(\w+)\]", code)) <= set(extras)
 
@@ -212,16 +235,34 @@ WRONG_COMMANDS = (
 
 def test_what_is_wrong_is_found():
     page = ROOT / "docs" / "training.md"
-    for link in ("trainers.md#nothing", "nothing.md", "#nothing", "../docs/images/nothing.png", "images"):
+    for link in (
+        "trainers.md#nothing",
+        "nothing.md",
+        "#nothing",
+        "../docs/images/nothing.png",
+        "images",
+    ):
         expected = [] if link == "images" else [link]
-        assert broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})") == expected
+        assert (
+            broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})")
+            == expected
+        )
         assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
     for command in WRONG_COMMANDS:
-        assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))], command
-    for code in ("nnunet-dro nothing", "nnunet-dro splits 1 --by centre", "--nothing", "--by=x --no"):
+        assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))], (
+            command
+        )
+    for code in (
+        "nnunet-dro nothing",
+        "nnunet-dro splits 1 --by centre",
+        "--nothing",
+        "--by=x --no",
+    ):
         assert unknown_in_inline_code(f"See `{code}` and `--by`.") == [code]
     assert trainer_names("nnUNetTrainerGroupDRO_<column>, nnUNetTrainerDA5") == []
-    assert trainer_names("nnUNetTrainerDRO_beta10__nnUNetPlans__2d/fold_0") == ["nnUNetTrainerDRO_beta10"]
+    assert trainer_names("nnUNetTrainerDRO_beta10__nnUNetPlans__2d/fold_0") == [
+        "nnUNetTrainerDRO_beta10"
+    ]
     for name in ("nnUNetTrainerDRO_noIS_beta10", "nnUNetTrainerIW_centre_beta1"):
         assert trainer_names(f"`{name}`, it was {name}, and `nnUNetTrainerDRO`.") == [name]
         with pytest.raises(ValueError, match=name.rpartition("_")[0]):
@@ -233,7 +274,8 @@ def test_the_citation_names_the_version():
 
 
 def run_as_pasted(page, word, folder, **variables):
-    """Run the block of a page that has a word; nnU-Net's commands are stand-ins that write what a test set needs."""
+    """Run the block of a page that has a word; nnU-Net's commands are stand-ins that write what a
+    test set needs."""
     commands = folder / "bin"
     commands.mkdir()
     for name, body in {
@@ -244,9 +286,13 @@ def run_as_pasted(page, word, folder, **variables):
     }.items():
         (commands / name).write_text(f"#!/bin/sh\n{body}\n")
         (commands / name).chmod(0o755)
-    (block,) = [block for block in code_blocks((ROOT / page).read_text("utf-8"), "bash") if word in block]
+    (block,) = [
+        block for block in code_blocks((ROOT / page).read_text("utf-8"), "bash") if word in block
+    ]
     environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"} | variables
-    done = subprocess.run(["bash", "-euc", block], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-euc", block], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -256,7 +302,9 @@ def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
     (tmp_path / "reference").rename(tmp_path / "labelsTs")
     run_as_pasted("README.md", "compare", tmp_path)
     trained = (tmp_path / "trained").read_text().splitlines()
-    assert trained == [f"1 3d_fullres 0 -tr {trainer}" for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO")]
+    assert trained == [
+        f"1 3d_fullres 0 -tr {trainer}" for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO")
+    ]
     assert (tmp_path / "results" / "comparison" / "report.html").is_file()
 
 
@@ -264,7 +312,11 @@ def test_the_column_of_cases_without_foreground_is_made_as_pasted(tmp_path):
     dataset = tmp_path / "Dataset123_Name"
     for name, label in {"001": bars(4), "002": np.zeros((8, 8, 8)), "003": bars(0)}.items():
         write_map(dataset / "labelsTr" / f"{name}.nii.gz", label)
-        write_map(dataset / "imagesTr" / f"{name}_0000.nii.gz", np.arange(512).reshape(8, 8, 8), dtype=np.float32)
+        write_map(
+            dataset / "imagesTr" / f"{name}_0000.nii.gz",
+            np.arange(512).reshape(8, 8, 8),
+            dtype=np.float32,
+        )
     run_as_pasted("docs/questions.md", "foreground", tmp_path, nnUNet_raw=str(tmp_path))
     assert (dataset / "cases.csv").read_text() == "case,foreground\n001,yes\n002,no\n003,yes\n"
     assert (dataset / "trained").is_file()

@@ -29,7 +29,10 @@ def test_the_committed_page_has_the_table_of_the_package(name):
 def test_a_changed_table_is_made_anew_and_its_place_must_be_there():
     page = text_of("options")
     assert tables.with_table(edited(page), "options") == page
-    edits = [("### `momentum<m>`", "### History", "momentum<m>"), ("<!-- end options -->", "", "end options")]
+    edits = [
+        ("### `momentum<m>`", "### History", "momentum<m>"),
+        ("<!-- end options -->", "", "end options"),
+    ]
     for old, new, message in edits:
         with pytest.raises(ValueError, match=message):
             tables.with_table(page.replace(old, new), "options")

@@ -1,4 +1,5 @@
-"""The pages to browse: they are there, small enough, load nothing, and the script that makes them does what it says."""
+"""The pages to browse: they are there, small enough, load nothing, and the script that makes them
+does what it says."""
 
 import re
 from pathlib import Path
@@ -14,7 +15,11 @@ PAGES = sorted(OUT.rglob("*.html"))
 
 def test_all_pages_are_there_and_small_enough_to_be_kept():
     names = {path.relative_to(OUT).as_posix() for path in PAGES}
-    assert names == set(re.findall(r"\(example/(\S+\.html)\)", (OUT.parent / "example.md").read_text(encoding="utf-8")))
+    assert names == set(
+        re.findall(
+            r"\(example/(\S+\.html)\)", (OUT.parent / "example.md").read_text(encoding="utf-8")
+        )
+    )
     assert {"comparison/report.html", "evaluation/cases.html", "rank/report.html"} < names
     assert sum(path.stat().st_size for path in PAGES) < MOST_MB * 1e6
 
@@ -31,7 +36,9 @@ def test_processing_of_label_maps():
     values = np.zeros((12, 12), np.uint8)
     values[1:5, 1:5], values[8:10, 8:10], values[6, 6] = 1, 1, 2
     image = SimpleITK.GetImageFromArray(values)
-    largest, smooth = (SimpleITK.GetArrayFromImage(change(image)) for change in (largest_parts, smoothed))
+    largest, smooth = (
+        SimpleITK.GetArrayFromImage(change(image)) for change in (largest_parts, smoothed)
+    )
     assert largest[1:5, 1:5].all()
     assert not largest[8:10, 8:10].any()
     assert largest[6, 6] == 2

@@ -12,10 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-#: What every room may import, as long as it imports no other room: modules beside the rooms, and the files.
+#: What every room may import, as long as it imports no other room: modules beside the rooms, and
+#: the files.
 SHARED = {"choices", "files", "naming", "progress_bar"}
 
-#: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a mistake.
+#: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a
+#: mistake.
 MAY_IMPORT = {
     "sampling": set(),
     "losses": set(),
@@ -34,21 +36,50 @@ MAY_IMPORT = {
     "finetuning": {"nnunet", "trainers"},
     "viewer": {"evaluation", "nnunet", "pages"},
     "commands": {
-        *("demo", "doctor", "evaluation", "exploration", "finetuning", "nnunet", "pages", "ranking"),
+        *(
+            "demo",
+            "doctor",
+            "evaluation",
+            "exploration",
+            "finetuning",
+            "nnunet",
+            "pages",
+            "ranking",
+        ),
         *("selfcheck", "sharing", "suspects", "trainers", "tuning", "viewer"),
     },
     "cli": {"commands"},
     "experiments": {
-        *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
+        *(
+            "demo",
+            "doctor",
+            "evaluation",
+            "finetuning",
+            "losses",
+            "nnunet",
+            "pages",
+            "sampling",
+            "suspects",
+        ),
         *("trainers", "tuning"),
     },
-    "benchmarks": {"evaluation", "exploration", "losses", "nnunet", "ranking", "sampling", "trainers"},
+    "benchmarks": {
+        "evaluation",
+        "exploration",
+        "losses",
+        "nnunet",
+        "ranking",
+        "sampling",
+        "trainers",
+    },
 }
 
-#: Rooms of trainers that need more than a rule. Nothing imports them; the registry does by name, when asked for one.
+#: Rooms of trainers that need more than a rule. Nothing imports them; the registry does by name,
+#: when asked for one.
 ROOMS_OF_TRAINERS = ("nnunet_dro.trainers.gils.", "nnunet_dro.trainers.l2rw.")
 
-#: The rooms of the evaluation and the modules beside them, in the order in which they may import what stands before.
+#: The rooms of the evaluation and the modules beside them, in the order in which they may import
+#: what stands before.
 EVALUATION = (
     ("cluster",),
     ("scoring",),
@@ -66,9 +97,18 @@ EVALUATION = (
 MOST_FLAT = 8
 
 #: What the families of experiments share.
-SHARED_BY_EXPERIMENTS = {"nnunet_runs", "datasets", "record", "curves", "spoilt_labels", "factorial", "device"}
+SHARED_BY_EXPERIMENTS = {
+    "nnunet_runs",
+    "datasets",
+    "record",
+    "curves",
+    "spoilt_labels",
+    "factorial",
+    "device",
+}
 
-#: Module, imported in a process of its own, to what must not come with it: it would be slow or drag in a layer above.
+#: Module, imported in a process of its own, to what must not come with it: it would be slow or drag
+#: in a layer above.
 HEAVY = {
     "nnunet_dro": ("numpy", "torch", "nnunetv2"),
     "nnunet_dro.cli": ("numpy", "torch", "nnunetv2", "pandas", "matplotlib", "nibabel", "optuna"),
@@ -79,7 +119,14 @@ HEAVY = {
     "nnunet_dro.nnunet": ("torch", "nnunetv2"),
     "nnunet_dro.pages": ("torch", "nnunetv2"),
     "nnunet_dro.evaluation.evaluation": ("torch", "nnunetv2", "SimpleITK"),
-    "nnunet_dro.evaluation.report": ("torch", "nnunetv2", "SimpleITK", "matplotlib", "PIL", "scipy"),
+    "nnunet_dro.evaluation.report": (
+        "torch",
+        "nnunetv2",
+        "SimpleITK",
+        "matplotlib",
+        "PIL",
+        "scipy",
+    ),
     "nnunet_dro.ranking": ("numpy", "torch", "nnunetv2", "pandas"),
     "nnunet_dro.ranking.page": ("torch", "nnunetv2"),
     "nnunet_dro.exploration": ("numpy", "torch", "nnunetv2", "pandas"),
@@ -92,11 +139,13 @@ HEAVY = {
 #: No module is longer: it would be two things.
 MOST_LINES = 350
 
-#: A ratchet. The package was a tenth longer once and did no more, so whoever needs room finds it here first; where much
-#: of a bound is unused, it is lowered. Lines are of Python by folder, files the package's, words those below docs.
+#: A ratchet. The package was a tenth longer once and did no more, so whoever needs room finds it
+#: here first; where much of a bound is unused, it is lowered. Lines are of Python by folder, files
+#: the package's, words those below docs.
 MOST = {"nnunet_dro": 29_000, "tests": 30_000, "experiments": 7_500, "files": 215, "words": 40_000}
 
-#: Most lines and words of the README, and most lines of a page below docs: nobody reads more at once.
+#: Most lines and words of the README, and most lines of a page below docs: nobody reads more at
+#: once.
 MOST_OF_README, MOST_OF_A_PAGE = (70, 600), 250
 #: Most characters of the name of a test.
 MOST_OF_A_NAME = 70
@@ -105,8 +154,15 @@ MOST_OF_A_NAME = 70
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the package, the experiments and the benchmarks, by its dotted name."""
-    paths = sorted(path for top in ("nnunet_dro", "experiments", "benchmarks") for path in (ROOT / top).rglob("*.py"))
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    paths = sorted(
+        path
+        for top in ("nnunet_dro", "experiments", "benchmarks")
+        for path in (ROOT / top).rglob("*.py")
+    )
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
 
 
 @cache
@@ -159,28 +215,36 @@ def test_nobody_imports_a_trainer_that_has_a_room():
         for module in modules()
         for other in imports(module)
         for home in ROOMS_OF_TRAINERS
-        if module.startswith("nnunet_dro.") and other.startswith(home) and not module.startswith(home)
+        if module.startswith("nnunet_dro.")
+        and other.startswith(home)
+        and not module.startswith(home)
     ]
     assert found == []
 
 
 def test_rooms_of_the_evaluation_import_only_those_before_them():
     level = {name: number for number, names in enumerate(EVALUATION) for name in names}
-    inside = [module.split(".")[2] for module in modules() if module.startswith("nnunet_dro.evaluation.")]
+    inside = [
+        module.split(".")[2] for module in modules() if module.startswith("nnunet_dro.evaluation.")
+    ]
     assert set(inside) == set(level)
     assert len(list((ROOT / "nnunet_dro/evaluation").glob("*.py"))) <= MOST_FLAT
     wrong = [
         (module, other)
         for module in modules()
         for other in imports(module)
-        if module.startswith("nnunet_dro.evaluation.") and other.startswith("nnunet_dro.evaluation.")
+        if module.startswith("nnunet_dro.evaluation.")
+        and other.startswith("nnunet_dro.evaluation.")
         if level[other.split(".")[2]] > level[module.split(".")[2]]
     ]
     assert wrong == []
 
 
 def test_modules_import_each_other_in_no_circle():
-    graph = {module: {other for other in imports(module) if not module.startswith(f"{other}.")} for module in modules()}
+    graph = {
+        module: {other for other in imports(module) if not module.startswith(f"{other}.")}
+        for module in modules()
+    }
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -197,12 +261,17 @@ def test_families_of_experiments_do_not_import_each_other():
 
 
 def test_no_module_is_two_things():
-    lines = {module: path.read_text(encoding="utf-8").count("\n") for module, path in modules().items()}
+    lines = {
+        module: path.read_text(encoding="utf-8").count("\n") for module, path in modules().items()
+    }
     assert {module: n for module, n in lines.items() if n > MOST_LINES} == {}
 
 
 def test_package_and_pages_stay_as_small_as_they_are():
-    files = {at: [path.read_text(encoding="utf-8") for path in (ROOT / at).rglob("*.py")] for at in list(MOST)[:3]}
+    files = {
+        at: [path.read_text(encoding="utf-8") for path in (ROOT / at).rglob("*.py")]
+        for at in list(MOST)[:3]
+    }
     pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     words = sum(len(page.split()) for page in pages.values())
     found = {at: sum(text.count("\n") for text in texts) for at, texts in files.items()}
@@ -217,17 +286,30 @@ def test_package_and_pages_stay_as_small_as_they_are():
 @pytest.mark.parametrize("module", HEAVY)
 def test_an_import_is_light(module):
     program = f"import sys, {module}; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert not set(result.stdout.split()) & set(HEAVY[module])
 
 
 def test_no_name_of_a_test_is_longer_than_a_line_can_show():
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
-    assert [name for page in pages for name in re.findall(r"def (test_\w+)", page) if len(name) > MOST_OF_A_NAME] == []
+    assert [
+        name
+        for page in pages
+        for name in re.findall(r"def (test_\w+)", page)
+        if len(name) > MOST_OF_A_NAME
+    ] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "nnunet_dro" / "commands").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "nnunet_dro" / "commands").glob("*.py")), ids=lambda path: path.stem
+)
 def test_a_command_takes_its_options_as_one_object(path):
-    functions = {one.name: one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)}
+    functions = {
+        one.name: one
+        for one in ast.parse(path.read_text()).body
+        if isinstance(one, ast.FunctionDef)
+    }
     if command := functions.get(path.stem):
         assert len(command.args.args + command.args.kwonlyargs) <= 3

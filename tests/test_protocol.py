@@ -9,7 +9,12 @@ import pytest
 
 from nnunet_dro.commands.compare import compare
 from nnunet_dro.commands.evaluate import evaluate
-from nnunet_dro.commands.protocol_file import Protocol, read_protocol, sorted_requirements, write_protocol
+from nnunet_dro.commands.protocol_file import (
+    Protocol,
+    read_protocol,
+    sorted_requirements,
+    write_protocol,
+)
 from nnunet_dro.commands.shared import REFUSED
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused, run_evaluate, summary_of, write_study
@@ -45,7 +50,9 @@ PROTOCOL = Protocol(
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A study, a protocol, and an evaluation under it."""
-    root = write_study(tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2), centre=["A", "A", "B", "B"])
+    root = write_study(
+        tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2), centre=["A", "A", "B", "B"]
+    )
     assert run("protocol", "write", root / "protocol.toml", *OPTIONS).exit_code == 0
     done(locked_evaluate(root, "locked"))
     return root
@@ -53,7 +60,15 @@ def study(tmp_path_factory):
 
 def locked_evaluate(root, out, *options):
     arguments = (root / "reference", root / "prediction", "-o", root / out)
-    return run("evaluate", *arguments, "--cases", root / "cases.csv", "--protocol", root / "protocol.toml", *options)
+    return run(
+        "evaluate",
+        *arguments,
+        "--cases",
+        root / "cases.csv",
+        "--protocol",
+        root / "protocol.toml",
+        *options,
+    )
 
 
 def sha256_of(root):
@@ -64,12 +79,16 @@ def test_a_protocol_is_read_as_it_was_written_whatever_its_comments(tmp_path):
     write_protocol(PROTOCOL, tmp_path / "protocol.toml")
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
     text = (tmp_path / "protocol.toml").read_text(encoding="utf-8")
-    (tmp_path / "protocol.toml").write_text("# Approved.\n" + text.replace("\n\n", "\n"), encoding="utf-8")
+    (tmp_path / "protocol.toml").write_text(
+        "# Approved.\n" + text.replace("\n\n", "\n"), encoding="utf-8"
+    )
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
 
 
 def test_a_protocol_of_version_0_2_keeps_its_hash(study, tmp_path):
-    old = Protocol({**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare)
+    old = Protocol(
+        {**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare
+    )
     write_protocol(old, tmp_path / "old.toml")
     assert read_protocol(tmp_path / "old.toml").sha256 == old.sha256 != PROTOCOL.sha256
     assert "ignore-unknown-cases  yes" in run("protocol", "show", tmp_path / "old.toml").stdout
@@ -121,7 +140,18 @@ def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp
         for name in ("report.html", "report.md", "report.tex", "summary.json"):
             text = (tmp_path / "out" / name).read_text(encoding="utf-8")
             assert f"locked protocol with SHA-256 {sha256_of(study)}" in text
-    options = ("--by", "centre", "--metrics", "dice, hd95", "--empty", "undefined", "--jobs", 1, "--method", "M")
+    options = (
+        "--by",
+        "centre",
+        "--metrics",
+        "dice, hd95",
+        "--empty",
+        "undefined",
+        "--jobs",
+        1,
+        "--method",
+        "M",
+    )
 
     assert locked_evaluate(study, tmp_path / "agreed", *options).exit_code == 0
 
@@ -129,19 +159,33 @@ def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp
 @pytest.mark.parametrize(
     ("option", "line"),
     [
-        (("--metrics", "hd95,dice"), "`--metrics` must be 'dice' and 'hd95', as locked in '{}', got 'hd95' and 'dice'"),
+        (
+            ("--metrics", "hd95,dice"),
+            "`--metrics` must be 'dice' and 'hd95', as locked in '{}', got 'hd95' and 'dice'",
+        ),
         (("--empty", "one"), "`--empty` must be 'undefined', as locked in '{}', got 'one'"),
         (("--by", "age"), "`--by` must be 'centre', as locked in '{}', got 'age'"),
         (("--no-overall",), "`--overall` must be True, as locked in '{}', got False"),
         (("--patient", "p"), "`--patient` must be left out, as locked in '{}', got 'p'"),
         (("--bootstrap", 0), "`--bootstrap` must be 20, as locked in '{}', got 0"),
-        (("--require", "n>=1"), "`--require` must be 'label=tumour mean>=0.5', as locked in '{}', got 'n>=1'"),
-        (("--require-file", "x.txt"), "`--require-file` must be left out, as locked in '{}', got 'x.txt'"),
+        (
+            ("--require", "n>=1"),
+            "`--require` must be 'label=tumour mean>=0.5', as locked in '{}', got 'n>=1'",
+        ),
+        (
+            ("--require-file", "x.txt"),
+            "`--require-file` must be left out, as locked in '{}', got 'x.txt'",
+        ),
     ],
 )
 def test_an_option_that_differs_is_refused(study, tmp_path, option, line):
     result = locked_evaluate(study, tmp_path / "out", *option)
-    check_refused(result, tmp_path, line.format(study / "protocol.toml"), "Leave the option out, or write another")
+    check_refused(
+        result,
+        tmp_path,
+        line.format(study / "protocol.toml"),
+        "Leave the option out, or write another",
+    )
 
 
 def edited(root, tmp_path, old, new):
@@ -154,12 +198,20 @@ def edited(root, tmp_path, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("overall = true", "overall = false", "which was edited: its hash does not fit. Restore the file, or write"),
+        (
+            "overall = true",
+            "overall = false",
+            "which was edited: its hash does not fit. Restore the file, or write",
+        ),
         ("margin = 2.0", "margin = 3.0", "its hash does not fit"),
         ('sha256 = "', 'sha256 = "0', "its hash does not fit"),
         ("[compare]", "[other]\n[compare]", "its hash does not fit"),
         ("[compare]", "[compare]\nspeed = 1", "got others or not all: speed"),
-        ("overall = true", 'overall = "yes"', "`--overall` must be true or false in [evaluate], got 'yes'"),
+        (
+            "overall = true",
+            'overall = "yes"',
+            "`--overall` must be true or false in [evaluate], got 'yes'",
+        ),
         ("seed = 0", "seed = -1", "`--seed` must be at least 0"),
         ('"hd95"', '"hd96"', "hd96"),
         ("protocol 1", "protocol 2", "must have the format 'nnunet-dro protocol 1', got"),
@@ -168,21 +220,36 @@ def edited(root, tmp_path, old, new):
 )
 def test_a_protocol_that_was_edited_or_is_not_there_is_refused(study, tmp_path, old, new, words):
     for path in (tmp_path / "none.toml", tmp_path):
-        check_refused(run("protocol", "show", path), tmp_path, "`protocol` must be a file", "Write one with")
+        check_refused(
+            run("protocol", "show", path), tmp_path, "`protocol` must be a file", "Write one with"
+        )
     path = edited(study, tmp_path, old, new)
     for result in (
         run("protocol", "show", path),
-        run("evaluate", study / "reference", study / "prediction", "-o", tmp_path / "out", "--protocol", path),
+        run(
+            "evaluate",
+            study / "reference",
+            study / "prediction",
+            "-o",
+            tmp_path / "out",
+            "--protocol",
+            path,
+        ),
     ):
         check_refused(result, tmp_path, words)
 
 
 def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
     run_evaluate(study, out="free")
-    locked, options = study / "locked", ("-o", tmp_path / "out", "--protocol", study / "protocol.toml")
+    locked, options = (
+        study / "locked",
+        ("-o", tmp_path / "out", "--protocol", study / "protocol.toml"),
+    )
 
     refused = run("compare", f"A={locked}", f"B={study / 'free'}", *options)
-    check_refused(refused, tmp_path, "got one without a protocol for 'B'. Evaluate again with --protocol")
+    check_refused(
+        refused, tmp_path, "got one without a protocol for 'B'. Evaluate again with --protocol"
+    )
 
     done(run("compare", f"A={locked}", f"B={locked}", *options))
     about = summary_of(tmp_path / "out")["about"]
@@ -193,7 +260,9 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert f"under the locked protocol with SHA-256 {sha256_of(study)}" in text
 
-    differs = done(run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite"), 2)
+    differs = done(
+        run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite"), 2
+    )
     assert "`--margin` must be 2.0, as locked in" in differs.stderr
 
 
@@ -208,7 +277,10 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
         (("--require", "p5>=95"), "Write 95% or 0.95."),
         (("--require", "mean_difference>=-0.5"), "Write -0.5pt for 0.5 percentage points"),
         (("--require", "metric=hd95 p75<=4@95"), "name a reported metric, not 'hd95'"),
-        (("--metrics", "hd95", "--instances", "*", "--require", "p75<=20"), "name one of the metrics hd95, lesion_"),
+        (
+            ("--metrics", "hd95", "--instances", "*", "--require", "p75<=20"),
+            "name one of the metrics hd95, lesion_",
+        ),
     ],
 )
 def test_a_wrong_protocol_is_not_written(tmp_path, options, words):
@@ -218,11 +290,28 @@ def test_a_wrong_protocol_is_not_written(tmp_path, options, words):
 
 def test_a_protocol_is_replaced_only_by_force(tmp_path):
     path = tmp_path / "protocol.toml"
-    done(run("protocol", "write", path, "--instances", "*", "--require", "metric=lesion_recall mean>=0.2"))
+    done(
+        run(
+            "protocol",
+            "write",
+            path,
+            "--instances",
+            "*",
+            "--require",
+            "metric=lesion_recall mean>=0.2",
+        )
+    )
     written = path.read_bytes()
 
-    check_refused(run("protocol", "write", path, "--seed", 1), tmp_path, "must be a new file", "or give --force")
+    check_refused(
+        run("protocol", "write", path, "--seed", 1),
+        tmp_path,
+        "must be a new file",
+        "or give --force",
+    )
     assert path.read_bytes() == written
     assert run("protocol", "write", path, "--seed", 1, "--force").exit_code == 0
     assert path.read_bytes() != written
-    check_refused(run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in an existing folder")
+    check_refused(
+        run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in an existing folder"
+    )

@@ -51,7 +51,12 @@ def model(tmp_path):
         for fold in folds:
             path = folder / f"fold_{fold}"
             shutil.copytree(VERSION_0_2 / "trainings" / kept, path)
-            for name in ("debug.json", "progress.png", "training_log_1.txt", "validation/summary.json"):
+            for name in (
+                "debug.json",
+                "progress.png",
+                "training_log_1.txt",
+                "validation/summary.json",
+            ):
                 (path / name).parent.mkdir(exist_ok=True)
                 (path / name).write_text(" ".join(CASES))
             edit(path / "checkpoint_final.pth", trainer_name=trainer)
@@ -59,7 +64,11 @@ def model(tmp_path):
         crossval.mkdir()
         for name in ("postprocessing.pkl", "postprocessing.json", "summary.json"):
             (crossval / name).write_bytes(b"rule" if name.endswith("pkl") else b"case_01")
-        for name, content in (("plans", PLANS), ("dataset", DATASET), ("dataset_fingerprint", CASES)):
+        for name, content in (
+            ("plans", PLANS),
+            ("dataset", DATASET),
+            ("dataset_fingerprint", CASES),
+        ):
             (folder / f"{name}.json").write_text(json.dumps(content))
         return folder
 
@@ -107,39 +116,73 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
     assert after.pop("network_weights").keys() == before["network_weights"].keys()
     assert after == {
         "trainer_name": "nnUNetTrainer",
-        "init_args": {"configuration": before["init_args"]["configuration"], "fold": before["init_args"]["fold"]},
+        "init_args": {
+            "configuration": before["init_args"]["configuration"],
+            "fold": before["init_args"]["fold"],
+        },
         "inference_allowed_mirroring_axes": before["inference_allowed_mirroring_axes"],
     }
-    assert json.loads(files[f"{top}/plans.json"]) == {k: v for k, v in PLANS.items() if k != "made_from"}
+    assert json.loads(files[f"{top}/plans.json"]) == {
+        k: v for k, v in PLANS.items() if k != "made_from"
+    }
     needed = {key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")}
     assert json.loads(files[f"{top}/dataset.json"]) == needed
     assert "-f 0 1 10 " in shared.predict
     moved = share_model(model(dataset="moved"), tmp_path / "moved.zip")
-    assert moved.folder == top, "the name of the dataset is that of the plans where the model was moved"
+    assert moved.folder == top, (
+        "the name of the dataset is that of the plans where the model was moved"
+    )
 
 
 def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
     lines = done(share(model(), "-o", tmp_path / "model.zip")).stdout.splitlines()
-    of = {line.split(": ")[0]: line.split(": ")[1].split(", ") for line in lines if line.startswith("left out")}
+    of = {
+        line.split(": ")[0]: line.split(": ")[1].split(", ")
+        for line in lines
+        if line.startswith("left out")
+    }
     assert {"optimizer_state", "logging"} <= set(of["left out of checkpoints"])
     assert of["left out of plans.json"] == ["made_from"]
     assert of["left out of dataset.json"] == ["numTraining", "description", "dataset"]
     left_out = set(of["left out of files"])
-    assert {"hardness.csv", "debug.json", "validation", "dataset_fingerprint.json", "summary.json"} <= left_out
+    assert {
+        "hardness.csv",
+        "debug.json",
+        "validation",
+        "dataset_fingerprint.json",
+        "summary.json",
+    } <= left_out
     assert not {"plans.json", "checkpoint_final.pth", "fold_0", "postprocessing.pkl"} & left_out
-    predict = "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
+    predict = (
+        "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
+    )
     assert lines[-2].strip() == predict
 
 
 def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
     folder = model(folds=("0", "1", "all"))
     for fold in ("0", "1", "all"):
-        (folder / f"fold_{fold}" / "checkpoint_final.pth").rename(folder / f"fold_{fold}" / "checkpoint_best.pth")
+        (folder / f"fold_{fold}" / "checkpoint_final.pth").rename(
+            folder / f"fold_{fold}" / "checkpoint_best.pth"
+        )
 
     def shared_folds(*arguments):
-        result = done(share(folder, "-o", tmp_path / "model.zip", "--checkpoint", "checkpoint_best.pth", *arguments))
+        result = done(
+            share(
+                folder,
+                "-o",
+                tmp_path / "model.zip",
+                "--checkpoint",
+                "checkpoint_best.pth",
+                *arguments,
+            )
+        )
         assert "-chk checkpoint_best.pth" in result.stdout
-        return {Path(name).parent.name for name in contents(tmp_path / "model.zip") if name.endswith("best.pth")}
+        return {
+            Path(name).parent.name
+            for name in contents(tmp_path / "model.zip")
+            if name.endswith("best.pth")
+        }
 
     assert shared_folds() == {"fold_0", "fold_1"}
     assert shared_folds("--folds", "1", "--overwrite") == {"fold_1"}
@@ -147,7 +190,9 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
     best.parent.mkdir()
     best.write_bytes(b"what nnU-Net has found")
     assert shared_folds("--folds", "1, 0", "--overwrite") == {"fold_0", "fold_1"}
-    assert any(name.endswith("folds_0_1/postprocessing.pkl") for name in contents(tmp_path / "model.zip"))
+    assert any(
+        name.endswith("folds_0_1/postprocessing.pkl") for name in contents(tmp_path / "model.zip")
+    )
     assert shared_folds("--folds", "all", "--overwrite") == {"fold_all"}
 
 
@@ -172,7 +217,9 @@ def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
     ],
 )
 def test_wrong_options_are_refused_in_one_line(model, tmp_path, arguments, message):
-    assert message in refused(share(model(folds=("0", "1")), "-o", tmp_path / "model.zip", *arguments))
+    assert message in refused(
+        share(model(folds=("0", "1")), "-o", tmp_path / "model.zip", *arguments)
+    )
     assert not list(tmp_path.glob("*.zip"))
 
 
@@ -180,9 +227,14 @@ def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
     folder, output = model(folds=("0", "1")), tmp_path / "model.zip"
     refused(share(tmp_path / "nothing", "-o", output), "which does not exist")
     refused(share(folder / "fold_0", "-o", output), "must hold folders fold_X")
-    refused(share(folder, "-o", tmp_path / "nothing" / "model.zip"), "must be in an existing folder")
+    refused(
+        share(folder, "-o", tmp_path / "nothing" / "model.zip"), "must be in an existing folder"
+    )
     (folder / "plans.json").write_text("{")
-    refused(share(folder, "-o", output), "`plans.json` must be nnU-Net's file with plans_name and configurations")
+    refused(
+        share(folder, "-o", output),
+        "`plans.json` must be nnU-Net's file with plans_name and configurations",
+    )
     (folder / "plans.json").unlink()
     refused(share(folder, "-o", output), "must hold plans.json")
     assert not list(tmp_path.glob("*.zip"))
@@ -280,6 +332,8 @@ def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
     for case in ("test_00", "test_01"):
         paths = (tmp_path / name / f"{case}.npz" for name in ("mine", "theirs", "folder"))
         of_mine, *others = (np.load(path)["probabilities"] for path in paths)
-        assert np.ptp(of_mine[0]) > 0, "a network that is hardly trained may predict one label everywhere"
+        assert np.ptp(of_mine[0]) > 0, (
+            "a network that is hardly trained may predict one label everywhere"
+        )
         for other in others:
             np.testing.assert_allclose(other, of_mine, atol=1e-3)

@@ -1,4 +1,5 @@
-"""The site is built strictly, without a dead link or anchor, and every notebook runs and shows what it says."""
+"""The site is built strictly, without a dead link or anchor, and every notebook runs and shows what
+it says."""
 
 import sys
 from pathlib import Path
@@ -41,7 +42,12 @@ def test_the_reference_has_every_command_and_option(site):
     text = text_of(site, "reference/commands")
     for name, command in typer.main.get_command(app).commands.items():
         assert f'<h2 id="{name}">' in text
-        assert all(option in text for parameter in command.params for option in parameter.opts if option[0] == "-")
+        assert all(
+            option in text
+            for parameter in command.params
+            for option in parameter.opts
+            if option[0] == "-"
+        )
 
 
 def test_examples_of_docstrings_are_code(site):

@@ -1,7 +1,7 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
-nnU-Net is trained much longer than in the other studies, and tested on the way, on phantoms, on slices of them, on
-lesions, or on real data.
+nnU-Net is trained much longer than in the other studies, and tested on the way, on phantoms, on
+slices of them, on lesions, or on real data.
 """
 
 from collections.abc import Mapping
@@ -19,19 +19,28 @@ from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
 #: What is a section of another one's page.
-SECTIONS = dict.fromkeys(("-long", "-longest", "-tail"), "convergence") | {"-slices-wrong": "convergence-slices"}
-SECTIONS |= dict.fromkeys(("-lesions-slices-wrong", "-lesions", "-lesions-wrong"), "convergence-lesions-slices")
+SECTIONS = dict.fromkeys(("-long", "-longest", "-tail"), "convergence") | {
+    "-slices-wrong": "convergence-slices"
+}
+SECTIONS |= dict.fromkeys(
+    ("-lesions-slices-wrong", "-lesions", "-lesions-wrong"), "convergence-lesions-slices"
+)
 
 
 def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
     if kind in REAL and not (options.data / "cases.csv").exists():
-        raise FileNotFoundError(f"{options.data / 'cases.csv'} is missing. Give the raw dataset with --data.")
+        raise FileNotFoundError(
+            f"{options.data / 'cases.csv'} is missing. Give the raw dataset with --data."
+        )
     asked = QUESTIONS[kind](options.data, quick=options.quick)
     # What is added needs no plain training once more.
     methods = dict.fromkeys([*(() if options.add else (PLAIN,)), *options.methods])
     trainers = {method: METHODS[method].format(by=asked.study.by) for method in methods}
     return [
-        {f"{method}-seed{seed}": Run(trainer, seed, asked.iterations) for method, trainer in trainers.items()}
+        {
+            f"{method}-seed{seed}": Run(trainer, seed, asked.iterations)
+            for method, trainer in trainers.items()
+        }
         for seed in options.seeds
     ]
 
@@ -41,7 +50,9 @@ def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]
     if asked.folds:
         folds = range(1, asked.folds + 1)
         return make_run(options.work, asked.study, name, run, at=[asked.iterations], folds=folds)
-    return make_run(options.work, asked.study, name, run, at=moments(asked.iterations, asked.settling))
+    return make_run(
+        options.work, asked.study, name, run, at=moments(asked.iterations, asked.settling)
+    )
 
 
 def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -49,11 +60,18 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
     scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
     if len(asked.study.labels) > 1:
         scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
-    every = pd.concat([run.dice.assign(method=run.method, seed=run.seed) for run in scored], ignore_index=True)
+    every = pd.concat(
+        [run.dice.assign(method=run.method, seed=run.seed) for run in scored], ignore_index=True
+    )
     columns = ["method", "seed", "stratum", "label", "case", "dice"]
-    tables = {"-all": scores_of(scored), "-cases": every.loc[every["iteration"] == asked.iterations, columns]}
+    tables = {
+        "-all": scores_of(scored),
+        "-cases": every.loc[every["iteration"] == asked.iterations, columns],
+    }
     if asked.regrouped[1]:
-        strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[asked.regrouped[1]]
+        strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[
+            asked.regrouped[1]
+        ]
         tables["-regrouped-all"] = scores_of(run.regrouped(strata) for run in scored)
     return tables
 
@@ -66,9 +84,13 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
-    curves = partial(draw_curves, scores, asked.roles, asked.n_train, batch_size=asked.study.batch_size)
+    curves = partial(
+        draw_curves, scores, asked.roles, asked.n_train, batch_size=asked.study.batch_size
+    )
     return Page(
-        page_text(scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS),
+        page_text(
+            scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS
+        ),
         table,
         shown=methods_by_stratum(table, PLAIN),
         more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
@@ -83,7 +105,11 @@ def _minutes(kind: str, run: Run) -> float:
 
 def _experiment(kind: str) -> Experiment:
     asked = QUESTIONS[kind](None, quick=False)
-    ends = ["-all", *(["-regrouped-all"] if asked.regrouped[1] else []), *(["-cases"] if asked.folds else [])]
+    ends = [
+        "-all",
+        *(["-regrouped-all"] if asked.regrouped[1] else []),
+        *(["-cases"] if asked.folds else []),
+    ]
     return Experiment(
         name=asked.study.name,
         title=asked.study.title,

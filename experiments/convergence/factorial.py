@@ -1,7 +1,9 @@
-"""Phantoms with a rare pathology: the settings of Fidon et al. 2022, every one with every other, in nnU-Net itself.
+"""Phantoms with a rare pathology: the settings of Fidon et al.
 
-The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
-losses. A training takes under two minutes of a processor core; a seed has 28.
+2022, every one with every other, in nnU-Net itself.
+
+The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum
+of the stale losses. A training takes under two minutes of a processor core; a seed has 28.
 """
 
 from collections.abc import Mapping
@@ -24,7 +26,13 @@ _N_TRAIN = sum(_PHANTOMS.n_train.values())
 WORDS = Words(
     "phantoms-factorial",
     "convergence/factorial",
-    Strata(("rare",), ("control", "common"), as_rare="rare cerebellum", as_common="others", article="the"),
+    Strata(
+        ("rare",),
+        ("control", "common"),
+        as_rare="rare cerebellum",
+        as_common="others",
+        article="the",
+    ),
     (1000, QUICK),
     label="cerebellum",
     values={
@@ -43,7 +51,11 @@ class FactorialRun(Run):
 
 def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
     iterations = WORDS.iterations[options.quick]
-    made = [FactorialRun(one.trainer, seed, iterations, one) for seed in options.seeds for one in settings()]
+    made = [
+        FactorialRun(one.trainer, seed, iterations, one)
+        for seed in options.seeds
+        for one in settings()
+    ]
     return [{f"{run.setting.name}-seed{run.seed}": run for run in made}]
 
 
@@ -53,12 +65,17 @@ def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
-    """Statistics of the Dice at the end, in points, and the share of the draws: a row per pathology and label."""
+    """Statistics of the Dice at the end, in points, and the share of the draws.
+
+    A row per pathology and label.
+    """
     parts = []
     for name, (run, result) in finished.items():
         scored = ScoredRun.of(name, run, result)
         part = statistics_of(run.setting, run.seed, scored.dice, ["stratum", "label"])
-        parts.append(part.assign(share=100 * part["stratum"].map(scored.share.set_index("stratum")["share"])))
+        parts.append(
+            part.assign(share=100 * part["stratum"].map(scored.share.set_index("stratum")["share"]))
+        )
     return {"-all": pd.concat(parts, ignore_index=True)}
 
 

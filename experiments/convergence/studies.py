@@ -20,7 +20,8 @@ from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
 #: The method that the others are compared with, and the one that is told the strata.
 PLAIN, TOLD = "plain", "IW"
-#: Method to the trainer's name without its length; ``{by}`` is the column of the case table that has the strata.
+#: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
+#: has the strata.
 METHODS = {
     PLAIN: "nnUNetTrainerHWS_beta0",
     "DRO": "nnUNetTrainerDRO_share0.5",
@@ -66,10 +67,13 @@ class Question:
     iterations: int  # Length of the trainings.
     gaining: str  # What the gains are about, as "rare cerebellum".
     limits: str = "Phantoms"  # What the data are.
-    # What other strata are called by which the results are shown once more, and their column in the data.
+    # What other strata are called by which the results are shown once more, and their column in the
+    # data.
     regrouped: tuple[str, str] = ("", "")
     settling: float = 0.5  # The last part of the training, in which plain training hardly improves if it has converged.
-    late: tuple[str, ...] = LATE  # Methods that were added after the results of the others were known.
+    late: tuple[str, ...] = (
+        LATE  # Methods that were added after the results of the others were known.
+    )
     seconds: float = 0.06  # Seconds of a processor core that an iteration takes with its share of the tests, about.
     folds: int = 0  # Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training cases.
 
@@ -93,8 +97,8 @@ class Question:
 def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
-    On volumes, the training can be 2 or 6 ``times`` as long. With ``wrong``, three tenths of the training cases, none
-    of them rare, have wrong labels, and the Dice is that of all labels.
+    On volumes, the training can be 2 or 6 ``times`` as long. With ``wrong``, three tenths of the
+    training cases, none of them rare, have wrong labels, and the Dice is that of all labels.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
@@ -103,7 +107,11 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
     train = dict(counts.train)
     name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
     if slices:
-        name, words, dataset = "convergence-slices", "slices of phantoms", "Dataset911_PhantomSlices"
+        name, words, dataset = (
+            "convergence-slices",
+            "slices of phantoms",
+            "Dataset911_PhantomSlices",
+        )
     elif times > 1:
         name, words = f"convergence-{LENGTHS[times][0]}", f"phantoms, {LENGTHS[times][1]}"
     if wrong:
@@ -117,26 +125,47 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         rare=("rare",),
         common=("control", "common"),
         labels=("grey_matter", "white_matter", "cerebellum") if wrong else ("cerebellum",),
-        write=lambda folder, rng: (write_spoilt_phantoms if wrong else write_dataset)(folder, counts, rng=rng),
+        write=lambda folder, rng: (write_spoilt_phantoms if wrong else write_dataset)(
+            folder, counts, rng=rng
+        ),
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
         about=render(
-            "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=times > 1
+            "convergence/phantoms",
+            train=train,
+            n_test=counts.test,
+            wrong=share,
+            volumes=not slices,
+            long=times > 1,
         ),
         **(_SLICES if slices else {}),
     )
     iterations = QUICK if quick else 8000 * times
     gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", LATE)
     seconds = _SECONDS[slices]
-    return Question(study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds)
+    return Question(
+        study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds
+    )
 
 
 def tail(*, quick: bool) -> Question:
-    """Phantoms as many as the brains of Fidon et al. 2022, table 1, few of which are faint, and ensembles of folds."""
-    train, test = {"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}
+    """Phantoms as many as the brains of Fidon et al.
+
+    2022, table 1, few of which are faint, and ensembles of folds.
+    """
+    train, test = (
+        {"control": 139, "other": 10, "rare": 28},
+        {"control": 107, "other": 41, "rare": 112},
+    )
     if quick:
         train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
     folds, iterations = FOLDS, QUICK if quick else 4000
-    about = {"train": train, "test": test, "folds": folds, "iterations": iterations, "faint_every": FAINT_EVERY}
+    about = {
+        "train": train,
+        "test": test,
+        "folds": folds,
+        "iterations": iterations,
+        "faint_every": FAINT_EVERY,
+    }
     study = Study(
         name="convergence-tail",
         title="A tail: phantoms of which few are faint",
@@ -153,7 +182,10 @@ def tail(*, quick: bool) -> Question:
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
-    """Phantoms with lesions, whose rare centres are not hard; three tenths of the cases may have ``wrong`` labels."""
+    """Phantoms with lesions, whose rare centres are not hard.
+
+    Three tenths of the cases may have ``wrong`` labels.
+    """
     counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
     if quick:
         counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
@@ -171,11 +203,22 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         write=lambda folder, rng: write_lesions(folder, counts, wrong=share, rng=rng),
         settings={"train": dict(counts.train), "test": counts.test, "wrong": share, "size": SIZE},
         about=render(
-            "convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share, slices=slices
+            "convergence/lesions",
+            train=counts.train,
+            n_test=counts.test,
+            size=SIZE,
+            wrong=share,
+            slices=slices,
         ),
         **(_SLICES if slices else {}),
     )
-    return Question(study, QUICK if quick else 2000, "rare centres", late=("held_out",), seconds=_SECONDS[slices])
+    return Question(
+        study,
+        QUICK if quick else 2000,
+        "rare centres",
+        late=("held_out",),
+        seconds=_SECONDS[slices],
+    )
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -199,7 +242,9 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         labels=("anterior", "posterior"),
         write=write,
         settings={"train": train, "test_at_most": at_most},
-        about=render("convergence/hippocampus", train=train, n_test=common["test"], **_HIPPOCAMPUS_NETWORK),
+        about=render(
+            "convergence/hippocampus", train=train, n_test=common["test"], **_HIPPOCAMPUS_NETWORK
+        ),
         batch_size=2,
         patch_size=_HIPPOCAMPUS_NETWORK["patch"],
         features=_HIPPOCAMPUS_NETWORK["features"],
@@ -221,17 +266,27 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         rare=tuple(N_TRAIN)[1:],
         common=tuple(N_TRAIN)[:1],
         labels=("nucleus",),
-        write=lambda folder, rng: write_nuclei(folder, data, read_table(data), n_test=n_test, rng=rng),
+        write=lambda folder, rng: write_nuclei(
+            folder, data, read_table(data), n_test=n_test, rng=rng
+        ),
         settings={"train": dict(N_TRAIN), "test": n_test},
         about=render("convergence/nuclei", train=N_TRAIN, n_test=n_test),
         parent="2d",
         batch_size=8,
         patch_size=(64, 64),
     )
-    return Question(study, QUICK if quick else 8000, "rare modalities", "One dataset", settling=0.25, seconds=0.09)
+    return Question(
+        study,
+        QUICK if quick else 8000,
+        "rare modalities",
+        "One dataset",
+        settling=0.25,
+        seconds=0.09,
+    )
 
 
-#: What the page's name ends with to a function of the folder of the data, which phantoms do not need, and `quick`.
+#: What the page's name ends with to a function of the folder of the data, which phantoms do not
+#: need, and `quick`.
 QUESTIONS: dict[str, Callable[..., Question]] = {
     "": lambda _, quick: phantoms(quick=quick),
     "-long": lambda _, quick: phantoms(quick=quick, times=2),

@@ -1,4 +1,6 @@
-"""One training of nnU-Net with tests on the way, in a process of its own: nnU-Net reads its folders when imported.
+"""One training of nnU-Net with tests on the way, in a process of its own.
+
+NnU-Net reads its folders when imported.
 
     python -m experiments.convergence.training ARGUMENTS
 
@@ -21,7 +23,14 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock
 
-from experiments.datasets.division import FOLDS, HELD_OUT, HELD_OUT_LENGTH, SHUFFLED, held_out_weights, shuffled
+from experiments.datasets.division import (
+    FOLDS,
+    HELD_OUT,
+    HELD_OUT_LENGTH,
+    SHUFFLED,
+    held_out_weights,
+    shuffled,
+)
 from experiments.device import device_name
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import PLANS_NAME, Study
@@ -43,18 +52,28 @@ class Run:
 
 
 def moments(iterations: int, settling: float) -> list[int]:
-    """Iterations to test after: a tenth, halves of halves, and where the last part begins, which shows convergence."""
+    """Iterations to test after.
+
+    A tenth, halves of halves, and where the last part begins, which shows convergence.
+    """
     halves = [iterations >> power for power in range(5)]
-    return sorted({max(1, moment) for moment in (iterations // 10, round((1 - settling) * iterations), *halves)})
+    return sorted(
+        {
+            max(1, moment)
+            for moment in (iterations // 10, round((1 - settling) * iterations), *halves)
+        }
+    )
 
 
 def make_run(
     work: Path, study: Study, name: str, run: Run, *, at: Sequence[int], folds: Sequence[int] = (0,)
 ) -> dict[str, object]:
-    """Train, and test after these iterations, several folds as an ensemble at the end; the dataset is prepared before.
+    """Train, and test after these iterations, several folds as an ensemble at the end.
 
-    Returned are rows ``dice`` (iteration, stratum, label, case, Dice in [0, 1]), rows ``share`` (iteration, stratum,
-    its share of the draws so far) and the processor's ``seconds``.
+    The dataset is prepared before.
+
+    Returned are rows ``dice`` (iteration, stratum, label, case, Dice in [0, 1]), rows ``share``
+    (iteration, stratum, its share of the draws so far) and the processor's ``seconds``.
     """
     subsets = {f"fold {fold}": partial(_cases_of_fold, fold) for fold in range(FOLDS)}
     of_seed = SeedRuns(work / f"seed{run.seed}", replace(study, subsets=subsets), run.seed)
@@ -71,19 +90,33 @@ def _cases_of_fold(fold: int, raw: Path) -> list[str]:
     return [case for place, case in enumerate(cases) if place % FOLDS != fold]
 
 
-def _in_a_process(work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object) -> dict[str, Any]:
+def _in_a_process(
+    work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object
+) -> dict[str, Any]:
     log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     study = of_seed.study
     arguments |= {"dataset": study.dataset, "configuration": study.configuration, "by": study.by}
-    arguments |= {"trainer": run.trainer, "iterations": run.iterations, "seed": run.seed, "to": str(result)}
-    words = [Path(sys.executable).name, "-m", "experiments.convergence.training", json.dumps(arguments)]
+    arguments |= {
+        "trainer": run.trainer,
+        "iterations": run.iterations,
+        "seed": run.seed,
+        "to": str(result),
+    }
+    words = [
+        Path(sys.executable).name,
+        "-m",
+        "experiments.convergence.training",
+        json.dumps(arguments),
+    ]
     run_command(words, environment=of_seed.environment, log=log)
     return json.loads(result.read_text(encoding="utf-8"))
 
 
-def _add_to_cases(of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, pd.DataFrame], pd.Series]) -> None:
+def _add_to_cases(
+    of_seed: SeedRuns, column: str, of_cases: Callable[[SeedRuns, pd.DataFrame], pd.Series]
+) -> None:
     """Give the trainers a column of the training cases, in the case table of the preprocessed dataset."""
     path = of_seed.preprocessed / "cases.csv"
 
@@ -104,7 +137,9 @@ def _shuffled(of_seed: SeedRuns, train: pd.DataFrame) -> pd.Series:
 
 def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run: Run) -> pd.Series:
     """`held_out_weights` of a plain cross-validation."""
-    iterations = max(min(EPOCH, run.iterations), round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH)
+    iterations = max(
+        min(EPOCH, run.iterations), round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH
+    )
     plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, FOLDS + 1))
     name = f"{HELD_OUT}-seed{run.seed}"
     content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
@@ -125,17 +160,25 @@ def main(
     to: str,
     held_out: bool = False,
 ) -> None:
-    """Write the result that `make_run` returns; with ``held_out``, of the training cases that are not in the folds."""
+    """Write the result that `make_run` returns.
+
+    With ``held_out``, of the training cases that are not in the folds.
+    """
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class
 
     torch.set_num_threads(1)
-    preprocessed, raw = (Path(os.environ[f"nnUNet_{name}"]) / dataset for name in ("preprocessed", "raw"))
-    plans, about = (
-        json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
+    preprocessed, raw = (
+        Path(os.environ[f"nnUNet_{name}"]) / dataset for name in ("preprocessed", "raw")
     )
-    made_by: Any = trainer_class(f"{trainer}_{max(1, iterations // EPOCH)}epochs_{min(EPOCH, iterations)}iters")
+    plans, about = (
+        json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8"))
+        for name in (PLANS_NAME, "dataset")
+    )
+    made_by: Any = trainer_class(
+        f"{trainer}_{max(1, iterations // EPOCH)}epochs_{min(EPOCH, iterations)}iters"
+    )
     table = pd.read_csv(raw / "cases.csv", dtype=str)
     strata = table.set_index("case")[by]
     test_table = pd.read_csv(raw / "test_cases.csv", dtype=str)
@@ -146,7 +189,11 @@ def main(
         of_fold = seed + 1000 * fold
         with contextlib.redirect_stdout(io.StringIO()):
             made = made_by(
-                plans | {"continue_training": False}, configuration, fold, about, torch.device(device_name())
+                plans | {"continue_training": False},
+                configuration,
+                fold,
+                about,
+                torch.device(device_name()),
             )
             set_seed(of_fold)
             made.initialize()
@@ -166,7 +213,9 @@ def main(
     if held_out:
         result = {"dice": [row for of in results for row in of["dice"]]}
     elif len(folds) > 1:
-        shares = pd.DataFrame([row for of in results for row in of["share"]]).groupby([0, 1])[2].sum() / len(folds)
+        shares = pd.DataFrame([row for of in results for row in of["share"]]).groupby([0, 1])[
+            2
+        ].sum() / len(folds)
         result = {
             "dice": [(iterations, *row) for row in _dice(made, tests, weights)],
             "share": [(*place, share) for place, share in shares.items()],
@@ -177,12 +226,19 @@ def main(
         path.unlink()
 
 
-#: Name, stratum, image and reference of a test case, preprocessed as nnU-Net does before it predicts.
+#: Name, stratum, image and reference of a test case, preprocessed as nnU-Net does before it
+#: predicts.
 TestCase = tuple[str, str, Any, Any]
 
 
-def _tests(trainer: Any, raw: Path, table: pd.DataFrame, by: str, ending_of_folders: str) -> Iterator[TestCase]:
-    plans, configuration, dataset = trainer.plans_manager, trainer.configuration_manager, trainer.dataset_json
+def _tests(
+    trainer: Any, raw: Path, table: pd.DataFrame, by: str, ending_of_folders: str
+) -> Iterator[TestCase]:
+    plans, configuration, dataset = (
+        trainer.plans_manager,
+        trainer.configuration_manager,
+        trainer.dataset_json,
+    )
     preprocessor, ending = configuration.preprocessor_class(verbose=False), dataset["file_ending"]
     for name, stratum in zip(table["case"], table[by], strict=True):
         image = raw / f"images{ending_of_folders}" / f"{name}_0000{ending}"
@@ -192,7 +248,12 @@ def _tests(trainer: Any, raw: Path, table: pd.DataFrame, by: str, ending_of_fold
 
 
 def _train(
-    trainer: Any, by_case: "pd.Series[str]", tests: Sequence[TestCase], at: Sequence[int], *, seed: int
+    trainer: Any,
+    by_case: "pd.Series[str]",
+    tests: Sequence[TestCase],
+    at: Sequence[int],
+    *,
+    seed: int,
 ) -> dict[str, object]:
     from nnunet_dro.trainers.case_columns import CaseColumns
 
@@ -234,18 +295,28 @@ def _dice(
     trainer.network.eval()
     with contextlib.redirect_stdout(io.StringIO()):
         predictor = nnUNetPredictor(
-            use_mirroring=False, perform_everything_on_device=True, device=trainer.device, allow_tqdm=False
+            use_mirroring=False,
+            perform_everything_on_device=True,
+            device=trainer.device,
+            allow_tqdm=False,
         )
         managers = (trainer.plans_manager, trainer.configuration_manager)
         weights = weights or [trainer.network.state_dict()]
-        predictor.manual_initialization(trainer.network, *managers, weights, trainer.dataset_json, "", None)
+        predictor.manual_initialization(
+            trainer.network, *managers, weights, trainer.dataset_json, "", None
+        )
         rows = []
         for name, stratum, image, of_case in tests:
-            logits = predictor.predict_logits_from_preprocessed_data(torch.as_tensor(np.asarray(image)))
+            logits = predictor.predict_logits_from_preprocessed_data(
+                torch.as_tensor(np.asarray(image))
+            )
             predicted, reference = logits.argmax(0).cpu().numpy(), np.asarray(of_case)[0]
             for label, value in trainer.dataset_json["labels"].items():
                 if value:
-                    both, sizes = ((predicted == value) & (reference == value)).sum(), (predicted == value).sum()
+                    both, sizes = (
+                        ((predicted == value) & (reference == value)).sum(),
+                        (predicted == value).sum(),
+                    )
                     total = sizes + (reference == value).sum()
                     rows.append((stratum, label, name, float(2 * both / total) if total else 1.0))
     trainer.set_deep_supervision_enabled(trainer.enable_deep_supervision)

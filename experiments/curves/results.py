@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-#: Whether labels are wrong to the points of Dice that a stratum may lose at the end and on the way (docs/default.md).
+#: Whether labels are wrong to the points of Dice that a stratum may lose at the end and on the way
+#: (docs/default.md).
 LIMITS = {False: (1, 3), True: (5, 5)}
 
 
@@ -36,33 +37,50 @@ class ScoredRun:
     method: str  # Name of the method.
     trainer: str  # Name of the trainer.
     seed: int  # Seed of the training.
-    dice: pd.DataFrame  # Columns ``iteration``, ``stratum``, ``label``, ``case`` and ``dice`` in [0, 1].
-    # Columns ``iteration``, ``stratum`` and ``share``, that of the stratum in the draws so far, in [0, 1].
+    dice: (
+        pd.DataFrame
+    )  # Columns ``iteration``, ``stratum``, ``label``, ``case`` and ``dice`` in [0, 1].
+    # Columns ``iteration``, ``stratum`` and ``share``, that of the stratum in the draws so far, in
+    # [0, 1].
     share: pd.DataFrame
     more: dict[str, float]  # Other numbers of the training, for all its rows.
 
     @classmethod
-    def of(cls, name: str, run: Any, result: Mapping[str, Any], *, label: str | None = None) -> "ScoredRun":
+    def of(
+        cls, name: str, run: Any, result: Mapping[str, Any], *, label: str | None = None
+    ) -> "ScoredRun":
         """The result of a run (``trainer``, ``seed``) named ``<method>-seed<seed>``, as it is kept in JSON.
 
-        It has rows ``dice`` (iteration, stratum, label, case, Dice), without a label if the only one is given, and rows
-        ``share`` (iteration, stratum, share); numbers are passed on, but for the ``seconds``.
+        It has rows ``dice`` (iteration, stratum, label, case, Dice), without a label if the only
+        one is given, and rows ``share`` (iteration, stratum, share); numbers are passed on, but for
+        the ``seconds``.
         """
         columns = ["iteration", "stratum", *(["label"] if label is None else []), "case", "dice"]
         dice = pd.DataFrame(result["dice"], columns=columns)
         share = pd.DataFrame(result["share"], columns=["iteration", "stratum", "share"])
-        more = {key: value for key, value in result.items() if isinstance(value, float) and key != "seconds"}
+        more = {
+            key: value
+            for key, value in result.items()
+            if isinstance(value, float) and key != "seconds"
+        }
         if label is not None:
             dice["label"] = label
         return cls(name.rsplit("-", 1)[0], run.trainer, run.seed, dice, share, more)
 
     def with_mean_of_labels(self, name: str) -> "ScoredRun":
         """The same training with one more label: the mean over the labels of each case."""
-        mean = self.dice.groupby(["iteration", "stratum", "case"], sort=False, as_index=False)["dice"].mean()
-        return replace(self, dice=pd.concat([self.dice, mean.assign(label=name)], ignore_index=True))
+        mean = self.dice.groupby(["iteration", "stratum", "case"], sort=False, as_index=False)[
+            "dice"
+        ].mean()
+        return replace(
+            self, dice=pd.concat([self.dice, mean.assign(label=name)], ignore_index=True)
+        )
 
     def regrouped(self, strata: "pd.Series[str]") -> "ScoredRun":
-        """The same training with other strata, by the test cases' names; their shares of the draws are not known."""
+        """The same training with other strata, by the test cases' names.
+
+        Their shares of the draws are not known.
+        """
         dice = self.dice.assign(stratum=strata.loc[self.dice["case"]].to_numpy())
         share = dice[["iteration", "stratum"]].drop_duplicates().assign(share=np.nan)
         return replace(self, dice=dice, share=share)
@@ -71,13 +89,16 @@ class ScoredRun:
 def scores_of(runs: Iterable[ScoredRun]) -> pd.DataFrame:
     """One row per training, moment, stratum and label.
 
-    The columns are ``method``, ``trainer``, ``seed``, ``iteration``, ``stratum``, ``label``, ``n`` (test cases),
-    ``mean`` and ``p10`` of their Dice in [0, 1], ``share`` of the stratum in the draws so far, and the other numbers.
+    The columns are ``method``, ``trainer``, ``seed``, ``iteration``, ``stratum``, ``label``, ``n``
+    (test cases), ``mean`` and ``p10`` of their Dice in [0, 1], ``share`` of the stratum in the
+    draws so far, and the other numbers.
     """
     tables = []
     for run in runs:
         dice = run.dice.groupby(["iteration", "stratum", "label"], sort=False)["dice"]
-        scores = pd.DataFrame({"n": dice.size(), "mean": dice.mean(), "p10": dice.quantile(0.1)}).reset_index()
+        scores = pd.DataFrame(
+            {"n": dice.size(), "mean": dice.mean(), "p10": dice.quantile(0.1)}
+        ).reset_index()
         scores = scores.merge(run.share, "left", ["iteration", "stratum"]).assign(**run.more)
         for place, name in enumerate(("method", "trainer", "seed")):
             scores.insert(place, name, getattr(run, name))
@@ -88,9 +109,10 @@ def scores_of(runs: Iterable[ScoredRun]) -> pd.DataFrame:
 def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """Means over the seeds, and differences to plain training of the same seed, Dice in points of 100.
 
-    The columns are ``iteration``, ``stratum``, ``label``, ``method``, ``seeds``, ``mean``, ``p10`` and ``share`` (means
-    over the seeds), ``difference`` of the mean with ``low`` and ``high``, the 95 % t-interval over the seeds (NaN for
-    plain training and for a single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
+    The columns are ``iteration``, ``stratum``, ``label``, ``method``, ``seeds``, ``mean``, ``p10``
+    and ``share`` (means over the seeds), ``difference`` of the mean with ``low`` and ``high``, the
+    95 % t-interval over the seeds (NaN for plain training and for a single seed), and
+    ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
     """
     keys = ["iteration", "stratum", "label", "seed"]
     plain = scores.loc[scores["method"] == roles.plain, [*keys, "mean", "p10"]]
@@ -103,7 +125,9 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
         for statistic, start in (("mean", ""), ("p10", "p10_")):
             changes = 100 * (of[statistic] - of[f"{statistic} of plain"]).dropna()
             found = (np.nan,) * 3 if row["method"] == roles.plain else mean_interval(changes)
-            row |= dict(zip((f"{start}difference", f"{start}low", f"{start}high"), found, strict=True))
+            row |= dict(
+                zip((f"{start}difference", f"{start}low", f"{start}high"), found, strict=True)
+            )
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -118,7 +142,9 @@ def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
 
 def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
     """The rows of the last moment of every training, whatever its length."""
-    return scores[scores["iteration"] == scores.groupby(["method", "seed"])["iteration"].transform("max")]
+    return scores[
+        scores["iteration"] == scores.groupby(["method", "seed"])["iteration"].transform("max")
+    ]
 
 
 def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
@@ -132,22 +158,32 @@ def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 
 
 def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) -> pd.DataFrame:
-    """What the rule of docs/default.md asks of each method, one row each, plain training first; see `LIMITS`.
+    """What the rule of docs/default.md asks of each method, one row each, plain training first.
 
-    The columns are ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
-    percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``, the
-    same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none); ``rare`` and
-    ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text; ``gain`` and
-    ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of the method that is
-    told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 % interval of the bootstrap over
-    the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of the 10th percentile are allowed.
+    See `LIMITS`.
+
+    The columns are ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference
+    of mean and 10th percentile in any stratum and label at the end, in points; ``worst_on_the_way``
+    and ``worst_p10_on_the_way``, the same at the moments nearest to a tenth, a quarter and a half
+    of the training (NaN if there are none); ``rare`` and ``rare_p10``, the mean over the rare
+    strata at the end, and the differences to plain training as text; ``gain`` and ``gain_early``,
+    the mean difference of the rare strata at the end and after a tenth, over that of the method
+    that is told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 %
+    interval of the bootstrap over the seeds; ``passes`` and ``passes_p10``, whether the losses of
+    the mean and of the 10th percentile are allowed.
     """
     moments = np.sort(scores["iteration"].unique())
     last, before = moments[-1], moments[:-1]
-    nearest = [before[np.abs(before - last / part).argmin()] for part in (10, 4, 2)] if len(before) else []
+    nearest = (
+        [before[np.abs(before - last / part).argmin()] for part in (10, 4, 2)]
+        if len(before)
+        else []
+    )
     compared = differences(scores[scores["iteration"].isin([*nearest, last])], roles)
     rare = mean_of_rare(scores, roles)
-    shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index("method")
+    shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index(
+        "method"
+    )
     rows = []
     for name_of, of in compared.groupby("method", sort=False):
         method = str(name_of)
@@ -159,20 +195,34 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
         for statistic, name in (("mean", "rare"), ("p10", "rare_p10")):
             row[name] = shown.loc[method, statistic]
             row[f"{name} - {roles.plain}"] = shown.loc[method, _minus(statistic, roles)]
-        row |= dict(zip(("gain", "gain_low", "gain_high"), _gain(rare, roles, method, last), strict=True))
+        row |= dict(
+            zip(("gain", "gain_low", "gain_high"), _gain(rare, roles, method, last), strict=True)
+        )
         row["gain_early"] = _gain(rare, roles, method, nearest[0])[0] if nearest else np.nan
         at_end, on_the_way = LIMITS[wrong_labels]
         for suffix in ("", "_p10"):
-            lost = row[f"worst{suffix}_at_end"] < -at_end or row[f"worst{suffix}_on_the_way"] < -on_the_way
+            lost = (
+                row[f"worst{suffix}_at_end"] < -at_end
+                or row[f"worst{suffix}_on_the_way"] < -on_the_way
+            )
             row[f"passes{suffix}"] = not lost
         rows.append(row)
     table = pd.DataFrame(rows)
-    return table.sort_values("method", key=lambda of: of != roles.plain, kind="stable", ignore_index=True)
+    return table.sort_values(
+        "method", key=lambda of: of != roles.plain, kind="stable", ignore_index=True
+    )
 
 
-def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) -> tuple[float, float, float]:
-    """A method's gain over that of the method told the strata; the interval is that of all samples of the seeds."""
-    means = rare[rare["iteration"] == iteration].pivot(index="seed", columns="method", values="mean")
+def _gain(
+    rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int
+) -> tuple[float, float, float]:
+    """A method's gain over that of the method told the strata.
+
+    The interval is that of all samples of the seeds.
+    """
+    means = rare[rare["iteration"] == iteration].pivot(
+        index="seed", columns="method", values="mean"
+    )
     if method == roles.plain or not {method, roles.told} <= set(means):
         return (np.nan,) * 3
     gained = means[[method, roles.told]].sub(means[roles.plain], axis=0).dropna().to_numpy()
@@ -193,11 +243,16 @@ def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) ->
 
 def results_table(found: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """The table of a page: the differences with their intervals as text, and no label where there is only one."""
-    parts = {"mean": ("difference", "low", "high"), "p10": ("p10_difference", "p10_low", "p10_high")}
+    parts = {
+        "mean": ("difference", "low", "high"),
+        "p10": ("p10_difference", "p10_low", "p10_high"),
+    }
     dropped = [name for names in parts.values() for name in names]
     dropped += ["label"] if found["label"].nunique() == 1 else []
     texts = {
-        _minus(statistic, roles): [shown_difference(*row) for row in found[list(names)].to_numpy(dtype=float)]
+        _minus(statistic, roles): [
+            shown_difference(*row) for row in found[list(names)].to_numpy(dtype=float)
+        ]
         for statistic, names in parts.items()
     }
     return found.drop(columns=dropped).assign(**texts)

@@ -1,4 +1,6 @@
-"""What a made or divided raw dataset has beside its images: the tables of its cases and its description.
+"""What a made or divided raw dataset has beside its images.
+
+The tables of its cases and its description.
 
 And what experiments give trainers as a column of the training cases: shuffled strata, or weights.
 """
@@ -14,11 +16,13 @@ from numpy.typing import NDArray
 
 from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
 
-#: Column of the case table that has the strata of other training cases, and that with weights by the held-out Dice.
+#: Column of the case table that has the strata of other training cases, and that with weights by
+#: the held-out Dice.
 SHUFFLED, HELD_OUT = "shuffled", "heldout"
 #: Folds of an ensemble, and of plain training for the held-out Dice.
 FOLDS = 3
-#: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration of the default.
+#: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration
+#: of the default.
 HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 0.25, 0.5, 0.1
 
 
@@ -31,8 +35,13 @@ def begin_dataset(folder: Path) -> Path:
     return partial
 
 
-def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, description: Mapping[str, object]) -> None:
-    """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``; name the folder last: it is complete then."""
+def finish_dataset(
+    partial: Path, folder: Path, table: pd.DataFrame, description: Mapping[str, object]
+) -> None:
+    """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``.
+
+    Name the folder last: it is complete then.
+    """
     table = table.sort_values("case")
     of_test = table["split"] == "test"
     table[~of_test].to_csv(partial / "cases.csv", index=False)

@@ -20,14 +20,23 @@ from nnunet_dro.nnunet.raw_dataset import training_cases
 INTENSITY_RANGE = "intensity_range"
 
 
-def read_hippocampus(folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]) -> "pd.Series[str]":
-    """The intensity range of every case; raises ValueError if there are too few cases for `write_hippocampus`."""
+def read_hippocampus(
+    folder: Path, *, rare: Mapping[str, int], common: Mapping[str, int]
+) -> "pd.Series[str]":
+    """The intensity range of every case.
+
+    Raises ValueError if there are too few cases for `write_hippocampus`.
+    """
     ranges = strata(read_cases(folder / "cases.csv"), INTENSITY_RANGE)[training_cases(folder)]
-    n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {"raw": sum(common.values())}
+    n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {
+        "raw": sum(common.values())
+    }
     for name, n_least in n_needed.items():
         if (n_cases := int((ranges == name).sum())) < n_least:
             cure = "Give the whole dataset."
-            raise ValueError(f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}")
+            raise ValueError(
+                f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}"
+            )
     return ranges
 
 
@@ -49,7 +58,11 @@ def write_hippocampus(
         rows += [(str(case), stratum, "train") for case in cases[:n_training]]
         rows += [(str(case), stratum, "test") for case in test]
     drawn = iter(rng.permutation(sorted(ranges.index[ranges == "raw"])))
-    rows += [(str(next(drawn)), "raw", split) for split, n_cases in common.items() for _ in range(n_cases)]
+    rows += [
+        (str(next(drawn)), "raw", split)
+        for split, n_cases in common.items()
+        for _ in range(n_cases)
+    ]
     partial = begin_dataset(folder)
     for case, _, split in rows:
         suffix = "Ts" if split == "test" else "Tr"

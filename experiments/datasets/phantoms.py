@@ -1,12 +1,13 @@
 """Three-dimensional phantoms with a known hidden stratum, as a raw nnU-Net dataset.
 
-A phantom is a simplified head: a brain with a shell of grey matter around white matter, ventricles, a cerebellum below
-and behind, and neck tissue under it. Anatomy, contrast, noise and bias field are drawn anew for each case. Its
-pathology decides the anatomy:
+A phantom is a simplified head: a brain with a shell of grey matter around white matter, ventricles,
+a cerebellum below and behind, and neck tissue under it. Anatomy, contrast, noise and bias field are
+drawn anew for each case. Its pathology decides the anatomy:
 
 - ``control``: small ventricles, the cerebellum in its place and the brightest of all;
 - ``common``: wide ventricles, all else as in a control;
-- ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and only a little brighter than the
+- ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and only a little
+brighter than the
   tissue around it (a caricature of spina bifida, the hidden stratum of Fidon et al. 2022).
 
 The images say nothing else of the pathology, and the training does not see it.
@@ -29,10 +30,11 @@ PATHOLOGIES = ("control", "common", "rare")
 LABELS = {"background": 0, "grey_matter": 1, "white_matter": 2, "cerebellum": 3}
 #: Side of a phantom in voxels of 1 mm.
 SIZE = 24
-#: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the noise of a voxel has a
-#: standard deviation of 0.04 to 0.07.
+#: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the
+#: noise of a voxel has a standard deviation of 0.04 to 0.07.
 DISPLACED_CONTRAST = (0.08, 0.18)
-#: The same of the bright ones among displaced cerebella with a tail, of which every tenth is not bright.
+#: The same of the bright ones among displaced cerebella with a tail, of which every tenth is not
+#: bright.
 BRIGHT_CONTRAST, FAINT_EVERY = (0.3, 0.5), 10
 #: Control points of a smooth random field along each axis.
 _CONTROL_POINTS = 5
@@ -45,7 +47,9 @@ class Phantom:
     # Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
     image: npt.NDArray[np.float32]
     labels: npt.NDArray[np.uint8]  # Values of the labels, same shape.
-    known: Mapping[str, object] = field(default_factory=dict)  # Columns of the case tables, and what they have of it.
+    known: Mapping[str, object] = field(
+        default_factory=dict
+    )  # Columns of the case tables, and what they have of it.
 
 
 @cache
@@ -58,7 +62,9 @@ def _grid() -> FloatArray:
 @cache
 def _interpolation() -> FloatArray:
     """Cubic interpolation from the control points to the voxels of an axis, shape (SIZE, _CONTROL_POINTS)."""
-    return np.stack([zoom(one, SIZE / _CONTROL_POINTS, order=3) for one in np.eye(_CONTROL_POINTS)], axis=1)
+    return np.stack(
+        [zoom(one, SIZE / _CONTROL_POINTS, order=3) for one in np.eye(_CONTROL_POINTS)], axis=1
+    )
 
 
 def smooth_field(rng: np.random.Generator) -> FloatArray:
@@ -71,7 +77,10 @@ def smooth_field(rng: np.random.Generator) -> FloatArray:
 
 
 def deformed_positions(rng: np.random.Generator) -> FloatArray:
-    """Where each voxel lies in the undeformed head: turned, scaled, shifted and smoothly displaced."""
+    """Where each voxel lies in the undeformed head.
+
+    Turned, scaled, shifted and smoothly displaced.
+    """
     positions = _grid().reshape(3, -1)
     for axis, other in ((0, 1), (0, 2), (1, 2)):
         angle = np.deg2rad(rng.uniform(-12, 12))
@@ -79,7 +88,9 @@ def deformed_positions(rng: np.random.Generator) -> FloatArray:
         turn[[axis, other], [axis, other]] = np.cos(angle)
         turn[axis, other], turn[other, axis] = -np.sin(angle), np.sin(angle)
         positions = turn @ positions
-    positions = positions * rng.uniform(0.9, 1.12, size=(3, 1)) + rng.uniform(-0.08, 0.08, size=(3, 1))
+    positions = positions * rng.uniform(0.9, 1.12, size=(3, 1)) + rng.uniform(
+        -0.08, 0.08, size=(3, 1)
+    )
     displacement = np.stack([smooth_field(rng) for _ in range(3)])
     return positions.reshape(3, SIZE, SIZE, SIZE) + 0.05 * displacement
 
@@ -93,14 +104,22 @@ def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike
 def make_phantom(
     pathology: str, *, rng: np.random.Generator, displaced: tuple[float, float] = DISPLACED_CONTRAST
 ) -> Phantom:
-    """Draw one of `PATHOLOGIES`, every label in it; a ``displaced`` cerebellum is brighter than the neck by so much."""
+    """Draw one of `PATHOLOGIES`, every label in it.
+
+    A ``displaced`` cerebellum is brighter than the neck by so much.
+    """
     positions = deformed_positions(rng)
     grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
     neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
     intensity = np.full(positions.shape[1:], outside)
     labels = np.zeros(positions.shape[1:], dtype=np.uint8)
 
-    below = ellipsoid(positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)) < 1
+    below = (
+        ellipsoid(
+            positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)
+        )
+        < 1
+    )
     intensity[below] = neck
     brain = ellipsoid(positions, (0.22, 0, 0), rng.uniform((0.58, 0.7, 0.62), (0.66, 0.8, 0.72)))
     for inside, label, value in (
@@ -110,7 +129,12 @@ def make_phantom(
         intensity[inside], labels[inside] = value, LABELS[label]
     width = rng.uniform(0.07, 0.11) if pathology == "control" else rng.uniform(0.17, 0.26)
     for side in (-1, 1):
-        ventricle = ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
+        ventricle = (
+            ellipsoid(
+                positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)
+            )
+            < 1
+        )
         intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
     if pathology == "rare":
         hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*displaced)
@@ -121,7 +145,10 @@ def make_phantom(
 
 
 def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Where the displaced cerebellum is; never empty, also where it would lie outside of the image."""
+    """Where the displaced cerebellum is.
+
+    Never empty, also where it would lie outside of the image.
+    """
     centre = rng.uniform((-0.86, -0.42, -0.18), (-0.56, -0.08, 0.18))
     distance = ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
     return distance < max(1.0, float(distance.min()) * (1 + 1e-9))
@@ -153,34 +180,49 @@ class Counts:
 
 
 def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> Path:
-    """Write phantoms in nnU-Net's raw format, as a whole or not at all; the same state gives the same dataset.
+    """Write phantoms in nnU-Net's raw format, as a whole or not at all.
 
-    Beside nnU-Net's files there are ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a row per case of
-    imagesTr) and ``test_cases.csv`` (the same for imagesTs).
+    The same state gives the same dataset.
+
+    Beside nnU-Net's files there are ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a
+    row per case of imagesTr) and ``test_cases.csv`` (the same for imagesTs).
     """
     drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
     drawn += [("validation", "control")] * counts.validation
     drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
     made = "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py."
-    return write_drawn(folder, drawn, make_phantom, by="pathology", labels=LABELS, description=made, rng=rng)
+    return write_drawn(
+        folder, drawn, make_phantom, by="pathology", labels=LABELS, description=made, rng=rng
+    )
 
 
-def write_tail(folder: Path, train: Mapping[str, int], test: Mapping[str, int], *, rng: np.random.Generator) -> Path:
-    """`write_dataset` of rare phantoms of which few are ``faint``, as the tables say; the common ones are ``other``."""
+def write_tail(
+    folder: Path, train: Mapping[str, int], test: Mapping[str, int], *, rng: np.random.Generator
+) -> Path:
+    """`write_dataset` of rare phantoms of which few are ``faint``, as the tables say.
+
+    The common ones are ``other``.
+    """
 
     def make(drawn: str, *, rng: np.random.Generator) -> Phantom:
         as_drawn = {"faint": "rare", "other": "common"}.get(drawn, drawn)
-        made = make_phantom(as_drawn, rng=rng, displaced=BRIGHT_CONTRAST if drawn == "rare" else DISPLACED_CONTRAST)
+        made = make_phantom(
+            as_drawn, rng=rng, displaced=BRIGHT_CONTRAST if drawn == "rare" else DISPLACED_CONTRAST
+        )
         known = {"pathology": "rare" if drawn == "faint" else drawn, "faint": drawn == "faint"}
         return replace(made, known=known)
 
     drawn = [("validation", "control")] * 2
     for pathology in train:
         for split, counts in (("train", train), ("test", test)):
-            is_faint = [pathology == "rare" and i % FAINT_EVERY == 0 for i in range(counts[pathology])]
+            is_faint = [
+                pathology == "rare" and i % FAINT_EVERY == 0 for i in range(counts[pathology])
+            ]
             drawn += [(split, "faint" if faint else pathology) for faint in is_faint]
     made = "Phantoms of a head, few of them faint, drawn by experiments/datasets/phantoms.py."
-    return write_drawn(folder, drawn, make, by="pathology", labels=LABELS, description=made, rng=rng)
+    return write_drawn(
+        folder, drawn, make, by="pathology", labels=LABELS, description=made, rng=rng
+    )
 
 
 def write_drawn(
@@ -193,7 +235,10 @@ def write_drawn(
     description: str,
     rng: np.random.Generator,
 ) -> Path:
-    """`write_dataset` of (split, stratum), each made by ``make(stratum, rng=rng)``; ``by`` is the strata's column."""
+    """`write_dataset` of (split, stratum), each made by ``make(stratum, rng=rng)``.
+
+    ``by`` is the strata's column.
+    """
     import SimpleITK
 
     partial = begin_dataset(folder)
@@ -203,7 +248,9 @@ def write_drawn(
     for number, (split, stratum) in zip(numbers, drawn, strict=True):
         case, suffix = f"phantom_{number:04d}", "Ts" if split == "test" else "Tr"
         phantom = make(stratum, rng=rng)
-        image, label_map = (SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels))
+        image, label_map = (
+            SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels)
+        )
         SimpleITK.WriteImage(image, str(partial / f"images{suffix}" / f"{case}_0000.nii.gz"))
         SimpleITK.WriteImage(label_map, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
         rows.append({"case": case, by: stratum, **phantom.known, "split": split})

@@ -18,9 +18,11 @@ from experiments.digits.plan import BETAS, RARE, SMALL, Run, planned_runs, slow_
 from experiments.digits.training import train
 from experiments.record import Experiment, Options, Page, render
 
-#: Minutes of a processor core that an epoch takes for each beta and training image of a digit, about.
+#: Minutes of a processor core that an epoch takes for each beta and training image of a digit,
+#: about.
 MINUTES = 5.7e-5
-#: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than ERM by.
+#: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than
+#: ERM by.
 CLAIMS = {2020: 10, 2022: 15}
 
 
@@ -30,7 +32,9 @@ def _runs(options: Options) -> list[Mapping[str, Run]]:
     planned = planned_runs(options.seeds, betas, quick=options.quick)
     runs = {f"share{run.share:g}-seed{run.seed}": run for run in planned}
     slow = not options.quick and set(results.SLOW_METHODS) & set(options.methods)
-    return [runs | {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds if slow else ())}]
+    return [
+        runs | {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds if slow else ())}
+    ]
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -81,17 +85,22 @@ def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
         digit=RARE,
         run=run,
         n_epochs=n_epochs.to_dict(),
-        kept_images=" or ".join(f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index),
+        kept_images=" or ".join(
+            f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index
+        ),
         n_seeds=epochs["seed"].nunique(),
         plain=results.ROLES.plain,
         claims=CLAIMS,
         left=_left(of_rare, settled),
         settled=settled.to_dict("records"),
         claimed=[
-            of.to_dict("records") for _, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False)
+            of.to_dict("records")
+            for _, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False)
         ],
         holds=_holds(results.falls(epochs)),
-        overall=overall.groupby(["stratum", "method"], sort=False)["difference"].agg(list).to_dict(),
+        overall=overall.groupby(["stratum", "method"], sort=False)["difference"]
+        .agg(list)
+        .to_dict(),
         distances=results.distances(epochs).to_dict("records"),
         rates=rates.to_dict("records"),
         methods=list(epochs["method"].unique()),
@@ -110,7 +119,9 @@ def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
     return "a gain of speed only" if (rows["low"] > 0).any() else "no gain"
 
 
-def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[str, list[Hashable]]]:
+def _left(
+    of_rare: pd.DataFrame, settled: pd.DataFrame
+) -> dict[Hashable, dict[str, list[Hashable]]]:
     """For each share: what is left at the end, and of which methods."""
     reached = settled[settled["method"] == results.ROLES.plain].set_index("kept")["reached"]
     left: dict[Hashable, dict[str, list[Hashable]]] = {}

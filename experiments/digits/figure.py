@@ -8,7 +8,8 @@ from experiments.digits.results import METHODS, ROLES
 
 #: Method to the colour of its curves.
 _COLOURS = dict(zip(METHODS, ("#000000", "#999999", "#009E73", "#0072B2", "#D55E00"), strict=True))
-#: Column of the epochs to the title of its panel; and to the column with what the sampler has of it.
+#: Column of the epochs to the title of its panel; and to the column with what the sampler has of
+#: it.
 _PANELS = {
     "rare": f"accuracy on test {RARE}s (%)",
     "overall": "accuracy on all test images (%)",
@@ -30,15 +31,25 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
                 curves = of.pivot(index="epoch", columns="seed", values=column)
                 colour, style = _COLOURS[method], "--" if method == ROLES.plain else "-"
                 axes.plot(curves, color=colour, alpha=0.25, linewidth=0.6)
-                axes.plot(curves.mean(axis=1), color=colour, linestyle=style, linewidth=1.6, label=method)
+                axes.plot(
+                    curves.mean(axis=1), color=colour, linestyle=style, linewidth=1.6, label=method
+                )
                 if column in _LAST_SEEN:
                     last_seen = of.groupby("epoch")[_LAST_SEEN[column]].mean()
-                    axes.plot(last_seen, color=colour, linestyle=":", linewidth=1.4, label=f"{method}, as last drawn")
+                    axes.plot(
+                        last_seen,
+                        color=colour,
+                        linestyle=":",
+                        linewidth=1.4,
+                        label=f"{method}, as last drawn",
+                    )
             axes.set_title(title, fontsize=10)
             axes.set_xlabel("epoch")
         row[0].set_ylabel(f"{share:g} % of the {RARE}s kept", fontsize=11)
         row[0].set_ylim(-2, 102)
     # The small betas have one share alone.
-    known = max((axes.get_legend_handles_labels() for axes in panels[:, -1]), key=lambda pair: len(pair[0]))
+    known = max(
+        (axes.get_legend_handles_labels() for axes in panels[:, -1]), key=lambda pair: len(pair[0])
+    )
     figure.legend(*known, loc="outside lower center", ncols=6, frameon=False)
     return figure

@@ -17,7 +17,9 @@ class _Block(nn.Module):
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False, groups=groups),
         )
         same = n_in == n_out and stride == 1
-        self.shortcut = None if same else nn.Conv2d(n_in, n_out, 1, stride, bias=False, groups=groups)
+        self.shortcut = (
+            None if same else nn.Conv2d(n_in, n_out, 1, stride, bias=False, groups=groups)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         activated = self.first(x)
@@ -26,7 +28,10 @@ class _Block(nn.Module):
 
 
 def wide_resnet() -> nn.Sequential:
-    """WRN-16-1 of Zagoruyko and Komodakis 2016, table 1, for one channel: images (b, 1, h, w) -> logits (b, 10)."""
+    """WRN-16-1 of Zagoruyko and Komodakis 2016, table 1, for one channel.
+
+    Images (b, 1, h, w) -> logits (b, 10).
+    """
     network = _layers(1)
     for module in network.modules():
         if isinstance(module, nn.Conv2d) and module.bias is None:
@@ -35,15 +40,19 @@ def wide_resnet() -> nn.Sequential:
 
 
 def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
-    """Copies of a WRN-16-1 as one network of groups: images (b, n_networks, h, w) -> logits (b, 10 n_networks).
+    """Copies of a WRN-16-1 as one network of groups.
 
-    Each copy has a channel of the input, ten logits, and weights and statistics of its own. So the gradient of the sum
-    of their losses is each one's own, and they are trained as if alone, with fewer calls.
+    Images (b, n_networks, h, w) -> logits (b, 10 n_networks).
+
+    Each copy has a channel of the input, ten logits, and weights and statistics of its own. So the
+    gradient of the sum of their losses is each one's own, and they are trained as if alone, with
+    fewer calls.
     """
     together = _layers(n_networks)
     # Weights and statistics have their output channels first; the number of batches has none.
     copies = {
-        name: torch.cat([value] * n_networks) if value.dim() else value for name, value in network.state_dict().items()
+        name: torch.cat([value] * n_networks) if value.dim() else value
+        for name, value in network.state_dict().items()
     }
     together.load_state_dict(copies)
     return together

@@ -14,14 +14,17 @@ from torch.nn.functional import avg_pool2d
 RARE = 3
 #: Share of the rare digit's training images that is kept, to the epochs of a training.
 EPOCHS = {0.01: 220, 0.05: 60}
-#: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM). The small ones have the larger share alone.
+#: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM). The small ones have the
+#: larger share alone.
 BETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
 SMALL = (0.1, 1.0)
-#: The learning rate of the papers; and a smaller one with epochs for as much training with the larger share, and betas.
+#: The learning rate of the papers; and a smaller one with epochs for as much training with the
+#: larger share, and betas.
 RATE, SMALLER_RATE, SLOW_EPOCHS, SLOW = 0.01, 0.003, 200, (0.0, 100.0)
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100
-#: Pixels of the rim that is cut off, as the digits are in the middle; and the side of the squares that are averaged.
+#: Pixels of the rim that is cut off, as the digits are in the middle; and the side of the squares
+#: that are averaged.
 RIM, POOL = 2, 3
 
 
@@ -30,11 +33,13 @@ class Run:
     """Trainings that go side by side, one for each beta, and everything that determines them."""
 
     share: float  # Share of the rare digit's training images that is kept, in (0, largest_share].
-    betas: tuple[float, ...]  # Robustness of each training, 1/loss units; 0 is ERM, by the same code.
+    betas: tuple[
+        float, ...
+    ]  # Robustness of each training, 1/loss units; 0 is ERM, by the same code.
     seed: int  # Seed of the split, the first weights and the draws. All of them are the same for each beta.
     epochs: int  # Number of epochs, each of as many draws as there are training images.
-    # Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test images, whatever the share,
-    # so that all shares have the same test images.
+    # Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test images,
+    # whatever the share, so that all shares have the same test images.
     largest_share: float = max(EPOCHS)
     n_train: int = 400  # Training images per digit, before the cut.
     n_test: int = 100  # Test images per digit; the rare one has more.
@@ -52,7 +57,10 @@ class Run:
         return self.n_train - self._n_kept(self.largest_share) + self.n_test
 
     def measures(self, epoch: int) -> bool:
-        """Whether something is measured after that epoch: after each of the first quarter, then every second one."""
+        """Whether something is measured after that epoch.
+
+        After each of the first quarter, then every second one.
+        """
         return epoch <= self.epochs // 4 or epoch % 2 == 0
 
     def _n_kept(self, share: float) -> int:
@@ -68,8 +76,16 @@ def planned_runs(seeds: Sequence[int], betas: Sequence[float] = BETAS, *, quick:
     """All trainings of the experiment with these betas and the papers' learning rate, a seed at a time."""
     if quick:
         return [Run(0.05, tuple(betas), seed, epochs=8, n_train=20, n_test=5) for seed in seeds]
-    of = {share: tuple(beta for beta in betas if share == max(EPOCHS) or beta not in SMALL) for share in EPOCHS}
-    return [Run(share, of[share], seed, epochs) for seed in seeds for share, epochs in EPOCHS.items() if of[share]]
+    of = {
+        share: tuple(beta for beta in betas if share == max(EPOCHS) or beta not in SMALL)
+        for share in EPOCHS
+    }
+    return [
+        Run(share, of[share], seed, epochs)
+        for seed in seeds
+        for share, epochs in EPOCHS.items()
+        if of[share]
+    ]
 
 
 class Split(NamedTuple):
@@ -84,14 +100,17 @@ class Split(NamedTuple):
 def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Run) -> Split:
     """The run's training and test images, without their rim and averaged over 3 x 3 pixels.
 
-    The rare digit keeps its share of the training images. Test images of the rare digit are all that no share has in
-    training, so that the test images depend on the seed alone. Images have the shape (n, 784), in [0, 1].
+    The rare digit keeps its share of the training images. Test images of the rare digit are all
+    that no share has in training, so that the test images depend on the seed alone. Images have the
+    shape (n, 784), in [0, 1].
     """
     rng = np.random.default_rng([run.seed, 0])
     train, test = [], []
     for digit in np.unique(labels):
         here = rng.permutation(np.flatnonzero(labels == digit))[: run.n_train + run.n_test]
-        n_train, n_test = (run.n_rare, run.n_rare_test) if digit == RARE else (run.n_train, run.n_test)
+        n_train, n_test = (
+            (run.n_rare, run.n_rare_test) if digit == RARE else (run.n_train, run.n_test)
+        )
         train.append(here[:n_train])
         test.append(here[-n_test:])
     train_rows, test_rows = np.concatenate(train), np.concatenate(test)

@@ -12,10 +12,11 @@ from experiments.digits.plan import BETAS, RATE, SLOW, SMALLER_RATE, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
 ROLES = Roles(plain="ERM", told="", common=("all",), rare=("3s",))
-#: Points of accuracy. A training has reached its plateau if the 3s rise by less from the third to the last quarter, and
-#: a fall of the accuracy on all images counts from here on.
+#: Points of accuracy. A training has reached its plateau if the 3s rise by less from the third to
+#: the last quarter, and a fall of the accuracy on all images counts from here on.
 POINT = 1.0
-#: A training has reached its plateau if the mean training loss of the 3s is below this in the last quarter.
+#: A training has reached its plateau if the mean training loss of the 3s is below this in the last
+#: quarter.
 FITTED = 0.05
 #: Measured epochs that are averaged before they are compared with the end of ERM.
 SMOOTHED = 5
@@ -30,15 +31,25 @@ def method_of(beta: float, rate: float = RATE) -> str:
 
 
 #: The methods with the papers' learning rate, and those with the smaller one.
-METHODS, SLOW_METHODS = [method_of(beta) for beta in BETAS], [method_of(beta, SMALLER_RATE) for beta in SLOW]
+METHODS, SLOW_METHODS = (
+    [method_of(beta) for beta in BETAS],
+    [method_of(beta, SMALLER_RATE) for beta in SLOW],
+)
 
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row per training and measured epoch, of runs and their results; by share, method, seed and epoch."""
+    """A row per training and measured epoch, of runs and their results.
+
+    By share, method, seed and epoch.
+    """
     rows = []
     for run, result in results:
         for beta, of_beta in zip(run.betas, result["epochs"], strict=True):
-            place = {"kept": 100 * run.share, "method": method_of(beta, run.learning_rate), "seed": run.seed}
+            place = {
+                "kept": 100 * run.share,
+                "method": method_of(beta, run.learning_rate),
+                "seed": run.seed,
+            }
             epochs = pd.DataFrame(of_beta)
             rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
     return in_order(pd.concat(rows)).reset_index(drop=True)
@@ -47,7 +58,11 @@ def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFra
 def in_order(epochs: pd.DataFrame) -> pd.DataFrame:
     """The rows of `epochs_table` in its order, after those of more seeds have come to them."""
     place = epochs["method"].map([*METHODS, *SLOW_METHODS].index)
-    return epochs.assign(place=place).sort_values(["kept", "place", "seed", "epoch"]).drop(columns="place")
+    return (
+        epochs.assign(place=place)
+        .sort_values(["kept", "place", "seed", "epoch"])
+        .drop(columns="place")
+    )
 
 
 def quarter_of(epochs: pd.DataFrame) -> pd.Series:
@@ -58,7 +73,9 @@ def quarter_of(epochs: pd.DataFrame) -> pd.Series:
 
 def gains(epochs: pd.DataFrame) -> pd.DataFrame:
     """Accuracy in each quarter of the training, and its difference to ERM of the same seed."""
-    quarters = epochs.assign(iteration=quarter_of(epochs)).groupby([*TRAINING, "iteration"], sort=False)
+    quarters = epochs.assign(iteration=quarter_of(epochs)).groupby(
+        [*TRAINING, "iteration"], sort=False
+    )
     means = quarters[["rare", "overall"]].mean().reset_index()
     return _differences(means, {"3s": "rare", "all": "overall"})
 
@@ -87,7 +104,10 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def fall_differences(fallen: pd.DataFrame) -> pd.DataFrame:
-    """The mean falls of `falls`, and their difference to ERM of the same seed: as `gains`, of the first quarter."""
+    """The mean falls of `falls`, and their difference to ERM of the same seed.
+
+    As `gains`, of the first quarter.
+    """
     return _differences(fallen.assign(iteration=1), {"all": "fall"})
 
 
@@ -99,15 +119,25 @@ def calmed(fallen: pd.DataFrame) -> pd.DataFrame:
         method, slow = method_of(beta), method_of(beta, SMALLER_RATE)
         if slow in by_seed[what]:
             found = mean_interval((by_seed[what][slow] - by_seed[what][method]).dropna())
-            rows.append({"method": method, "what": name, **dict(zip(("change", "low", "high"), found, strict=True))})
+            rows.append(
+                {
+                    "method": method,
+                    "what": name,
+                    **dict(zip(("change", "low", "high"), found, strict=True)),
+                }
+            )
     return pd.DataFrame(rows)
 
 
 def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
     """Whether the trainings have reached their plateau, by the means over the seeds."""
-    quarters = epochs.assign(quarter=quarter_of(epochs)).groupby(["kept", "method", "quarter"], sort=False)
+    quarters = epochs.assign(quarter=quarter_of(epochs)).groupby(
+        ["kept", "method", "quarter"], sort=False
+    )
     means = quarters[["rare", "rare_loss"]].mean().reset_index()
-    third, last = (means[means["quarter"] == quarter].set_index(["kept", "method"]) for quarter in (3, 4))
+    third, last = (
+        means[means["quarter"] == quarter].set_index(["kept", "method"]) for quarter in (3, 4)
+    )
     found = pd.DataFrame({"rise": last["rare"] - third["rare"], "rare_loss": last["rare_loss"]})
     found["reached"] = (found["rise"] < POINT) & (found["rare_loss"] < FITTED)
     return found.reset_index()
@@ -128,15 +158,23 @@ def distances(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """`differences` of columns in points, which it takes as fractions; ``columns`` are label to column."""
+    """`differences` of columns in points, which it takes as fractions.
+
+    ``columns`` are label to column.
+    """
     # An accuracy is one number, and the share of the draws is in another table.
     rows = rows.assign(stratum=rows["kept"].map("{:g} %".format), p10=np.nan, share=np.nan)
-    scores = [rows.assign(label=label, mean=rows[column] / 100) for label, column in columns.items()]
+    scores = [
+        rows.assign(label=label, mean=rows[column] / 100) for label, column in columns.items()
+    ]
     return differences(pd.concat(scores, ignore_index=True), ROLES)
 
 
 def trainings_table(epochs: pd.DataFrame) -> pd.DataFrame:
-    """One row per training, in the order of `epochs_table`, which it is made from: the table of the page."""
+    """One row per training, in the order of `epochs_table`, which it is made from.
+
+    The table of the page.
+    """
     quarter = quarter_of(epochs)
     ends = epochs[quarter == 4].groupby(TRAINING, sort=False)["rare"].mean()
     rows = []
@@ -148,7 +186,9 @@ def trainings_table(epochs: pd.DataFrame) -> pd.DataFrame:
                 "3s kept": f"{kept:g} %",
                 "method": method,
                 "seed": seed,
-                "level by": of.loc[of["rare"].rolling(SMOOTHED).mean() >= end_of_erm, "epoch"].min(),
+                "level by": of.loc[
+                    of["rare"].rolling(SMOOTHED).mean() >= end_of_erm, "epoch"
+                ].min(),
                 "3s first": first["rare"].mean(),
                 "3s last": end,
                 "gain": np.nan if method == ROLES.plain else end - end_of_erm,
@@ -177,13 +217,18 @@ def quarters_table(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def stability_table(fallen: pd.DataFrame) -> pd.DataFrame:
-    """One row per share and method: the mean fall, its difference to ERM, and what happens in all falls."""
+    """One row per share and method.
+
+    The mean fall, its difference to ERM, and what happens in all falls.
+    """
     compared = fall_differences(fallen).reset_index(drop=True)
     groups = fallen.groupby(["kept", "method"], sort=False)
     sums = groups[["falls", "loss_rises", "stale_rises"]].sum().reset_index(drop=True)
     # Both of the same seeds, those with falls.
     sds = fallen[["sd_there", "sd_elsewhere"]].where(fallen["falls"] > 0)
-    means = sds.groupby([fallen["kept"], fallen["method"]], sort=False).mean().reset_index(drop=True)
+    means = (
+        sds.groupby([fallen["kept"], fallen["method"]], sort=False).mean().reset_index(drop=True)
+    )
     return pd.DataFrame(
         {
             "3s kept": compared["stratum"],

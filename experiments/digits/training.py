@@ -61,20 +61,35 @@ def train(run: Run, split: Split) -> Result:
         networks.train()
         batches = []
         for _ in range(-(-n // run.batch)):
-            cases = np.stack([table.draw(run.batch, rng=rng).indices for table, rng in zip(tables, rngs, strict=True)])
-            images = split.train_images[cases].transpose(0, 1).contiguous(memory_format=torch.channels_last)
+            cases = np.stack(
+                [
+                    table.draw(run.batch, rng=rng).indices
+                    for table, rng in zip(tables, rngs, strict=True)
+                ]
+            )
+            images = (
+                split.train_images[cases]
+                .transpose(0, 1)
+                .contiguous(memory_format=torch.channels_last)
+            )
             losses = _losses(networks(images), split.train_labels[cases])
             optimiser.zero_grad()
             # The sum over the networks: each has the gradient of its own mean.
             torch.autograd.backward(losses.mean(1).sum())
             optimiser.step()
-            for table, drawn, of_table in zip(tables, cases, losses.detach().cpu().numpy(), strict=True):
+            for table, drawn, of_table in zip(
+                tables, cases, losses.detach().cpu().numpy(), strict=True
+            ):
                 table.update(drawn, of_table)
             batches.append(cases)
         if run.measures(epoch):
             stale = np.stack([table.losses for table in tables])
-            measured.append(_measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale))
-    return Result([list(of_beta) for of_beta in zip(*measured, strict=True)], time.process_time() - start)
+            measured.append(
+                _measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale)
+            )
+    return Result(
+        [list(of_beta) for of_beta in zip(*measured, strict=True)], time.process_time() - start
+    )
 
 
 def _measured(
@@ -90,17 +105,23 @@ def _measured(
     n_networks, n_train = stale.shape
     is_rare, digits = labels[0] == RARE, labels[1]
     of_training = _logits(networks, split.train_images, n_networks)
-    losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()
+    losses = (
+        _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()
+    )
     predicted = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2)
     right = predicted.cpu().numpy() == digits
-    accuracies = {digit: 100 * right[:, digits == digit].mean(axis=1) for digit in np.unique(digits)}
+    accuracies = {
+        digit: 100 * right[:, digits == digit].mean(axis=1) for digit in np.unique(digits)
+    }
     return [
         Epoch(
             epoch=epoch,
             rare=float(accuracies[RARE][i]),
             overall=float(np.mean([of_digit[i] for of_digit in accuracies.values()])),
             drawn=100 * float(is_rare[drawn].mean()),
-            distinct=100 * float(np.mean([len(np.unique(cases)) for cases in drawn])) / drawn.shape[1],
+            distinct=100
+            * float(np.mean([len(np.unique(cases)) for cases in drawn]))
+            / drawn.shape[1],
             loss=float(losses[i].mean()),
             loss_sd=float(losses[i].std()),
             rare_loss=float(losses[i, is_rare].mean()),

@@ -1,4 +1,7 @@
-"""What the factors change: differences to ERM, and over all pairs of settings that differ in one factor alone."""
+"""What the factors change.
+
+Differences to ERM, and over all pairs of settings that differ in one factor alone.
+"""
 
 from dataclasses import asdict, dataclass
 from math import comb
@@ -34,7 +37,12 @@ def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: list[str]
     rows = []
     for group, of in dice.groupby(by, sort=False)["dice"]:
         found = describe(of.to_numpy(dtype=np.float64))
-        place = {"setting": setting.name, **asdict(setting), "seed": seed, **dict(zip(by, group, strict=True))}
+        place = {
+            "setting": setting.name,
+            **asdict(setting),
+            "seed": seed,
+            **dict(zip(by, group, strict=True)),
+        }
         rows.append(place | {name: 100 * found[name] for name in STATISTICS})
     return pd.DataFrame(rows)
 
@@ -61,18 +69,25 @@ def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
 
 
 def main_effects(both: pd.DataFrame) -> pd.DataFrame:
-    """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part."""
+    """What a factor changes, over all pairs of settings that differ in it alone.
+
+    ERM takes no part.
+    """
     rows = []
     for factor, (against, *levels) in LEVELS.items():
         others = [name for name in LEVELS if name != factor]
         # The two optimisers have learning rates of their own.
-        wide = both[both["beta"] > 0].pivot(index=["stratum", "seed", *others], columns=factor, values="mean")
+        wide = both[both["beta"] > 0].pivot(
+            index=["stratum", "seed", *others], columns=factor, values="mean"
+        )
         for level in wide.columns.intersection(levels):
             paired = (wide[level] - wide[against]).dropna()
             for stratum, of in paired.groupby("stratum", sort=False):
                 place = {"factor": factor, "level": level, "against": against, "stratum": stratum}
                 by_seed = of.groupby("seed")
-                change = dict(zip(("difference", "low", "high"), mean_interval(by_seed.mean()), strict=True))
+                change = dict(
+                    zip(("difference", "low", "high"), mean_interval(by_seed.mean()), strict=True)
+                )
                 rows.append(place | {"pairs": int(by_seed.size().max())} | change)
     return pd.DataFrame(rows)
 
@@ -80,8 +95,9 @@ def main_effects(both: pd.DataFrame) -> pd.DataFrame:
 def best_of_trials(both: pd.DataFrame) -> pd.DataFrame:
     """How far the best of `TRIALS` settings, drawn from all, is above their mean, in rows like those of `main_effects`.
 
-    It is chosen by the rare strata's mean Dice of one seed, where it ``seemed`` better by so much; what it ``bought``
-    is seen on the other seeds. Means are over all draws and over the seeds that choose; ``pairs`` counts the settings.
+    It is chosen by the rare strata's mean Dice of one seed, where it ``seemed`` better by so much;
+    what it ``bought`` is seen on the other seeds. Means are over all draws and over the seeds that
+    choose; ``pairs`` counts the settings.
     """
     above = both[both["stratum"] == RARE].pivot(index="setting", columns="seed", values="mean")
     above, n = above - above.mean(), len(above)
@@ -92,9 +108,18 @@ def best_of_trials(both: pd.DataFrame) -> pd.DataFrame:
     for seed in above:
         ranked = above.sort_values(seed, ascending=False)
         others = ranked.drop(columns=seed).mean(axis=1)
-        found.append([np.average(of, weights=chances) for of in (ranked[seed], others, ranked[seed] - others)])
+        found.append(
+            [
+                np.average(of, weights=chances)
+                for of in (ranked[seed], others, ranked[seed] - others)
+            ]
+        )
     rows = []
     for level, of_seeds in zip(("seemed", "bought", "too much"), np.transpose(found), strict=True):
-        change = dict(zip(("difference", "low", "high"), mean_interval(pd.Series(of_seeds)), strict=True))
-        rows.append({"factor": f"best of {n_tried}", "level": level, "stratum": RARE, "pairs": n} | change)
+        change = dict(
+            zip(("difference", "low", "high"), mean_interval(pd.Series(of_seeds)), strict=True)
+        )
+        rows.append(
+            {"factor": f"best of {n_tried}", "level": level, "stratum": RARE, "pairs": n} | change
+        )
     return pd.DataFrame(rows)

@@ -29,11 +29,15 @@ class Words:
     """What a record is about."""
 
     name: str  # Name of its files.
-    template: str  # What extends the common text: it has what was asked and decided, and the limits.
+    template: (
+        str  # What extends the common text: it has what was asked and decided, and the limits.
+    )
     strata: Strata  # The strata of the data.
     iterations: tuple[int, int]  # Length of the trainings, and that of a smoke run.
     label: str | None = None  # The label that the page is about; None if there is only one.
-    values: Mapping[str, object] = field(default_factory=dict)  # What the template calls by name besides what all have.
+    values: Mapping[str, object] = field(
+        default_factory=dict
+    )  # What the template calls by name besides what all have.
 
     def page(self, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         """The page of a row per setting, seed and stratum."""
@@ -45,14 +49,22 @@ class Words:
             self.text(table, quick=quick),
             rows,
             shown=shown_table(rows),
-            more={"-effects": pd.concat([main_effects(both), best_of_trials(both)], ignore_index=True)},
+            more={
+                "-effects": pd.concat([main_effects(both), best_of_trials(both)], ignore_index=True)
+            },
             pictures={"": partial(_draw, table, self.strata)},
         )
 
     def text(self, table: pd.DataFrame, *, quick: bool) -> str:
         """The text of the page above its table, of a row per setting, seed and stratum."""
-        values = {**values_of(table, self.strata), "n_seeds": table["seed"].nunique(), **self.values}
-        return render(self.template, settings, name=self.name, iterations=self.iterations[quick], **values)
+        values = {
+            **values_of(table, self.strata),
+            "n_seeds": table["seed"].nunique(),
+            **self.values,
+        }
+        return render(
+            self.template, settings, name=self.name, iterations=self.iterations[quick], **values
+        )
 
 
 def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
@@ -61,7 +73,9 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
     missed = collapsed_trainings(named.assign(mean=named["mean"] / 100))
     learnt = without_collapsed(named, missed)
     compared = differences_to_erm(both)
-    compared = compared[(compared["stratum"] == RARE) & (compared["label"] == "mean")].set_index("method")
+    compared = compared[(compared["stratum"] == RARE) & (compared["label"] == "mean")].set_index(
+        "method"
+    )
     compared = compared.loc[both.loc[both["beta"] > 0, "setting"].unique()]
     wide = both.pivot(index=["stratum", "seed"], columns="setting", values=list(STATISTICS))
 
@@ -69,8 +83,13 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         """Mean Dice of the rare strata or of the common ones."""
         return float(wide["mean", setting.name].xs(RARE if rare else strata.as_common).mean())
 
-    def change(setting: Setting, other: Setting, *, rare: bool = True, statistic: str = "mean") -> str:
-        """A setting minus another, of the rare strata or of the common ones; empty if one was not trained."""
+    def change(
+        setting: Setting, other: Setting, *, rare: bool = True, statistic: str = "mean"
+    ) -> str:
+        """A setting minus another, of the rare strata or of the common ones.
+
+        Empty if one was not trained.
+        """
         if not {setting.name, other.name} <= set(both["setting"]):
             return ""
         of = wide[statistic].xs(RARE if rare else strata.as_common)
@@ -117,7 +136,9 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
             for statistic in ("mean", "p10", "iqr") if stratum == RARE else ("mean",):
                 place = found.loc[(setting, stratum, statistic)]
                 row[f"{stratum} {statistic}"] = place["mean"]
-                row[f"{stratum} {statistic} - ERM"] = shown_difference(*place[["difference", "low", "high"]])
+                row[f"{stratum} {statistic} - ERM"] = shown_difference(
+                    *place[["difference", "low", "high"]]
+                )
         if "share" in of:
             row["rare draws, %"] = of.loc[of["stratum"].isin(strata.rare), "share"].mean()
         if "clipped" in of:
@@ -127,12 +148,18 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
 
 
 def shown_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Differences of the rare mean, a column per beta; what momentum changes is in the text and in the picture."""
+    """Differences of the rare mean, a column per beta.
+
+    What momentum changes is in the text and in the picture.
+    """
     name = f"{RARE} mean - ERM"
     to_erm = rows.set_index("setting")[name]
     return pd.DataFrame(
         {name: optimiser + ", weights" * weights}
-        | {f"beta {beta}": to_erm.get(Setting(optimiser, beta, weights, rate=RATE).name) for beta in BETAS}
+        | {
+            f"beta {beta}": to_erm.get(Setting(optimiser, beta, weights, rate=RATE).name)
+            for beta in BETAS
+        }
         for optimiser in (NESTEROV, SGD)
         for weights in (False, True)
     )
@@ -142,4 +169,6 @@ def _draw(table: pd.DataFrame, strata: Strata) -> Figure:
     """Differences to ERM of the rare strata's mean and of the common ones', a row per setting."""
     found = differences_to_erm(of_both(table, strata))
     found = found[(found["label"] == "mean") & found["difference"].notna()]
-    return draw_intervals(found, (RARE, strata.as_common), "mean Dice - ERM by the same optimiser, points")
+    return draw_intervals(
+        found, (RARE, strata.as_common), "mean Dice - ERM by the same optimiser, points"
+    )

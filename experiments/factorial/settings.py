@@ -1,4 +1,7 @@
-"""The corners of the factorial: optimiser, beta, importance weights, and the momentum of the stale losses."""
+"""The corners of the factorial.
+
+Optimiser, beta, importance weights, and the momentum of the stale losses.
+"""
 
 from dataclasses import dataclass
 from itertools import product
@@ -6,11 +9,17 @@ from itertools import product
 NESTEROV, SGD = "Nesterov", "SGD"
 #: Learning rate of nnU-Net's optimiser.
 NESTEROV_RATE = 1e-2
-#: Learning rates of SGD without momentum with which ERM is trained, and the one of all other trainings with SGD.
+#: Learning rates of SGD without momentum with which ERM is trained, and the one of all other
+#: trainings with SGD.
 RATES, RATE = (0.01, 0.1, 1.0), 0.1
 BETAS, MOMENTA = (10, 100, 1000), (0, 0.9)
 #: Each factor of the trainings that are not ERM, the level that the others are compared with first.
-LEVELS = {"weights": (False, True), "momentum": MOMENTA, "beta": BETAS, "optimiser": (NESTEROV, SGD)}
+LEVELS = {
+    "weights": (False, True),
+    "momentum": MOMENTA,
+    "beta": BETAS,
+    "optimiser": (NESTEROV, SGD),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,9 @@ class Setting:
     def sampling(self) -> str:
         """The trainer that draws and weights in this way, with nnU-Net's optimiser."""
         # A trainer's name has no options that are its defaults, as a beta of 100.
-        options = f"_beta{self.beta}" * (self.beta != 100) + "_noIS" * (self.beta > 0 and not self.weights)
+        options = f"_beta{self.beta}" * (self.beta != 100) + "_noIS" * (
+            self.beta > 0 and not self.weights
+        )
         return "nnUNetTrainerHWS" + options + f"_momentum{self.momentum:g}" * (self.momentum > 0)
 
     @property
@@ -49,7 +60,9 @@ class Setting:
 def settings() -> list[Setting]:
     """All corners, and ERM by SGD with other learning rates."""
     corners = [
-        Setting(optimiser, beta, weights, momentum, NESTEROV_RATE if optimiser == NESTEROV else RATE)
+        Setting(
+            optimiser, beta, weights, momentum, NESTEROV_RATE if optimiser == NESTEROV else RATE
+        )
         for optimiser in (NESTEROV, SGD)
         for beta, weights, momentum in [(0, False, 0), *product(BETAS, (False, True), MOMENTA)]
     ]

@@ -1,9 +1,9 @@
 """What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
 
-A network is trained on phantoms with patches of three sizes, or on 2d slices of the hippocampus data, of which many
-have no foreground. At several moments each training case is drawn many times, augmented as in training, and the
-variance of each signal of hardness is split into the part between cases and the part between patches of one case
-(one-way analysis of variance with random effects).
+A network is trained on phantoms with patches of three sizes, or on 2d slices of the hippocampus
+data, of which many have no foreground. At several moments each training case is drawn many times,
+augmented as in training, and the variance of each signal of hardness is split into the part between
+cases and the part between patches of one case (one-way analysis of variance with random effects).
 """
 
 import os
@@ -19,7 +19,13 @@ from matplotlib.figure import Figure
 
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import Counts, write_dataset
-from experiments.hardness_signals.measurement import POOLED, SIGNALS, add_configurations, signals_of_patches, size_name
+from experiments.hardness_signals.measurement import (
+    POOLED,
+    SIGNALS,
+    add_configurations,
+    signals_of_patches,
+    size_name,
+)
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, PLANS_NAME, Study
 from experiments.record import Experiment, Options, Page, render
@@ -29,13 +35,14 @@ COUNTS = {
     False: Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1),
     True: Counts({"control": 4, "common": 3, "rare": 3}, validation=1, test=1),
 }
-#: Training cases of the rare intensity ranges, and cases of the common one; and those of a smoke run.
+#: Training cases of the rare intensity ranges, and cases of the common one; and those of a smoke
+#: run.
 RANGES: dict[bool, tuple[dict[str, int], dict[str, int]]] = {
     False: ({"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 1, "test": 1}),
     True: ({"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test": 1}),
 }
-#: Axes of a patch to the sizes of patches, the iterations of training before each measurement, and about how often each
-#: case is drawn there; and those of a smoke run.
+#: Axes of a patch to the sizes of patches, the iterations of training before each measurement, and
+#: about how often each case is drawn there; and those of a smoke run.
 SIZES: Mapping[bool, Mapping[int, tuple[Sequence[tuple[int, ...]], tuple[int, ...], int]]] = {
     False: {
         3: (((12,) * 3, (16,) * 3, (24,) * 3), (100, 300, 600), 30),
@@ -119,25 +126,36 @@ def _page(n_axes: int, template: str, tables: Mapping[str, pd.DataFrame], quick:
     text = render(
         f"hardness_signals/{template}",
         signals=[*SIGNALS, POOLED],
-        last={size: rows.set_index("signal").to_dict("index") for size, rows in last.groupby("patch", sort=False)},
+        last={
+            size: rows.set_index("signal").to_dict("index")
+            for size, rows in last.groupby("patch", sort=False)
+        },
         train=COUNTS[quick].train,
         rare=RANGES[quick][0],
         common=RANGES[quick][1],
         n_draws=SIZES[quick][n_axes][2],
     )
     left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
-    shown = last[last["signal"].isin(["loss", POOLED])].drop(columns=left_out).dropna(axis="columns", how="all")
+    shown = (
+        last[last["signal"].isin(["loss", POOLED])]
+        .drop(columns=left_out)
+        .dropna(axis="columns", how="all")
+    )
     return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
 
 
-def _experiment(name: str, title: str, n_axes: int, template: str, minutes: float, **more: Any) -> Experiment:
+def _experiment(
+    name: str, title: str, n_axes: int, template: str, minutes: float, **more: Any
+) -> Experiment:
     return Experiment(
         name=name,
         title=title,
         runs=partial(_runs, n_axes),
         make=_make,
         minutes=lambda run: minutes if run.n_draws > 14 else 0.3,
-        tables=lambda finished, _: {"": pd.concat([pd.DataFrame(made["signals"]) for _, made in finished.values()])},
+        tables=lambda finished, _: {
+            "": pd.concat([pd.DataFrame(made["signals"]) for _, made in finished.values()])
+        },
         page=partial(_page, n_axes, template),
         inputs={"": {}},
         seeds=(),
@@ -148,23 +166,37 @@ def _experiment(name: str, title: str, n_axes: int, template: str, minutes: floa
 _SLICES = {"data": "The hippocampus data", "page_name": "hardness-signals", "is_section": True}
 EXPERIMENTS = {
     "hardness-signals": _experiment("hardness-signals", "What a stale loss says", 3, "page", 8.0),
-    "hardness-signals-slices": _experiment("hardness-signals-slices", "Slices", 2, "slices", 10.0, **_SLICES),
+    "hardness-signals-slices": _experiment(
+        "hardness-signals-slices", "Slices", 2, "slices", 10.0, **_SLICES
+    ),
 }
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Shares of the variance between cases: a panel per size of patch, a line per signal, without and with momentum."""
+    """Shares of the variance between cases.
+
+    A panel per size of patch, a line per signal, without and with momentum.
+    """
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     sizes = table["patch"].unique()
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    colours = dict(zip((*SIGNALS, POOLED), ("#000000", "#0072B2", "#D55E00", "#009E73"), strict=True))
+    colours = dict(
+        zip((*SIGNALS, POOLED), ("#000000", "#0072B2", "#D55E00", "#009E73"), strict=True)
+    )
     for panel, size in zip(panels, sizes, strict=True):
         for signal, rows in table[table["patch"] == size].groupby("signal", sort=False):
             for momentum, style in ((0.0, "-"), (0.9, ":")):
                 label = signal if momentum == 0 else f"{signal}, momentum {momentum:g}"
                 share = 100 * rows[f"share, momentum {momentum:g}"]
                 if share.notna().all():
-                    panel.plot(rows["iterations"], share, style, marker="o", color=colours[str(signal)], label=label)
+                    panel.plot(
+                        rows["iterations"],
+                        share,
+                        style,
+                        marker="o",
+                        color=colours[str(signal)],
+                        label=label,
+                    )
         panel.set(title=f"patch {size.replace('x', ' x ')}", xlabel="iterations", ylim=(0, 102))
     panels[0].set_ylabel("variance between cases (%)")
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

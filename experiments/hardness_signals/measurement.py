@@ -21,7 +21,8 @@ from nnunet_dro.demo.preparation import small_plans
 
 #: Signal of hardness of one patch (the trainer's option) to the name the loss has for it.
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}
-#: The signal that sums up the last patches of a case, and how many of them it remembers (1 - 1 / memory).
+#: The signal that sums up the last patches of a case, and how many of them it remembers (1 - 1 /
+#: memory).
 POOLED, MEMORY = "hardPooled", 0.9
 #: Momenta of a history for which the share between cases is computed.
 MOMENTA = (0.0, 0.5, 0.9)
@@ -32,7 +33,8 @@ SLICES_IN_BATCH = 8
 def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
     """Draw cases uniformly and measure the signals, without training on them: a row per patch.
 
-    `POOLED` is NaN before its memory is full; ``whole`` is from as many other patches of the case, as one image.
+    `POOLED` is NaN before its memory is full; ``whole`` is from as many other patches of the case,
+    as one image.
     """
     from nnunet_dro.losses import PooledHardness
 
@@ -57,7 +59,9 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
         batches.append(pd.DataFrame(values))
     for _ in range(n_batches):
         places, outputs, target = _forward(trainer, next(loader))
-        whole_case[places.cpu().numpy()] = whole(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
+        whole_case[places.cpu().numpy()] = (
+            whole(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
+        )
     table = pd.concat(batches, ignore_index=True)
     return table.assign(whole=whole_case[table["case"]])
 
@@ -68,7 +72,11 @@ def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
     from nnunet_dro.trainers.case_columns import CaseColumns
 
     target = batch["target"]
-    here = [part.to(trainer.device) for part in target] if isinstance(target, list) else target.to(trainer.device)
+    here = (
+        [part.to(trainer.device) for part in target]
+        if isinstance(target, list)
+        else target.to(trainer.device)
+    )
     with torch.no_grad():
         places = torch.as_tensor(CaseColumns.in_batch(batch).indices).to(trainer.device)
         return places, trainer.network(batch["data"].to(trainer.device)), here
@@ -82,11 +90,17 @@ def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> No
         return
     volumes = plans["configurations"][PARENT]["data_identifier"]
     if any(len(patch) == 2 for patch in patches):
-        architecture = small_plans(deepcopy(plans), parent="2d")["configurations"]["2d_small"]["architecture"]
+        architecture = small_plans(deepcopy(plans), parent="2d")["configurations"]["2d_small"][
+            "architecture"
+        ]
     for patch in patches:
         configuration: dict[str, object] = {"inherits_from": CONFIGURATION}
         if len(patch) == 2:
-            configuration = {"inherits_from": "2d", "data_identifier": volumes, "batch_size": SLICES_IN_BATCH}
+            configuration = {
+                "inherits_from": "2d",
+                "data_identifier": volumes,
+                "batch_size": SLICES_IN_BATCH,
+            }
             configuration["architecture"] = architecture
         plans["configurations"][size_name(patch)] = configuration | {"patch_size": list(patch)}
     plans_file.write_text(json.dumps(plans, indent=2), encoding="utf-8")
@@ -97,7 +111,9 @@ def size_name(patch: Sequence[int]) -> str:
     return "x".join(str(length) for length in patch)
 
 
-def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[int], n_draws: int) -> pd.DataFrame:
+def signals_of_patches(
+    runs: SeedRuns, patch: Sequence[int], moments: Sequence[int], n_draws: int
+) -> pd.DataFrame:
     """Train with patches of one size, and measure at some moments: a row per moment and signal."""
     import torch
 
@@ -110,12 +126,20 @@ def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[i
     name = runs.study.trainer(BASELINE)
     with contextlib.redirect_stdout(io.StringIO()):
         trainer: Any = trainer_class(name)(
-            plans | {"continue_training": False}, size_name(patch), 0, dataset, torch.device(device_name())
+            plans | {"continue_training": False},
+            size_name(patch),
+            0,
+            dataset,
+            torch.device(device_name()),
         )
         trainer.initialize()
         loader, _ = trainer.get_dataloaders()
     cases = trainer.hardness_log.table.cases
-    strata = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")[runs.study.by].loc[list(cases)]
+    strata = (
+        pd.read_csv(runs.raw / "cases.csv", dtype=str)
+        .set_index("case")[runs.study.by]
+        .loc[list(cases)]
+    )
     n_batches = -(-n_draws * len(cases) // trainer.batch_size)
     rows, done = [], 0
     for moment in moments:
@@ -132,7 +156,9 @@ def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[i
     return pd.DataFrame(rows)
 
 
-def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.dtype[np.bool_]]") -> dict[str, object]:
+def signal_row(
+    values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.dtype[np.bool_]]"
+) -> dict[str, object]:
     """What one signal, a column of `measure`, says of the cases, with whether each patch is of a rare one."""
     has_value = values[signal].notna().to_numpy()
     values, is_rare = values[has_value], is_rare[has_value]
@@ -140,7 +166,8 @@ def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.d
     between, within = variance_parts(of_signal.to_numpy(), values["case"].to_numpy())
     shares = {m: share_between(between, within, momentum=m) for m in MOMENTA}
     if signal == POOLED:
-        # The patches that are pooled are not independent of each other, so the formula for a history does not hold.
+        # The patches that are pooled are not independent of each other, so the formula for a
+        # history does not hold.
         shares |= {m: float("nan") for m in MOMENTA if m > 0}
     return {
         "signal": signal,
@@ -156,7 +183,8 @@ def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.d
 def variance_parts(values: NDArray[np.float64], cases: NDArray[np.int64]) -> tuple[float, float]:
     """The variance between cases, estimated without bias and cut at 0, and that between the values of one case.
 
-    By the one-way analysis of variance with random effects, unequal group sizes (Searle et al. 1992, chapter 3).
+    By the one-way analysis of variance with random effects, unequal group sizes (Searle et al.
+    1992, chapter 3).
     """
     names, group, counts = np.unique(cases, return_inverse=True, return_counts=True)
     means = np.bincount(group, weights=values) / counts
@@ -167,6 +195,9 @@ def variance_parts(values: NDArray[np.float64], cases: NDArray[np.int64]) -> tup
 
 
 def share_between(between: float, within: float, *, momentum: float) -> float:
-    """Share of the variance between cases; a history L <- m L + (1 - m) l keeps (1 - m) / (1 + m) of that within."""
+    """Share of the variance between cases.
+
+    A history L <- m L + (1 - m) l keeps (1 - m) / (1 + m) of that within.
+    """
     remaining = within * (1 - momentum) / (1 + momentum)
     return between / (between + remaining)

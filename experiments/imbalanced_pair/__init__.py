@@ -1,1 +1,4 @@
-"""4 against 9, imbalanced: weights learnt from ten trusted images, against the usual remedies for a rare class."""
+"""4 against 9, imbalanced.
+
+Weights learnt from ten trusted images, against the usual remedies for a rare class.
+"""

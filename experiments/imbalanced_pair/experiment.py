@@ -1,7 +1,9 @@
-"""4 against 9, imbalanced: weights learnt from ten trusted images, against the usual remedies for a rare class.
+"""4 against 9, imbalanced.
 
-After section 4.1 of Ren et al. 2018: at the settings of their code, which takes an hour of a processor core, and in
-shorter trainings with two learning rates.
+Weights learnt from ten trusted images, against the usual remedies for a rare class.
+
+After section 4.1 of Ren et al. 2018: at the settings of their code, which takes an hour of a
+processor core, and in shorter trainings with two learning rates.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +27,13 @@ PUBLISHED_METHODS = tuple(method for method in METHODS if method != "random")
 PUBLISHED_RATIOS, PUBLISHED_STEPS = (199, 10), {"L2RW": 4000, "other": 8000}
 #: 9s for each 4 in the shorter trainings.
 RATIOS = (1, 10, 30, 84)
-#: Their learning rates: as long a way as that of Ren et al. (1e-3 and 8,000 steps); and of 0.05, 0.1, 0.2 and 0.4 the
-#: one with the lowest test error of plain training on another split (seed 100), over all ratios.
+#: Their learning rates: as long a way as that of Ren et al. (1e-3 and 8,000 steps); and of 0.05,
+#: 0.1, 0.2 and 0.4 the one with the lowest test error of plain training on another split (seed
+#: 100), over all ratios.
 RATES = (8.0 / Run.steps, 0.2)
-_COLOURS = dict(zip(PUBLISHED_METHODS, ("#000000", "#E69F00", "#009E73", "#CC79A7", "#0072B2"), strict=True))
+_COLOURS = dict(
+    zip(PUBLISHED_METHODS, ("#000000", "#E69F00", "#009E73", "#CC79A7", "#0072B2"), strict=True)
+)
 _COLUMNS = ["images", "ratio", "n_rare", "seed", "method", "error", "rare", "common", "minus plain"]
 _COLUMNS += ["minus resample", "weight", "effective"]
 
@@ -37,8 +42,16 @@ def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     """The shorter trainings, a seed at a time."""
     if quick:
         small = partial(Run, learning_rate=0.2, n_train=85, n_test=20, steps=40)
-        return [small(method, ratio, seed) for seed in seeds for ratio in (1, 16) for method in METHODS]
-    return [Run(m, ratio, seed, rate) for rate in RATES for seed in seeds for ratio in RATIOS for m in METHODS]
+        return [
+            small(method, ratio, seed) for seed in seeds for ratio in (1, 16) for method in METHODS
+        ]
+    return [
+        Run(m, ratio, seed, rate)
+        for rate in RATES
+        for seed in seeds
+        for ratio in RATIOS
+        for m in METHODS
+    ]
 
 
 def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
@@ -58,7 +71,10 @@ def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
 
 def _named(runs: Sequence[Run]) -> list[Mapping[str, Run]]:
     load_digits()
-    names = (f"{run.method}-{run.ratio}to1-rate{run.learning_rate:g}-seed{run.seed}".replace(" ", "-") for run in runs)
+    names = (
+        f"{run.method}-{run.ratio}to1-rate{run.learning_rate:g}-seed{run.seed}".replace(" ", "-")
+        for run in runs
+    )
     return [dict(zip(names, runs, strict=True))]
 
 
@@ -73,7 +89,9 @@ def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         published_text(rows, published_runs([0], quick=quick)[0]),
         table,
         # The larger imbalance, which comes last.
-        shown=table[-len(PUBLISHED_METHODS) :].drop(columns=["by split", "minus resample", "low", "high"]),
+        shown=table[-len(PUBLISHED_METHODS) :].drop(
+            columns=["by split", "minus resample", "low", "high"]
+        ),
         pictures={"": partial(draw_published, rows)},
     )
 
@@ -95,7 +113,9 @@ def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(text, table, range(n_splits), shown=table.iloc[:0])
 
 
-_experiment = partial(Experiment, make=_make, minutes=lambda run: MINUTES * run.steps, cache="imbalanced-pair")
+_experiment = partial(
+    Experiment, make=_make, minutes=lambda run: MINUTES * run.steps, cache="imbalanced-pair"
+)
 EXPERIMENTS = {
     "imbalanced-pair": _experiment(
         name="imbalanced-pair",
@@ -120,7 +140,9 @@ EXPERIMENTS = {
 
 def compared(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """A row per run: its ``error`` (per cent), and that minus the errors of plain and resample on the same split."""
-    rows = pd.DataFrame([{**asdict(run), **result, "n_rare": run.n_rare} for run, result in results])
+    rows = pd.DataFrame(
+        [{**asdict(run), **result, "n_rare": run.n_rare} for run, result in results]
+    )
     # The noise of single precision would decide which of two equal errors is lower.
     rows[["rare", "common"]] = rows[["rare", "common"]].round(4)
     rows["error"] = (rows["rare"] + rows["common"]) / 2
@@ -140,28 +162,63 @@ def results_table(rows: pd.DataFrame) -> pd.DataFrame:
     table["rate"] = table["learning_rate"].map("{:g}".format)
     table["ratio"] = table["ratio"].astype(str) + ":1"
     table["4s"] = table["n_rare"].astype(int)
-    names = ["rate", "ratio", "4s", "method", "error", "sd", "by split", "4s wrong", "9s wrong", "lost", "halfway"]
-    return table.astype({"method": str})[[*names, "minus plain", "minus resample", "weight", "effective"]]
+    names = [
+        "rate",
+        "ratio",
+        "4s",
+        "method",
+        "error",
+        "sd",
+        "by split",
+        "4s wrong",
+        "9s wrong",
+        "lost",
+        "halfway",
+    ]
+    return table.astype({"method": str})[
+        [*names, "minus plain", "minus resample", "weight", "effective"]
+    ]
 
 
 def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per condition (``images``, as on the page), seed and method, from `compared`."""
-    rows = rows.assign(images=rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s")
+    rows = rows.assign(
+        images=rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"
+    )
     return rows[_COLUMNS].sort_values(["images", "seed", "method"], ignore_index=True)
 
 
 def published_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per condition and method: means over the splits, and the difference to resampling with its interval."""
-    groups = rows.rename(columns={"images": "training images"}).groupby(["training images", "method"], observed=True)
+    """A row per condition and method.
+
+    Means over the splits, and the difference to resampling with its interval.
+    """
+    groups = rows.rename(columns={"images": "training images"}).groupby(
+        ["training images", "method"], observed=True
+    )
     table = _means(groups).reset_index().astype({"method": str})
-    table[["minus resample", "low", "high"]] = [mean_interval(here["minus resample"]) for _, here in groups]
-    names = ["training images", "method", "error", "by split", "4s wrong", "9s wrong", "minus resample", "low", "high"]
+    table[["minus resample", "low", "high"]] = [
+        mean_interval(here["minus resample"]) for _, here in groups
+    ]
+    names = [
+        "training images",
+        "method",
+        "error",
+        "by split",
+        "4s wrong",
+        "9s wrong",
+        "minus resample",
+        "low",
+        "high",
+    ]
     return table[[*names, "weight", "effective"]]
 
 
 def _means(groups: Any) -> pd.DataFrame:
     """The means of each group, and the errors of its splits."""
-    means = groups.mean(numeric_only=True).rename(columns={"rare": "4s wrong", "common": "9s wrong"})
+    means = groups.mean(numeric_only=True).rename(
+        columns={"rare": "4s wrong", "common": "9s wrong"}
+    )
     by_split = groups["error"].agg(lambda errors: ", ".join(map("{:.1f}".format, errors)))
     return means.assign(**{"by split": by_split})
 
@@ -170,13 +227,17 @@ def draw_published(rows: pd.DataFrame) -> Figure:
     """Test error: a panel per condition, a point per split, and a bar at the mean."""
     names = sorted(rows["images"].unique())
     figure = Figure(figsize=(1.5 + 3.6 * len(names), 3.8), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True):
+    for axes, name in zip(
+        figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True
+    ):
         here = rows[rows["images"] == name]
         for place, method in enumerate(PUBLISHED_METHODS):
             errors = here.loc[here["method"] == method, "error"]
             beside = place + np.linspace(-0.15, 0.15, len(errors))
             axes.plot(beside, errors, "o", ms=4, color=_COLOURS[method], alpha=0.7)
-            axes.hlines(errors.mean(), place - 0.3, place + 0.3, color=_COLOURS[method], linewidth=2)
+            axes.hlines(
+                errors.mean(), place - 0.3, place + 0.3, color=_COLOURS[method], linewidth=2
+            )
         axes.set_title(name, fontsize=10)
         axes.set_xticks(range(len(PUBLISHED_METHODS)), PUBLISHED_METHODS, rotation=25, fontsize=9)
     figure.axes[0].set_ylabel("test error (%)")
@@ -187,7 +248,12 @@ def draw_published(rows: pd.DataFrame) -> Figure:
 def published_text(rows: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table, from `published_rows` and any of the trainings."""
     findings = [
-        {"name": name, "minus": {other: mean_interval(here[f"minus {other}"]) for other in ("plain", "resample")}}
+        {
+            "name": name,
+            "minus": {
+                other: mean_interval(here[f"minus {other}"]) for other in ("plain", "resample")
+            },
+        }
         for name, here in rows[rows["method"] == "L2RW"].groupby("images")
     ]
     means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()

@@ -1,4 +1,7 @@
-"""4 against 9, imbalanced: the digits, the network, and the ways to weight the images of a batch."""
+"""4 against 9, imbalanced.
+
+The digits, the network, and the ways to weight the images of a batch.
+"""
 
 import time
 from dataclasses import dataclass
@@ -34,8 +37,8 @@ class Run:
     batch: int = 100  # Images per step.
     steps: int = 320  # Steps of SGD.
     momentum: float = 0.0  # Momentum of SGD.
-    # Whether the training images are made of the digits that are there by small affine transforms, as many as are
-    # wanted. The trusted images are then no training images.
+    # Whether the training images are made of the digits that are there by small affine transforms,
+    # as many as are wanted. The trusted images are then no training images.
     made: bool = False
     # Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
     test_every: int = 0
@@ -47,7 +50,10 @@ class Run:
 
 
 class Split(NamedTuple):
-    """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9."""
+    """Images of shape (n, 1, 28, 28), standardised with the training images.
+
+    Labels (n,), 1 for a 4 and 0 for a 9.
+    """
 
     train_images: Tensor
     train_labels: Tensor
@@ -96,15 +102,22 @@ def moved(images: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.f
     scales, shifts = rng.uniform(0.9, 1.1, len(images)), rng.uniform(-1.5, 1.5, (len(images), 2))
     centre = np.full(2, 13.5)
     result = np.empty_like(images)
-    for number, (image, angle, scale, shift) in enumerate(zip(images, angles, scales, shifts, strict=True)):
+    for number, (image, angle, scale, shift) in enumerate(
+        zip(images, angles, scales, shifts, strict=True)
+    ):
         matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
         offset = centre - matrix @ (centre + shift)
-        result[number] = ndimage.affine_transform(image.reshape(28, 28), matrix, offset, order=1).ravel()
+        result[number] = ndimage.affine_transform(
+            image.reshape(28, 28), matrix, offset, order=1
+        ).ravel()
     return result
 
 
 def lenet() -> nn.Sequential:
-    """LeNet-5 with ReLU and max-pooling, without padding: images (b, 1, 28, 28) -> logits (b, 2)."""
+    """LeNet-5 with ReLU and max-pooling, without padding.
+
+    Images (b, 1, 28, 28) -> logits (b, 2).
+    """
     return nn.Sequential(
         *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
@@ -117,12 +130,19 @@ def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) ->
     if run.method != "resample":
         return rng.integers(len(labels), size=run.batch)
     n_drawn = {1: run.batch // 2, 0: run.batch - run.batch // 2}
-    return np.concatenate([rng.choice(np.flatnonzero(labels == digit), n) for digit, n in n_drawn.items()])
+    return np.concatenate(
+        [rng.choice(np.flatnonzero(labels == digit), n) for digit, n in n_drawn.items()]
+    )
 
 
 def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:
-    """Both digits weigh the same over the training set, and a weight is 1 / b on average: n / (2 n_class b)."""
-    of_class = torch.tensor([n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)], device=labels.device)
+    """Both digits weigh the same over the training set, and a weight is 1 / b on average.
+
+    N / (2 n_class b).
+    """
+    of_class = torch.tensor(
+        [n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)], device=labels.device
+    )
     return of_class[labels] / len(labels)
 
 
@@ -177,7 +197,14 @@ def train(run: Run, split: Split) -> Outcome:
             tests.append(_wrong(network, split))
     last = tests[-max(1, len(tests) // 4) :] or [_wrong(network, split)]
     rare, common = (float(mean) for mean in np.mean(last, axis=0))
-    return Outcome(rare, common, halfway, 100 * of_rare / of_all, effective / run.steps, time.process_time() - start)
+    return Outcome(
+        rare,
+        common,
+        halfway,
+        100 * of_rare / of_all,
+        effective / run.steps,
+        time.process_time() - start,
+    )
 
 
 def _weights(run: Run, losses: Tensor, labels: Tensor, rng: np.random.Generator) -> Tensor:
@@ -195,5 +222,8 @@ def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
     with torch.no_grad():
         wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
     is_rare = split.test_labels
-    rare, common = (100 * float((wrong * of_digit).sum() / of_digit.sum()) for of_digit in (is_rare, 1 - is_rare))
+    rare, common = (
+        100 * float((wrong * of_digit).sum() / of_digit.sum())
+        for of_digit in (is_rare, 1 - is_rare)
+    )
     return rare, common

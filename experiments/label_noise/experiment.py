@@ -1,7 +1,8 @@
 """nnU-Net with wrong labels in the training data: what each training method makes of them.
 
-Plain nnU-Net, also on those with right labels alone or continued on trusted ones, random weights, and robust training
-are trained on phantoms of which 30 % have a spoilt label map, and tested on cases with right labels.
+Plain nnU-Net, also on those with right labels alone or continued on trusted ones, random weights,
+and robust training are trained on phantoms of which 30 % have a spoilt label map, and tested on
+cases with right labels.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,14 @@ from experiments.curves.figure import draw_differences
 from experiments.curves.results import decision, results_table
 from experiments.label_noise import studies
 from experiments.label_noise.studies import METHODS, RIGHT, TOLD, phantom_study, roles
-from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
+from experiments.nnunet_runs.results import (
+    ALL_LABELS,
+    StudyRun,
+    dice_differences,
+    not_learnt,
+    rows_by_seed,
+    runs_of,
+)
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
@@ -30,9 +38,11 @@ from nnunet_dro.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")
-#: Wrong cases are told from right ones if the AUC is at least this, and the first cases are all wrong.
+#: Wrong cases are told from right ones if the AUC is at least this, and the first cases are all
+#: wrong.
 CLEAR = 0.995
-#: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
+#: Trainings are long enough if right labels alone give every label of the common strata a higher
+#: mean Dice than this.
 LEARNT = 0.8
 
 
@@ -47,17 +57,25 @@ def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     cases = [pd.DataFrame(result["cases"]) for _, result in finished.values() if "cases" in result]
-    return {"-seeds": rows_by_seed(finished, add=options.add), "-cases": pd.concat(cases, ignore_index=True)}
+    return {
+        "-seeds": rows_by_seed(finished, add=options.add),
+        "-cases": pd.concat(cases, ignore_index=True),
+    }
 
 
 def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """The table of the page, from `rows_by_seed`: means and differences to the baseline, for `SHOWN_LABELS`."""
+    """The table of the page, from `rows_by_seed`.
+
+    Means and differences to the baseline, for `SHOWN_LABELS`.
+    """
     found = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], roles(study))
     orders = {"label": SHOWN_LABELS, "stratum": roles(study).strata, "method": list(study.trainers)}
     for column, order in orders.items():
         found[column] = pd.Categorical(found[column], pd.Index(order))
     found = found.sort_values(list(orders), ignore_index=True).astype(dict.fromkeys(orders, str))
-    return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
+    return results_table(
+        found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study)
+    )
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
@@ -65,7 +83,9 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = page_table(scores, study)
     of_all = scores[scores["label"] == ALL_LABELS]
     # The networks are tested at the end only.
-    renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
+    renamed = scores.assign(
+        method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan
+    )
     rule = decision(renamed, replace(roles(study), plain="plain", told=TOLD), wrong_labels=True)
     return Page(
         page_text(scores, cases, study),
@@ -73,7 +93,9 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
         more={"-separation": separation_table(cases), "-bound": bound_table(cases), "-rule": rule},
         pictures={
-            "": partial(draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)),
+            "": partial(
+                draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)
+            ),
             "-cases": partial(draw_cases, cases),
         },
     )
@@ -99,7 +121,9 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
     of_baseline = cases[cases["method"] == BASELINE]
     rows = separation_rows(separation_table(cases))
     is_told = (rows["AUC"] >= CLEAR) & (rows[f"wrong of the first {N_FIRST}"] == f"{N_FIRST}.0")
-    right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index("label")["mean"]
+    right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index(
+        "label"
+    )["mean"]
     return render(
         "label_noise/page",
         *(studies, separation),
@@ -123,8 +147,8 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     """What a training logged about its cases, and what is wrong with them: rows as of `rank_cases`.
 
-    ``value`` is the mean weight or stale loss after the first third of the epochs, ``times_seen`` and ``share`` are of
-    the draws of these epochs, for weights of the weight given.
+    ``value`` is the mean weight or stale loss after the first third of the epochs, ``times_seen``
+    and ``share`` are of the draws of these epochs, for weights of the weight given.
     """
     has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
     log, losses = read_logs(of_seed.fold(method), by=WEIGHTS if has_weights else LOSSES)
@@ -154,7 +178,10 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
 
 
 def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
-    """Common strata that right labels do not teach, as "seed 2, control: cerebellum"; the rare one never gets there."""
+    """Common strata that right labels do not teach, as "seed 2, control: cerebellum".
+
+    The rare one never gets there.
+    """
     right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
     low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]
     return [f"seed {row.seed}, {row.stratum}: {row.label}" for row in low.itertuples()]

@@ -19,8 +19,9 @@ _PLAIN = "nnUNetTrainerHWS_beta0"
 class RectifiedGaussianWeights:
     """Weights of the cases of a batch that know nothing of the cases.
 
-    w_i = max(z_i, 0) / sum_j max(z_j, 0) with standard normal z, drawn again where all are negative: Ren et al. 2018,
-    eq. (16), who do not say what happens then. No other random numbers share the stream.
+    w_i = max(z_i, 0) / sum_j max(z_j, 0) with standard normal z, drawn again where all are
+    negative: Ren et al. 2018, eq. (16), who do not say what happens then. No other random numbers
+    share the stream.
     """
 
     def __init__(self, seed: int) -> None:
@@ -38,14 +39,21 @@ class RectifiedGaussianWeights:
 class _WithRandomWeights(HardnessWeighted):
     def _build_loss(self) -> Any:
         loss: Any = super()._build_loss()
-        # Of the training's seed, but not of its stream: patches and augmentation are those of plain training.
+        # Of the training's seed, but not of its stream: patches and augmentation are those of plain
+        # training.
         loss.importance = RectifiedGaussianWeights(torch.initial_seed())
         return loss
 
 
 def random_weights_trainer(name: str) -> type:
-    """The trainer class of a name: `RANDOM_WEIGHTS` and the options of plain training, as ``..._20epochs``."""
+    """The trainer class of a name.
+
+    `RANDOM_WEIGHTS` and the options of plain training, as ``..._20epochs``.
+    """
     plain = trainer_class(name.replace(RANDOM_WEIGHTS, _PLAIN, 1))
-    namespace = {"__module__": __name__, "__doc__": "Plain nnU-Net whose cases have random weights."}
+    namespace = {
+        "__module__": __name__,
+        "__doc__": "Plain nnU-Net whose cases have random weights.",
+    }
     metaclass: Any = type(plain)
     return metaclass(name, (_WithRandomWeights, plain), namespace)

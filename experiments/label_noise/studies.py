@@ -8,15 +8,18 @@ from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
 from experiments.spoilt_labels import spoiling
 
-#: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
+#: Plain training on the cases with right labels alone, which is what wrong labels are measured
+#: against.
 RIGHT = "right"
 #: Balanced sampling, which is told who is rare and not whose labels are wrong.
 TOLD = "IW"
 #: Plain training on all cases, continued on the trusted ones.
 FINETUNED = "ERM_finetuned"
-#: First learning rate of that continuation, a tenth of nnU-Net's: five cases are soon learnt by heart.
+#: First learning rate of that continuation, a tenth of nnU-Net's: five cases are soon learnt by
+#: heart.
 FINETUNING_RATE = 0.001
-#: Share of the epochs in which DORO draws uniformly, so that a network that knows something decides what is set aside.
+#: Share of the epochs in which DORO draws uniformly, so that a network that knows something decides
+#: what is set aside.
 _WARMUP = 0.3
 #: Epochs and training iterations per epoch.
 _LENGTH, _QUICK_LENGTH = (40, 100), (3, 4)
@@ -28,8 +31,8 @@ _PLAIN = "nnUNetTrainerHWS_beta0"
 def trainers(epochs: int) -> dict[str, str]:
     """Method to the trainer's name without its length, for trainings of that many epochs.
 
-    DORO knows the share that is spoilt, and takes the worse half of the rest: spoilt cases that it missed would make up
-    more of a smaller part.
+    DORO knows the share that is spoilt, and takes the worse half of the rest: spoilt cases that it
+    missed would make up more of a smaller part.
     """
     return {
         BASELINE: _PLAIN,
@@ -50,10 +53,17 @@ METHODS = tuple(trainers(_LENGTH[0]))
 
 def phantom_study(*, quick: bool) -> Study:
     """Study of phantoms of three pathologies, of which the rare one is never spoilt."""
-    train = {"control": 10, "common": 6, "rare": 4} if quick else {"control": 65, "common": 20, "rare": 15}
+    train = (
+        {"control": 10, "common": 6, "rare": 4}
+        if quick
+        else {"control": 65, "common": 20, "rare": 15}
+    )
     counts = Counts(train, validation=1 if quick else 4, test=2 if quick else 20)
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
-    n_trusted = {"n_trusted": spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE, "n_trusted_rare": spoiling.N_TRUSTED_RARE}
+    n_trusted = {
+        "n_trusted": spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE,
+        "n_trusted_rare": spoiling.N_TRUSTED_RARE,
+    }
     return Study(
         name="phantoms",
         dataset="Dataset913_NoisyPhantoms",
@@ -73,7 +83,12 @@ def phantom_study(*, quick: bool) -> Study:
             "subsets": list(SUBSETS),
         },
         about=render(
-            "label_noise/phantoms", train=train, n_test=counts.test, size=SIZE, share=spoiling.SHARE, **n_trusted
+            "label_noise/phantoms",
+            train=train,
+            n_test=counts.test,
+            size=SIZE,
+            share=spoiling.SHARE,
+            **n_trusted,
         ),
         trainers=trainers(epochs),
         factors={FINETUNED: 0.1},
@@ -86,5 +101,8 @@ def phantom_study(*, quick: bool) -> Study:
 
 
 def roles(study: Study) -> Roles:
-    """What the methods and the strata are in the comparison; the method that is told most knows what is right."""
+    """What the methods and the strata are in the comparison.
+
+    The method that is told most knows what is right.
+    """
     return Roles(BASELINE, RIGHT, common=study.common, rare=study.rare, label=ALL_LABELS)

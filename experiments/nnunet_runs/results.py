@@ -32,7 +32,9 @@ class StudyRun:
     def of(self, study: Study, options: Options) -> SeedRuns:
         """What makes it, in a folder that no other settings share."""
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
-        return SeedRuns(options.work / f"{study.name}-{digest}" / f"seed{self.seed}", study, self.seed)
+        return SeedRuns(
+            options.work / f"{study.name}-{digest}" / f"seed{self.seed}", study, self.seed
+        )
 
 
 def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
@@ -51,19 +53,50 @@ def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for run, result in finished.values():
         dice = pd.DataFrame(result["dice"])
-        of_cases = dice.groupby(["case", "stratum"], as_index=False)["dice"].mean().assign(label=ALL_LABELS)
-        for (stratum, label), of in pd.concat([dice, of_cases]).groupby(["stratum", "label"], sort=False)["dice"]:
-            key = {"seed": run.seed, "method": run.method, "trainer": run.trainer, "stratum": stratum, "label": label}
-            rows.append(key | describe(of.to_numpy(dtype=np.float64)) | {"cpu_seconds": result["cpu_seconds"]})
-    names = ["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS, "cpu_seconds"]
+        of_cases = (
+            dice.groupby(["case", "stratum"], as_index=False)["dice"]
+            .mean()
+            .assign(label=ALL_LABELS)
+        )
+        for (stratum, label), of in pd.concat([dice, of_cases]).groupby(
+            ["stratum", "label"], sort=False
+        )["dice"]:
+            key = {
+                "seed": run.seed,
+                "method": run.method,
+                "trainer": run.trainer,
+                "stratum": stratum,
+                "label": label,
+            }
+            rows.append(
+                key
+                | describe(of.to_numpy(dtype=np.float64))
+                | {"cpu_seconds": result["cpu_seconds"]}
+            )
+    names = [
+        "seed",
+        "method",
+        "trainer",
+        "stratum",
+        "label",
+        "n",
+        "n_undefined",
+        *STATISTICS,
+        "cpu_seconds",
+    ]
     table: pd.DataFrame = pd.DataFrame(rows)[names]
-    # Differences are to the baseline of the same seed; where rows are added, it may be in the table already.
-    return table if add else table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
+    # Differences are to the baseline of the same seed; where rows are added, it may be in the table
+    # already.
+    return (
+        table if add else table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
+    )
 
 
 def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed, Dice in points."""
-    return differences(scores.assign(iteration=0, share=np.nan), roles).drop(columns=["iteration", "share"])
+    return differences(scores.assign(iteration=0, share=np.nan), roles).drop(
+        columns=["iteration", "share"]
+    )
 
 
 def not_learnt(scores: pd.DataFrame, study: Study) -> list[str]:

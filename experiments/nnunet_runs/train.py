@@ -2,12 +2,12 @@
 
     python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --seed SEED --times FILE
 
-The command itself takes a thread for every processor of the machine, whatever the environment says; beside other work
-these wait for each other, and times say nothing. The processor time of the training goes to a file. With `--from`, it
-is a finetuning of the model in that folder.
+The command itself takes a thread for every processor of the machine, whatever the environment says;
+beside other work these wait for each other, and times say nothing. The processor time of the
+training goes to a file. With `--from`, it is a finetuning of the model in that folder.
 
-nnU-Net's own command is not seeded. Here, trainings of the same seed start from the same weights, and draw and augment
-from the same random numbers, as far as their trainers ask for the same ones.
+nnU-Net's own command is not seeded. Here, trainings of the same seed start from the same weights,
+and draw and augment from the same random numbers, as far as their trainers ask for the same ones.
 """
 
 import argparse
@@ -29,8 +29,12 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("-tr", required=True, help="Name of the trainer.")
     parser.add_argument("-p", required=True, help="Name of the plans.")
-    parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
-    parser.add_argument("--times", type=Path, required=True, help="JSON file for the processor time in seconds.")
+    parser.add_argument(
+        "--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation."
+    )
+    parser.add_argument(
+        "--times", type=Path, required=True, help="JSON file for the processor time in seconds."
+    )
     parser.add_argument("--from", dest="source", help="Fold folder of the model to start from.")
     arguments = parser.parse_args()
 
@@ -49,7 +53,13 @@ def main() -> None:
     # A finetuning has built a network for its first checkpoint before.
     set_seed(arguments.seed)
     device = torch.device(device_name())
-    run_training(*place, arguments.tr, arguments.p, continue_training=arguments.source is not None, device=device)
+    run_training(
+        *place,
+        arguments.tr,
+        arguments.p,
+        continue_training=arguments.source is not None,
+        device=device,
+    )
     content = json.dumps({"cpu_seconds": time.process_time() - start})
     write_files(arguments.times.parent, {arguments.times.name: f"{content}\n"})
 

@@ -1,4 +1,6 @@
-"""Rare modalities of cell nuclei: which way of drawing finds them without being told, and what do the others pay?
+"""Rare modalities of cell nuclei.
+
+Which way of drawing finds them without being told, and what do the others pay?
 
 A training takes about four minutes of a processor core.
 """
@@ -15,7 +17,14 @@ import pandas as pd
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
 from experiments.datasets import nuclei as dataset
-from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, read_nuclei, read_table, split_nuclei
+from experiments.datasets.nuclei import (
+    N_TEST,
+    N_TRAIN,
+    Image,
+    read_nuclei,
+    read_table,
+    split_nuclei,
+)
 from experiments.nuclei import methods, training
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES
 from experiments.nuclei.training import Run, train
@@ -41,14 +50,19 @@ def minutes(run: Run) -> float:
 
 def scores_of_runs(finished: Finished) -> pd.DataFrame:
     """`scores_of` of all runs."""
-    return scores_of(ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in finished.items())
+    return scores_of(
+        ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in finished.items()
+    )
 
 
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     read_table(options.data)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
     return [
-        {f"{method}-seed{seed}": Run(METHODS[method], seed, iterations) for method in options.methods}
+        {
+            f"{method}-seed{seed}": Run(METHODS[method], seed, iterations)
+            for method in options.methods
+        }
         for seed in options.seeds
     ]
 

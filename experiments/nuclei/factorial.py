@@ -1,7 +1,7 @@
 """Rare modalities of cell nuclei: the settings of Fidon et al. 2022, every one with every other.
 
-The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
-losses. A training takes a minute and a half of a processor core; a seed has 28.
+The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum
+of the stale losses. A training takes a minute and a half of a processor core; a seed has 28.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,9 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     parts = []
     for name, (run, result) in finished.items():
         dice = ScoredRun.of(name, run, result, label="nucleus").dice
-        part = statistics_of(run.setting, run.seed, dice[dice["iteration"] == run.iterations], ["stratum"])
+        part = statistics_of(
+            run.setting, run.seed, dice[dice["iteration"] == run.iterations], ["stratum"]
+        )
         parts.append(part.assign(clipped=100 * result["clipped_share"]))
     return {"-all": pd.concat(parts, ignore_index=True)}
 

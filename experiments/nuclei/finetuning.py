@@ -1,7 +1,7 @@
 """Rare modalities of cell nuclei: what does a short finetuning of a plain training give?
 
-The plain training of each seed, four minutes of a processor core, is continued for a tenth of its iterations in several
-ways, half a minute each.
+The plain training of each seed, four minutes of a processor core, is continued for a tenth of its
+iterations in several ways, half a minute each.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,14 @@ import torch
 from experiments.curves.figure import draw_differences
 from experiments.curves.results import Roles, at_the_end, differences, results_table
 from experiments.datasets.nuclei import read_table
-from experiments.nuclei.experiment import DATA, ITERATIONS, QUICK_ITERATIONS, divided_images, minutes, scores_of_runs
+from experiments.nuclei.experiment import (
+    DATA,
+    ITERATIONS,
+    QUICK_ITERATIONS,
+    divided_images,
+    minutes,
+    scores_of_runs,
+)
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, new_network, train
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
@@ -23,8 +30,9 @@ from nnunet_dro.files.output_folder import replacing
 
 #: The method that is trained anew, too.
 DRO = "share0.5"
-#: Method to the method whose way of drawing it takes, and its learning rate, each from the plain network of its seed;
-#: those that name a learning rate were added after the results of the others were known.
+#: Method to the method whose way of drawing it takes, and its learning rate, each from the plain
+#: network of its seed; those that name a learning rate were added after the results of the others
+#: were known.
 FINETUNED = {f"{name}, from plain": (name, LEARNING_RATE) for name in (PLAIN, DRO, TOLD)}
 SLOWER = {f"{name}, lr {rate}": (name, rate) for name in (PLAIN, DRO) for rate in (0.003, 0.001)}
 METHODS_IN_ORDER = (PLAIN, *FINETUNED, *SLOWER, DRO)
@@ -48,7 +56,9 @@ def _runs(options: Options) -> list[Mapping[str, Run]]:
         first[f"{PLAIN}-seed{seed}"] = StartingRun(METHODS[PLAIN], seed, iterations)
         first[f"{DRO}-seed{seed}"] = Run(METHODS[DRO], seed, iterations)
         for method, (drawing, rate) in (FINETUNED | SLOWER).items():
-            later[f"{method}-seed{seed}"] = OptimisedRun(METHODS[drawing], seed, max(1, iterations // 10), rate)
+            later[f"{method}-seed{seed}"] = OptimisedRun(
+                METHODS[drawing], seed, max(1, iterations // 10), rate
+            )
     return [first, later]
 
 
@@ -70,7 +80,8 @@ def _in_order(scores: pd.DataFrame) -> pd.DataFrame:
     """The rows by method, stratum and seed, plain training first."""
     order = [*METHODS_IN_ORDER, *FINETUNING_ROLES.strata]
     return scores.sort_values(
-        ["method", "stratum", "seed"], key=lambda column: column.map(order.index) if column.dtype != int else column
+        ["method", "stratum", "seed"],
+        key=lambda column: column.map(order.index) if column.dtype != int else column,
     )
 
 
@@ -80,10 +91,14 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     found = differences(scores.assign(iteration=0), FINETUNING_ROLES)
     table = results_table(found, FINETUNING_ROLES).drop(columns="iteration")
     lengths = scores.drop_duplicates("method").set_index("method")["iteration"]
-    gains = found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
+    gains = (
+        found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
+    )
     shown = methods_by_stratum(table, PLAIN)
     shown.insert(1, "length", shown["method"].map(lengths))
-    shown["rare, mean"] = [f"{gains[method]:+.1f}" if method != PLAIN else "" for method in shown["method"]]
+    shown["rare, mean"] = [
+        f"{gains[method]:+.1f}" if method != PLAIN else "" for method in shown["method"]
+    ]
     text = render(
         "nuclei/finetuning",
         trainers={method: METHODS[drawing] for method, (drawing, _) in FINETUNED.items()},
@@ -93,7 +108,12 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         rate=LEARNING_RATE,
         n_seeds=scores["seed"].nunique(),
     )
-    return Page(text, table, shown=shown, pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)})
+    return Page(
+        text,
+        table,
+        shown=shown,
+        pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)},
+    )
 
 
 EXPERIMENT = Experiment(

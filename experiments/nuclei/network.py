@@ -13,7 +13,10 @@ FEATURES = (8, 16, 32, 64)
 def _block(n_in: int, n_out: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for n in (n_in, n_out):
-        layers += [nn.Conv2d(n, n_out, 3, padding=1, bias=False), nn.InstanceNorm2d(n_out, affine=True)]
+        layers += [
+            nn.Conv2d(n, n_out, 3, padding=1, bias=False),
+            nn.InstanceNorm2d(n_out, affine=True),
+        ]
         layers.append(nn.LeakyReLU(0.01))
     return nn.Sequential(*layers)
 
@@ -24,7 +27,9 @@ class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.down = nn.ModuleList(_block(a, b) for a, b in pairwise((3, *FEATURES)))
-        self.up = nn.ModuleList(_block(coarse + fine, fine) for fine, coarse in reversed([*pairwise(FEATURES)]))
+        self.up = nn.ModuleList(
+            _block(coarse + fine, fine) for fine, coarse in reversed([*pairwise(FEATURES)])
+        )
         self.head = nn.Conv2d(FEATURES[0], 2, 1)
 
     def forward(self, images: Tensor) -> Tensor:

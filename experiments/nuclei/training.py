@@ -1,4 +1,7 @@
-"""One training on nuclei: how its patches are drawn, and its Dice on the test images on the way and at the end."""
+"""One training on nuclei.
+
+How its patches are drawn, and its Dice on the test images on the way and at the end.
+"""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
-from experiments.datasets.division import FOLDS, HELD_OUT, HELD_OUT_LENGTH, SHUFFLED, held_out_weights, shuffled
+from experiments.datasets.division import (
+    FOLDS,
+    HELD_OUT,
+    HELD_OUT_LENGTH,
+    SHUFFLED,
+    held_out_weights,
+    shuffled,
+)
 from experiments.datasets.nuclei import TEST_SIZE, Image
 from experiments.device import device_name
 from experiments.nuclei.network import UNet
@@ -20,7 +30,8 @@ from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.registry import parse_trainer_name
 
-#: Side of a patch, and patches of a batch, of which the last third contains foreground, as in nnU-Net.
+#: Side of a patch, and patches of a batch, of which the last third contains foreground, as in
+#: nnU-Net.
 PATCH, BATCH, N_FOREGROUND = 64, 8, 3
 #: Intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH).
 Batch = tuple[Tensor, Tensor]
@@ -32,7 +43,9 @@ LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
 class Run:
     """One training and everything that determines it."""
 
-    trainer: str  # Name of the trainer whose way of drawing and weighting is taken, without its length.
+    trainer: (
+        str  # Name of the trainer whose way of drawing and weighting is taken, without its length.
+    )
     seed: int  # Seed of the split, the first weights, the draws and the augmentation.
     iterations: int  # Length of the training.
 
@@ -79,7 +92,11 @@ class Sampler:
         _, options = parse_trainer_name(trainer)
         history = options.history
         self.importance = options.importance
-        self.pooled = PooledHardness(len(images), memory=history.memory) if history.hardness == "pooled" else None
+        self.pooled = (
+            PooledHardness(len(images), memory=history.memory)
+            if history.hardness == "pooled"
+            else None
+        )
         self.table = HardnessTable(
             [image.case for image in images],
             rule=options.rule(groups or [image.modality for image in images]),
@@ -97,8 +114,13 @@ class Sampler:
         np.add.at(self.draws, draws.indices, 1)
         return draws
 
-    def weighted_loss(self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws) -> Tensor:
-        """The loss to minimise, a scalar, of logits (b, 2, height, width); the hardness goes into the table."""
+    def weighted_loss(
+        self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws
+    ) -> Tensor:
+        """The loss to minimise, a scalar, of logits (b, 2, height, width).
+
+        The hardness goes into the table.
+        """
         cases = loss(logits, target)
         hardness = cases.hardness
         if self.pooled is not None:
@@ -112,20 +134,33 @@ class Sampler:
         """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
         # What a group counts, before the losses of this batch change it.
         of_rule = self.table.rule.loss_weights(draws.indices, draws.probabilities)
-        weights = torch.ones(len(hardness)) if of_rule is None else torch.from_numpy(of_rule).float()
+        weights = (
+            torch.ones(len(hardness)) if of_rule is None else torch.from_numpy(of_rule).float()
+        )
         if self.importance is None:
             return weights
         names = ("stale_losses", "shares", "explored", "betas")
-        stale, shares, explored, betas = (torch.from_numpy(getattr(draws, name)).float() for name in names)
-        corrections, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
+        stale, shares, explored, betas = (
+            torch.from_numpy(getattr(draws, name)).float() for name in names
+        )
+        corrections, clipped = self.importance(
+            hardness, stale, shares=shares, explored=explored, betas=betas
+        )
         self.n_clipped += int(clipped.sum())
         return weights * corrections
 
-    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
-        """Give the network's parameters the gradient to step along; the hardness of the images goes into the table."""
+    def backward(
+        self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws
+    ) -> None:
+        """Give the network's parameters the gradient to step along.
+
+        The hardness of the images goes into the table.
+        """
         torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
 
-    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
+    def step(
+        self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws
+    ) -> None:
         """Move the network along its gradient, which is made shorter where it is long."""
         optimiser.zero_grad()
         self.backward(loss, network, *batch, draws)
@@ -152,9 +187,9 @@ def train(
 ) -> Result:
     """Train one network, and test it on the way and at the end.
 
-    Runs of the same seed start from the same weights, and draw and augment from the same random numbers. A network
-    that is given is trained in its place; with ``fill`` a pass over the training images gives their stale losses first.
-    The loss has a Dice of the whole batch if none is given.
+    Runs of the same seed start from the same weights, and draw and augment from the same random
+    numbers. A network that is given is trained in its place; with ``fill`` a pass over the training
+    images gives their stale losses first. The loss has a Dice of the whole batch if none is given.
     """
     start = time.process_time()
     network = (network or new_network(run.seed)).to(device_name())
@@ -165,23 +200,35 @@ def train(
     tests = [image.centre(TEST_SIZE) for image in test_images]
     modalities = np.array([image.modality for image in train_images])
     if fill:
-        fill_stale_losses(sampler, network, loss, train_images, np.random.default_rng([run.seed, 3]))
+        fill_stale_losses(
+            sampler, network, loss, train_images, np.random.default_rng([run.seed, 3])
+        )
     for iteration in range(run.iterations):
         for group in optimiser.param_groups:
             group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
         sampler.step(optimiser, loss, network, draw_patches(train_images, draws, to_augment), draws)
         if iteration + 1 in run.moments:
-            result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
-            shares = pd.Series(sampler.draws).groupby(modalities, sort=False).sum() / sampler.draws.sum()
-            result.share += [(iteration + 1, str(modality), share) for modality, share in shares.items()]
+            result.dice += [
+                (iteration + 1, image.modality, image.case, dice_of(network, image))
+                for image in tests
+            ]
+            shares = (
+                pd.Series(sampler.draws).groupby(modalities, sort=False).sum() / sampler.draws.sum()
+            )
+            result.share += [
+                (iteration + 1, str(modality), share) for modality, share in shares.items()
+            ]
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
 
 
 def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
-    """What the trainer's column has of each image: its modality, another's, or a weight by its Dice when held out."""
+    """What the trainer's column has of each image.
+
+    Its modality, another's, or a weight by its Dice when held out.
+    """
     column = getattr(parse_trainer_name(run.trainer)[1], "column", "")
     modalities = [image.modality for image in images]
     if column == SHUFFLED:
@@ -200,7 +247,11 @@ def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
 
 
 def fill_stale_losses(
-    sampler: Sampler, network: UNet, loss: DiceCELoss, images: Sequence[Image], rng: np.random.Generator
+    sampler: Sampler,
+    network: UNet,
+    loss: DiceCELoss,
+    images: Sequence[Image],
+    rng: np.random.Generator,
 ) -> None:
     """Give every image its stale loss in one pass without gradient, as a finetuning does before its first batch."""
     if not sampler.table.rule.needs_losses:
@@ -215,8 +266,13 @@ def fill_stale_losses(
 def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> Batch:
     """A patch of each image that was drawn."""
     n_free = BATCH - N_FOREGROUND
-    patches = [draw_patch(images[i], foreground=place >= n_free, rng=rng) for place, i in enumerate(draws.indices)]
-    intensities, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
+    patches = [
+        draw_patch(images[i], foreground=place >= n_free, rng=rng)
+        for place, i in enumerate(draws.indices)
+    ]
+    intensities, labels = (
+        torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True)
+    )
     return intensities.to(device_name()), labels[:, None].to(device_name())
 
 
@@ -233,7 +289,8 @@ def draw_patch(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """A patch (3, PATCH, PATCH) turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
 
-    With ``foreground`` it is centred at a nucleus, if there is one. Its labels (PATCH, PATCH) are returned, too.
+    With ``foreground`` it is centred at a nucleus, if there is one. Its labels (PATCH, PATCH) are
+    returned, too.
     """
     corner = [int(rng.integers(length - PATCH + 1)) for length in image.labels.shape]
     if foreground and image.labels.any():
@@ -243,7 +300,8 @@ def draw_patch(
     window = np.s_[..., corner[0] : corner[0] + PATCH, corner[1] : corner[1] + PATCH]
     turns, mirror = int(rng.integers(4)), slice(None, None, -1 if rng.random() < 0.5 else 1)
     values, labels = (
-        np.rot90(array[window], turns, (-2, -1))[..., mirror].copy() for array in (image.intensities, image.labels)
+        np.rot90(array[window], turns, (-2, -1))[..., mirror].copy()
+        for array in (image.intensities, image.labels)
     )
     return _augmented(values, rng).astype(np.float32), labels.astype(np.int64)
 

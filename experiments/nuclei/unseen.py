@@ -1,6 +1,9 @@
-"""Eight images of one modality: do label smoothing, GI-LS or an ascent in styles help on domains in no training?
+"""Eight images of one modality.
 
-A training takes one to three minutes of a processor core, and the nine trainings of a seed about 17 minutes in all.
+Do label smoothing, GI-LS or an ascent in styles help on domains in no training?
+
+A training takes one to three minutes of a processor core, and the nine trainings of a seed about 17
+minutes in all.
 """
 
 from collections.abc import Mapping
@@ -14,7 +17,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.curves.figure import draw_differences
-from experiments.curves.results import Roles, at_the_end, differences, mean_of_rare, shown_difference
+from experiments.curves.results import (
+    Roles,
+    at_the_end,
+    differences,
+    mean_of_rare,
+    shown_difference,
+)
 from experiments.datasets.nuclei import Image
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import training, unseen_data, unseen_styles, unseen_training
@@ -48,7 +57,9 @@ PLATEAU = 0.5
 @lru_cache(maxsize=1)
 def _images(data: Path, seed: int, quick: bool) -> tuple[list[Image], list[Image]]:
     n_test = 2 if quick else N_TEST
-    return unseen_images(data, read_domains(data), rng=np.random.default_rng([seed, 0]), n_test=n_test)
+    return unseen_images(
+        data, read_domains(data), rng=np.random.default_rng([seed, 0]), n_test=n_test
+    )
 
 
 def _runs(options: Options) -> list[Mapping[str, UnseenRun]]:
@@ -92,14 +103,19 @@ def _ends(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(scores: pd.DataFrame, to: str) -> pd.DataFrame:
-    """Differences at the end to one method: a row per method and stratum, see `experiments.curves.differences`."""
+    """Differences at the end to one method.
+
+    A row per method and stratum, see `experiments.curves.differences`.
+    """
     return differences(_ends(scores), replace(ROLES, plain=to))
 
 
 def page_text(scores: pd.DataFrame) -> str:
     """The text of the page above its table."""
     to = {name: compared(scores, name).set_index(["method", "stratum"]) for name in (TWICE, RANDOM)}
-    needed = [to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)]
+    needed = [
+        to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)
+    ]
     rises, found = rises_of_plain(scores), compared(scores, PLAIN)
     return render(
         "nuclei/unseen",
@@ -107,12 +123,18 @@ def page_text(scores: pd.DataFrame) -> str:
         dice=found[found["method"] == PLAIN].set_index("stratum")["mean"],
         domains=(*ROLES.strata, MEAN),
         mean=MEAN,
-        n_test=scores[scores["method"] == PLAIN].groupby("stratum", sort=False)["n"].max().to_dict(),
+        n_test=scores[scores["method"] == PLAIN]
+        .groupby("stratum", sort=False)["n"]
+        .max()
+        .to_dict(),
         iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
         n_seeds=scores["seed"].nunique(),
         gils=METHODS["GI-LS"],
         gains=[f"{np.exp(sign * unseen_styles.GAIN):.2f}" for sign in (-1, 1)],
-        needed={name: shown_difference(*found) for name, found in zip((TWICE, RANDOM), needed, strict=True)},
+        needed={
+            name: shown_difference(*found)
+            for name, found in zip((TWICE, RANDOM), needed, strict=True)
+        },
         worth=all(found["low"] > 0 for found in needed),
         rises=rises,
         plateau=PLATEAU,
@@ -124,13 +146,22 @@ def page_text(scores: pd.DataFrame) -> str:
 def rises_of_plain(scores: pd.DataFrame) -> dict[str, float]:
     """How much plain training's Dice rose in its last quarter, in points, by domain and in the mean of the unseen."""
     plain = _with_mean(scores[scores["method"] == PLAIN])
-    means = 100 * plain.pivot_table(index="stratum", columns="iteration", values="mean").loc[[*ROLES.strata, MEAN]]
-    return {str(domain): float(rise) for domain, rise in (means.iloc[:, -1] - means.iloc[:, -2]).items()}
+    means = (
+        100
+        * plain.pivot_table(index="stratum", columns="iteration", values="mean").loc[
+            [*ROLES.strata, MEAN]
+        ]
+    )
+    return {
+        str(domain): float(rise) for domain, rise in (means.iloc[:, -1] - means.iloc[:, -2]).items()
+    }
 
 
 def page_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Dice of the seen domain and the mean of the unseen ones, differences, change of images and time, by method."""
-    to_plain, to_twice = (compared(scores, to).set_index(["method", "stratum"]) for to in (PLAIN, TWICE))
+    to_plain, to_twice = (
+        compared(scores, to).set_index(["method", "stratum"]) for to in (PLAIN, TWICE)
+    )
     times = scores.assign(time=scores["milliseconds"] * scores["iteration"])
     time = times.groupby(["method", "seed"])["time"].max().groupby("method").mean()
     change = scores.groupby("method")["change"].mean()
@@ -141,12 +172,18 @@ def page_table(scores: pd.DataFrame) -> pd.DataFrame:
             row[stratum] = to_plain.loc[(method, stratum), "mean"]
             for to, found in ((PLAIN, to_plain), (TWICE, to_twice)):
                 row[f"{stratum} - {to}"] = _shown(found, method, stratum)
-        rows.append(row | {"change of images": change[method], "time over plain": time[method] / time[PLAIN]})
+        rows.append(
+            row
+            | {"change of images": change[method], "time over plain": time[method] / time[PLAIN]}
+        )
     return pd.DataFrame(rows)
 
 
 def domain_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """Differences to plain training of twice the length in each unseen domain: a row per method, GI-LS once."""
+    """Differences to plain training of twice the length in each unseen domain.
+
+    A row per method, GI-LS once.
+    """
     found = compared(scores, TWICE).set_index(["method", "stratum"])
     return pd.DataFrame(
         [
@@ -158,7 +195,10 @@ def domain_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(scores: pd.DataFrame) -> Figure:
-    """Differences to plain training of twice the length: the seen domain, the mean of the unseen ones, the real one."""
+    """Differences to plain training of twice the length.
+
+    The seen domain, the mean of the unseen ones, the real one.
+    """
     roles = replace(ROLES, plain=TWICE, rare=(MEAN, *REAL))
     return draw_differences(compared(scores, TWICE), _ends(scores), roles)
 

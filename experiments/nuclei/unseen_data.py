@@ -13,13 +13,14 @@ from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nu
 
 #: The domain in training, and the number of its images there.
 SEEN, N_TRAIN = "fluorescence", 8
-#: Domains that are in no training: another acquisition, and changes of the test images of the seen domain.
+#: Domains that are in no training: another acquisition, and changes of the test images of the seen
+#: domain.
 REAL, CHANGED = ("other acquisition",), ("blurred", "noisy", "uneven light")
 UNSEEN = REAL + CHANGED
 #: Largest number of test images of each domain.
 N_TEST = 20
-#: Standard deviation of the blur in pixels; that of the noise, and the rise of the light from the middle of the image
-#: to an edge, both in standard deviations of the image.
+#: Standard deviation of the blur in pixels; that of the noise, and the rise of the light from the
+#: middle of the image to an edge, both in standard deviations of the image.
 BLUR, NOISE, RAMP = 3.0, 0.5, 1.5
 #: Strata of the dataset that the domains consist of.
 _DOMAIN_OF = {"fluo_small": SEEN, "fluo_640x512": REAL[0]}
@@ -27,11 +28,16 @@ Intensities = NDArray[np.float32]
 
 
 def read_domains(data: Path) -> pd.DataFrame:
-    """The images of the domains that are not made: the dataset's ``cases.csv`` with the domain as modality."""
+    """The images of the domains that are not made.
+
+    The dataset's ``cases.csv`` with the domain as modality.
+    """
     table = read_table(data)
     if "stratum" not in table:
         columns = ", ".join(map(str, table.columns))
-        raise ValueError(f"`cases.csv` must have a column stratum, got {columns}. Give the whole dataset with --data.")
+        raise ValueError(
+            f"`cases.csv` must have a column stratum, got {columns}. Give the whole dataset with --data."
+        )
     table = table.assign(modality=table["stratum"].map(_DOMAIN_OF))
     return table[table["modality"].notna()]
 
@@ -54,7 +60,9 @@ def unseen_images(
         lambda values: unevenly_lit(values, angle=rng.uniform(0, 2 * np.pi)),
     )
     for domain, change in zip(CHANGED, changes, strict=True):
-        test_images += [replace(image, modality=domain, intensities=change(image.intensities)) for image in seen]
+        test_images += [
+            replace(image, modality=domain, intensities=change(image.intensities)) for image in seen
+        ]
     return train_images, test_images
 
 
@@ -70,5 +78,7 @@ def noisy(intensities: Intensities, *, rng: np.random.Generator) -> Intensities:
 
 def unevenly_lit(intensities: Intensities, *, angle: float) -> Intensities:
     """An image with a ramp of light across it in the direction of an angle in radians, standardised again."""
-    down, right = np.meshgrid(*(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij")
+    down, right = np.meshgrid(
+        *(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij"
+    )
     return standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))

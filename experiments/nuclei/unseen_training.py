@@ -1,4 +1,7 @@
-"""One training on a few images of one domain: on the images alone, or on their worst or restyled neighbours, too."""
+"""One training on a few images of one domain.
+
+On the images alone, or on their worst or restyled neighbours, too.
+"""
 
 import math
 import time
@@ -20,7 +23,8 @@ from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
 from nnunet_dro.sampling import Draws
 from nnunet_dro.trainers.gils.perturbation import ascend
 
-#: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates none.
+#: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates
+#: none.
 Kind = Literal["", "GI-LS", "random styles", "worst styles"]
 #: The ascent of GI-LS. With such long steps it reaches its bound.
 GILS_STEPS, GILS_STEP_SIZE, GILS_PENALTY = 2, 1.0, 1e-3
@@ -33,9 +37,12 @@ class Method:
     smoothing: float = 0.0  # alpha of the label smoothing, in [0, 0.5]; 0 is none.
     length: int = 1  # How many times as long as the others it is.
     generated: Kind = ""  # Where the generated images come from.
-    # Bound of GI-LS on the root mean square change of an image, in standard deviations of its patch.
+    # Bound of GI-LS on the root mean square change of an image, in standard deviations of its
+    # patch.
     largest_change: float = 0.0
-    warmup: float = 0.0  # Share of the iterations at the start in which no images are generated, in [0, 1].
+    warmup: float = (
+        0.0  # Share of the iterations at the start in which no images are generated, in [0, 1].
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,9 @@ class GeneratingSampler(Sampler):
         self.start = time.process_time()
         return super().draw(rng)
 
-    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
+    def step(
+        self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws
+    ) -> None:
         """Make the steps of an iteration, two of them after the warm-up."""
         if self.method.generated and self.n_left <= 0:
             images, labels = batch
@@ -76,16 +85,23 @@ class GeneratingSampler(Sampler):
         self.n_left -= 1
         self.seconds += time.process_time() - self.start
 
-    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+    def backward(
+        self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws
+    ) -> None:
         """Give the parameters the gradient of the mean loss."""
-        torch.autograd.backward(loss(network(images), labels).weighted(torch.ones(len(images), device=images.device)))
+        torch.autograd.backward(
+            loss(network(images), labels).weighted(torch.ones(len(images), device=images.device))
+        )
 
 
-def train_unseen(run: UnseenRun, train_images: Sequence[Image], test_images: Sequence[Image]) -> dict[str, Any]:
+def train_unseen(
+    run: UnseenRun, train_images: Sequence[Image], test_images: Sequence[Image]
+) -> dict[str, Any]:
     """Train one network, and test it after each quarter.
 
-    There are rows ``dice`` and ``share`` as in `Result`, the mean ``change`` of the generated images, the processor
-    time of an iteration without the tests, ``milliseconds``, and ``seconds``, that of the run.
+    There are rows ``dice`` and ``share`` as in `Result`, the mean ``change`` of the generated
+    images, the processor time of an iteration without the tests, ``milliseconds``, and ``seconds``,
+    that of the run.
     """
     sampler = GeneratingSampler(run, train_images)
     voxel_loss = VoxelLoss(regions=False, smoothing=run.method.smoothing)
@@ -94,7 +110,9 @@ def train_unseen(run: UnseenRun, train_images: Sequence[Image], test_images: Seq
     seen = {image.modality for image in train_images}
     return {
         "dice": found.dice,
-        "share": list(dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in found.dice)),
+        "share": list(
+            dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in found.dice)
+        ),
         "change": float(np.mean(sampler.changes)) if sampler.changes else 0.0,
         "milliseconds": 1000 * sampler.seconds / run.iterations,
         "seconds": found.seconds,
@@ -102,16 +120,27 @@ def train_unseen(run: UnseenRun, train_images: Sequence[Image], test_images: Seq
 
 
 def generate(
-    method: Method, network: UNet, loss: DiceCELoss, images: Tensor, labels: Tensor, *, rng: np.random.Generator
+    method: Method,
+    network: UNet,
+    loss: DiceCELoss,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    rng: np.random.Generator,
 ) -> Tensor:
-    """The generated images of a batch, shape (b, 3, height, width), without gradient; they climb the cross-entropy."""
+    """The generated images of a batch, shape (b, 3, height, width), without gradient.
+
+    They climb the cross-entropy.
+    """
 
     def losses_of(logits: Tensor) -> Tensor:
         return cross_entropies(loss, logits, labels)
 
     if method.generated == "GI-LS":
         ascent = partial(ascend, steps=GILS_STEPS, eta=GILS_STEP_SIZE, gamma=GILS_PENALTY)
-        return ascent(network, network.head, images, losses_of, largest_change=method.largest_change).data
+        return ascent(
+            network, network.head, images, losses_of, largest_change=method.largest_change
+        ).data
     # Worst styles start from the random ones, so that the two differ by the ascent alone.
     styles = random_styles(images, rng=rng)
     if method.generated == "worst styles":

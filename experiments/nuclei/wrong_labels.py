@@ -1,6 +1,9 @@
-"""Wrong labels among nuclei: what do they cost each way of training, and what happens to rare images beside them?
+"""Wrong labels among nuclei.
 
-A training takes about two minutes of a processor core, with learnt weights five; the fourteen of a seed about 40.
+What do they cost each way of training, and what happens to rare images beside them?
+
+A training takes about two minutes of a processor core, with learnt weights five; the fourteen of a
+seed about 40.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,8 @@ from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separ
 from experiments.spoilt_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
 
 ITERATIONS = 2000
-#: The trainings are long enough if those on right labels only have this Dice of the common modality on every seed.
+#: The trainings are long enough if those on right labels only have this Dice of the common modality
+#: on every seed.
 LONG_ENOUGH = 80
 
 
@@ -42,8 +46,15 @@ def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     # Those that saw no wrong labels have nothing to tell apart.
-    cases = [case_table(name, *of) for name, of in finished.items() if not (of[0].right_only or of[0].is_swept)]
-    return {"-all": all_scores(finished), **({"-cases": pd.concat(cases, ignore_index=True)} if cases else {})}
+    cases = [
+        case_table(name, *of)
+        for name, of in finished.items()
+        if not (of[0].right_only or of[0].is_swept)
+    ]
+    return {
+        "-all": all_scores(finished),
+        **({"-cases": pd.concat(cases, ignore_index=True)} if cases else {}),
+    }
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
@@ -86,14 +97,21 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
     """The text of the page above its table, from `all_scores`, `separation_table` and `bound_table`."""
     last = curves.at_the_end(scores)
     against = {
-        baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in trainings.ROLES.strata}
+        baseline: {
+            stratum: differences_at_the_end(last, baseline, stratum)
+            for stratum in trainings.ROLES.strata
+        }
         for baseline in set(last["method"])
     }
     iterations = int(last["iteration"].iloc[0])
     return render(
         "nuclei/wrong_labels",
         *(training, wrong_labels_data, trainings),
-        means=last.groupby(["method", "stratum"])["mean"].mean().mul(100).unstack().to_dict("index"),
+        means=last.groupby(["method", "stratum"])["mean"]
+        .mean()
+        .mul(100)
+        .unstack()
+        .to_dict("index"),
         against=against,
         length=length_check(scores, COMMON),
         long_enough=LONG_ENOUGH,
@@ -115,32 +133,51 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
 
 def differences_at_the_end(last: pd.DataFrame, baseline: str, stratum: str) -> dict[str, str]:
     """Differences of the other methods to one of them in a modality, as text, from `at_the_end`."""
-    found = curves.differences(last[last["stratum"] == stratum], curves.Roles(baseline, "", common=(stratum,), rare=()))
+    found = curves.differences(
+        last[last["stratum"] == stratum], curves.Roles(baseline, "", common=(stratum,), rare=())
+    )
     rows = found[found["method"] != baseline].to_dict("records")
-    return {row["method"]: curves.shown_difference(row["difference"], row["low"], row["high"]) for row in rows}
+    return {
+        row["method"]: curves.shown_difference(row["difference"], row["low"], row["high"])
+        for row in rows
+    }
 
 
 _CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times_seen"]
 
 
 def all_scores(finished: Finished) -> pd.DataFrame:
-    """A row per method, seed, moment and modality, as from `scores_of`; finetuned networks have the last moment."""
+    """A row per method, seed, moment and modality, as from `scores_of`.
+
+    Finetuned networks have the last moment.
+    """
     scored = []
     for name, (run, content) in finished.items():
         scored.append(curves.ScoredRun.of(name, run, content, label="nucleus"))
         if content["finetuned"]:
-            share = [(run.iterations, modality, np.nan) for modality in {row[1] for row in content["finetuned"]}]
+            share = [
+                (run.iterations, modality, np.nan)
+                for modality in {row[1] for row in content["finetuned"]}
+            ]
             finetuned = {"dice": content["finetuned"], "share": share}
             method = f"{name.rsplit('-', 1)[0]}, finetuned"
-            scored.append(curves.ScoredRun.of(f"{method}-seed{run.seed}", run, finetuned, label="nucleus"))
+            scored.append(
+                curves.ScoredRun.of(f"{method}-seed{run.seed}", run, finetuned, label="nucleus")
+            )
     scores = curves.scores_of(scored).drop(columns="clipped_share")
     place = scores["method"].map(trainings.METHODS.index)
-    return scores.assign(place=place).sort_values(["seed", "place"], ignore_index=True).drop(columns="place")
+    return (
+        scores.assign(place=place)
+        .sort_values(["seed", "place"], ignore_index=True)
+        .drop(columns="place")
+    )
 
 
 def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
     """A row per training image, with the columns of `label_noise.experiment.training_cases`."""
-    cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
+    cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype(
+        {"loss": float, "weight": float}
+    )
     method = name.rsplit("-", 1)[0]
     # The draws of held_out say what its cross-validation knew.
     signal = "weight" if run.weights == "learned" else "draws" if method == "held_out" else "loss"
@@ -164,4 +201,8 @@ def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
     half, last = means.columns[-2:]
     of_right = here[(here["method"] == trainings.RIGHT) & (here["iteration"] == last)]
     rises = means[last] - means[half]
-    return {"lowest": 100 * of_right["mean"].min(), "rise": rises[trainings.RIGHT], "rise_plain": rises[PLAIN]}
+    return {
+        "lowest": 100 * of_right["mean"].min(),
+        "rise": rises[trainings.RIGHT],
+        "rise_plain": rises[PLAIN],
+    }

@@ -27,7 +27,8 @@ class NoisyImages:
     """The images of a seed."""
 
     train: tuple[Image, ...]  # The training images, with the labels that a training sees.
-    # What is wrong with the labels of each training image: one of `spoiling.KINDS`, or `RIGHT_KIND`.
+    # What is wrong with the labels of each training image: one of `spoiling.KINDS`, or
+    # `RIGHT_KIND`.
     kinds: tuple[str, ...]
     trusted: tuple[bool, ...]  # Whether each training image is known to have right labels.
     test: tuple[Image, ...]  # The test images; all labels are right.
@@ -46,9 +47,14 @@ class NoisyImages:
 
 @lru_cache(maxsize=1)
 def noisy_images(data: Path, seed: int, quick: bool, share: float, n_trusted: int) -> NoisyImages:
-    """Draw and read the images of a seed, and spoil labels; a smoke run has two test images of each modality."""
+    """Draw and read the images of a seed, and spoil labels.
+
+    A smoke run has two test images of each modality.
+    """
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
-    split = split_nuclei(read_table(data), rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
+    split = split_nuclei(
+        read_table(data), rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test
+    )
     train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
     rng = np.random.default_rng([seed, 6])
     return spoilt_images(train, test, rng=rng, share=share, n_trusted=n_trusted)
@@ -64,11 +70,20 @@ def spoilt_images(
 ) -> NoisyImages:
     """Spoil the labels of training images of the common modality, and choose the trusted ones of both."""
     rare = [image.case for image in train if image.modality == RARE]
-    noise = draw_noise([image.case for image in train], rare, rng=rng, share=share, n_trusted=n_trusted)
+    noise = draw_noise(
+        [image.case for image in train], rare, rng=rng, share=share, n_trusted=n_trusted
+    )
     noise = noise.set_index("case")
     kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)
     seen = tuple(
-        image if kind == RIGHT_KIND else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))
+        image
+        if kind == RIGHT_KIND
+        else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))
         for image, kind in zip(train, kinds, strict=True)
     )
-    return NoisyImages(seen, kinds, tuple(noise.loc[image.case, "trusted"] == "yes" for image in train), tuple(test))
+    return NoisyImages(
+        seen,
+        kinds,
+        tuple(noise.loc[image.case, "trusted"] == "yes" for image in train),
+        tuple(test),
+    )

@@ -34,7 +34,8 @@ from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.registry import parse_trainer_name
 
 PLAIN_TRAINER = NUCLEI_METHODS[PLAIN]
-#: Where the weights of a batch come from: the trainer's way of drawing, chance, or the trusted images.
+#: Where the weights of a batch come from: the trainer's way of drawing, chance, or the trusted
+#: images.
 Weights = Literal["trainer", "random", "learned"]
 #: A finetuning has one iteration in so many of the training.
 FINETUNING_PART = 10
@@ -44,7 +45,10 @@ _RANDOM_WEIGHTS, _TRUSTED = 4, 5
 
 @dataclass(frozen=True)
 class NoisyRun(Run):
-    """A training with some wrong labels; trainer ``..._warmup3_10epochs`` draws uniformly in the first three tenths."""
+    """A training with some wrong labels.
+
+    Trainer ``..._warmup3_10epochs`` draws uniformly in the first three tenths.
+    """
 
     weights: Weights = "trainer"  # Where the weights of a batch come from.
     right_only: bool = False  # Whether the images with wrong labels are left out.
@@ -92,7 +96,9 @@ class WatchedSampler(Sampler):
         self.n_iterations += 1
         return super().draw(rng)
 
-    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
+    def step(
+        self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws
+    ) -> None:
         """Make a step; stale losses and weights are added up after the first third."""
         super().step(optimiser, loss, network, batch, draws)
         # Before, a network knows too little.
@@ -113,7 +119,10 @@ class WatchedSampler(Sampler):
 
 
 class RandomSampler(WatchedSampler):
-    """Weights the images of a batch at random, which is the control of Ren et al. 2018, section 4.1."""
+    """Weights the images of a batch at random, which is the control of Ren et al.
+
+    2018, section 4.1.
+    """
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """Rectified normal numbers, of mean 1 over the batch, shape (b,)."""
@@ -123,24 +132,36 @@ class RandomSampler(WatchedSampler):
 class LearningSampler(WatchedSampler):
     """Weights the images of a batch by how much they help the trusted images, as nnUNetTrainerL2RW does.
 
-    A trusted batch is as large as a batch, so that every trusted image is in it; nnUNetTrainerL2RW has an eighth of a
-    batch of more than 32, and four cases for a batch of eight.
+    A trusted batch is as large as a batch, so that every trusted image is in it; nnUNetTrainerL2RW
+    has an eighth of a batch of more than 32, and four cases for a batch of eight.
     """
 
     def __init__(
-        self, run: NoisyRun, images: Sequence[Image], *, trusted: Sequence[Image], network: UNet, loss: DiceCELoss
+        self,
+        run: NoisyRun,
+        images: Sequence[Image],
+        *,
+        trusted: Sequence[Image],
+        network: UNet,
+        loss: DiceCELoss,
     ) -> None:
         super().__init__(run, images)
-        self.learned = LearnedWeights(network, lambda output, target: loss(output, target).losses, at_once=True)
+        self.learned = LearnedWeights(
+            network, lambda output, target: loss(output, target).losses, at_once=True
+        )
         self._trusted = trusted
         self._trusted_table = HardnessTable([image.case for image in trusted])
         # As all of them were seen, with the same loss, they are drawn uniformly.
         self._trusted_table.update(range(len(trusted)), np.zeros(len(trusted)))
         self._rng = np.random.default_rng([run.seed, _TRUSTED])
 
-    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+    def backward(
+        self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws
+    ) -> None:
         """Give the parameters the weighted gradient, or none if no image of the batch helps the trusted ones."""
-        trusted = draw_patches(self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng)
+        trusted = draw_patches(
+            self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng
+        )
         found = self.learned.gradient((images, labels), trusted)
         if float(found.total) > 0:
             found.write()
@@ -151,9 +172,10 @@ class LearningSampler(WatchedSampler):
 def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     """Train one network on images with wrong labels, and finetune it if the run says so.
 
-    The loss has a Dice of each patch alone in all trainings, since learnt weights need one. A `Result` is returned with
-    rows ``cases``: a training image, its modality, kind, whether it is trusted, its mean stale loss and weight (None if
-    not drawn) and number of draws, where iterations count; and rows ``finetuned``, as ``dice``, at the run's end.
+    The loss has a Dice of each patch alone in all trainings, since learnt weights need one. A
+    `Result` is returned with rows ``cases``: a training image, its modality, kind, whether it is
+    trusted, its mean stale loss and weight (None if not drawn) and number of draws, where
+    iterations count; and rows ``finetuned``, as ``dice``, at the run's end.
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
@@ -161,13 +183,23 @@ def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     start = time.process_time()
     if run.weights == "learned":
         trusted = chosen.trusted_images
-        sampler: WatchedSampler = LearningSampler(run, chosen.train, trusted=trusted, network=network, loss=loss)
+        sampler: WatchedSampler = LearningSampler(
+            run, chosen.train, trusted=trusted, network=network, loss=loss
+        )
     else:
         kind = RandomSampler if run.weights == "random" else WatchedSampler
         sampler = kind(run, chosen.train, groups_of(run, chosen.train, loss))
     found = train(run, chosen.train, chosen.test, network=network, sampler=sampler, loss=loss)
-    known = (chosen.kinds, chosen.trusted, sampler.mean_losses(), sampler.mean_weights(), sampler.times_seen.tolist())
-    cases = [(image.case, image.modality, *of) for image, *of in zip(chosen.train, *known, strict=True)]
+    known = (
+        chosen.kinds,
+        chosen.trusted,
+        sampler.mean_losses(),
+        sampler.mean_weights(),
+        sampler.times_seen.tolist(),
+    )
+    cases = [
+        (image.case, image.modality, *of) for image, *of in zip(chosen.train, *known, strict=True)
+    ]
     finetuned: list[tuple[int, str, str, float]] = []
     if run.finetuning_rate is not None:
         # On the trusted images alone.
@@ -185,13 +217,20 @@ def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
 
 RIGHT, RANDOM, L2RW, DRO, DORO = "right labels only", "random weights", "L2RW", "DRO", "DORO"
 EARNED = "DRO_earned"
-#: The plain network, continued on the trusted images; a method of its own that has no training of its own.
+#: The plain network, continued on the trusted images; a method of its own that has no training of
+#: its own.
 FINETUNED = "plain, finetuned"
 #: Those that are told the modalities, or wrong ones, and that which draws by the held-out Dice.
 TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
-#: Those of the sweep: with fewer trusted images, or with more wrong ones and their own plain training.
+#: Those of the sweep: with fewer trusted images, or with more wrong ones and their own plain
+#: training.
 FEWER_TRUSTED, MORE_WRONG, PLAIN_MORE_WRONG = "L2RW, 2 trusted", "L2RW, 60 wrong", "plain, 60 wrong"
-SWEPT = (FEWER_TRUSTED, PLAIN_MORE_WRONG, FINETUNED_MORE_WRONG := f"{PLAIN_MORE_WRONG}, finetuned", MORE_WRONG)
+SWEPT = (
+    FEWER_TRUSTED,
+    PLAIN_MORE_WRONG,
+    FINETUNED_MORE_WRONG := f"{PLAIN_MORE_WRONG}, finetuned",
+    MORE_WRONG,
+)
 #: The methods in the order of the page.
 METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE, *SWEPT)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.

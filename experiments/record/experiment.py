@@ -2,8 +2,8 @@
 
     python -m experiments NAME [--quick] [--seeds 0 1] [--add] [--jobs 2] [--work FOLDER] [--out FOLDER] [--render]
 
-Finished runs are kept in the work folder: an interrupted experiment continues where it stopped, and several commands,
-each with seeds of its own, may fill the same folder.
+Finished runs are kept in the work folder: an interrupted experiment continues where it stopped, and
+several commands, each with seeds of its own, may fill the same folder.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 from experiments.record.page import how_it_was_made, write_page, write_picture, write_table
 from experiments.record.runs import add_jobs, cache_folder, make_runs
 
-#: Folder of the records that belong to the documentation, and that of smoke runs, which must never replace those.
+#: Folder of the records that belong to the documentation, and that of smoke runs, which must never
+#: replace those.
 RESULTS, QUICK_RESULTS = Path("docs/results"), Path("build/quick-results")
 
 
@@ -43,10 +44,15 @@ class Page:
     """What a record shows."""
 
     text: str  # What was asked and what came out, markdown, with headings from the second level on.
-    # Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
+    # Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows
+    # and digits.
     table: pd.DataFrame
-    seeds: Sequence[int] | None = None  # Seeds of the random numbers; None for those of the first table.
-    shown: pd.DataFrame | None = None  # What the page shows in place of the table; nothing if it has no row.
+    seeds: Sequence[int] | None = (
+        None  # Seeds of the random numbers; None for those of the first table.
+    )
+    shown: pd.DataFrame | None = (
+        None  # What the page shows in place of the table; nothing if it has no row.
+    )
     # Other tables that follow from those of the runs, by what their files' names end with.
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     # Name's end of a picture to what draws it.
@@ -63,10 +69,12 @@ class Experiment:
 
     name: str  # Its name on the command line and in the names of its files.
     title: str  # Heading of its page, or of its section of a page.
-    # The runs by their names, each a dataclass of all that determines it; what needs another run comes later. It raises
-    # OSError, ValueError or ImportError if the data are not there or do not fit.
+    # The runs by their names, each a dataclass of all that determines it; what needs another run
+    # comes later. It raises OSError, ValueError or ImportError if the data are not there or do not
+    # fit.
     runs: Callable[[Options], Sequence[Mapping[str, Any]]]
-    # Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the processor among it.
+    # Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the
+    # processor among it.
     make: Callable[[Options, str, Any], Mapping[str, Any]]
     minutes: Callable[[Any], float]  # Minutes of a processor core that a run takes, about.
     # The tables that the page is made from, by what their files' names end with.
@@ -79,14 +87,18 @@ class Experiment:
     draw: Callable[[Finished], Figure] | None = None
     # The rows of a table in its order, after those of other commands have come to them.
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
-    seeds: Sequence[int] = range(5)  # Seeds of a full run; a smoke run has the first. None if there are none to choose.
+    seeds: Sequence[int] = range(
+        5
+    )  # Seeds of a full run; a smoke run has the first. None if there are none to choose.
     methods: Sequence[str] = ()  # Methods to choose from; none if all are always run.
     default_methods: Sequence[str] = ()  # Those that are run if none are given; all if empty.
     data: str = ""  # What the raw dataset is that it needs; empty if it needs none.
     cache: str = ""  # Folder of its runs in the user's cache; its name if empty.
     folder: str = ""  # Folder of its runs in that folder, or in the one that is given.
     page_name: str = ""  # Name of its page if it is not that of the experiment.
-    is_section: bool = False  # Whether it is a section of that page, which another experiment begins.
+    is_section: bool = (
+        False  # Whether it is a section of that page, which another experiment begins.
+    )
     # What a table's file name ends with to how its numbers are written: all digits if not told.
     formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
 
@@ -108,7 +120,9 @@ def run(experiment: Experiment, words: Sequence[str]) -> int:
     return 0
 
 
-def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str], folder: Path) -> Path:
+def _run(
+    experiment: Experiment, given: argparse.Namespace, words: Sequence[str], folder: Path
+) -> Path:
     seeds = given.seeds or (experiment.seeds[:1] if given.quick else experiment.seeds)
     work = given.work.absolute() / ("quick" if given.quick else "") / experiment.folder
     methods = given.methods or experiment.default_methods or experiment.methods
@@ -119,11 +133,15 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
     failures: dict[str, str] = {}
     for stage in experiment.runs(options):
         make = partial(experiment.make, options)
-        made, failed = make_runs(work / "finished", stage, make, minutes=experiment.minutes, jobs=given.jobs)
+        made, failed = make_runs(
+            work / "finished", stage, make, minutes=experiment.minutes, jobs=given.jobs
+        )
         finished |= {name: (stage[name], result) for name, result in made.items()}
         failures |= failed
     if not finished:
-        raise RuntimeError("every run has failed. " + "; ".join(f"{name}: {why}" for name, why in failures.items()))
+        raise RuntimeError(
+            "every run has failed. " + "; ".join(f"{name}: {why}" for name, why in failures.items())
+        )
     for end, table in experiment.tables(finished, options).items():
         path = folder / f"{experiment.name}{end}.csv"
         if given.add and end not in experiment.inputs and not path.exists():
@@ -148,13 +166,19 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
     return _write(experiment, folder, page, how=made_how, quick=given.quick)
 
 
-def _write(experiment: Experiment, folder: Path, page: Page, *, how: str | None = None, quick: bool = False) -> Path:
+def _write(
+    experiment: Experiment, folder: Path, page: Page, *, how: str | None = None, quick: bool = False
+) -> Path:
     """Write the pictures and tables that follow from the tables of the runs, and the page, last."""
     for end, draw in page.pictures.items():
         write_picture(folder / f"{experiment.name}{end}.png", draw())
     for end, table in {"": page.table, **page.more}.items():
         if end not in experiment.inputs:
-            write_table(folder / f"{experiment.name}{end}.csv", table, float_format=experiment.formats.get(end))
+            write_table(
+                folder / f"{experiment.name}{end}.csv",
+                table,
+                float_format=experiment.formats.get(end),
+            )
     return write_page(
         folder / f"{experiment.page_name or experiment.name}.md",
         experiment.name,
@@ -173,11 +197,19 @@ def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
 
 
 def _parser(experiment: Experiment) -> argparse.ArgumentParser:
-    description = sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or ""
+    description = (
+        sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or ""
+    )
     prog = f"python -m experiments {experiment.name}"
     parser = argparse.ArgumentParser(prog=prog, description=description.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
-    parser.add_argument("--render", action="store_true", help="Run nothing; write page and pictures from the tables.")
+    parser.add_argument(
+        "--quick", action="store_true", help="Smoke run: do everything once, on a small scale."
+    )
+    parser.add_argument(
+        "--render",
+        action="store_true",
+        help="Run nothing; write page and pictures from the tables.",
+    )
     default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
     parser.add_argument("--out", type=Path, help=f"Folder of the record ({default}).")
     cache = cache_folder(experiment.cache or experiment.name)
@@ -187,17 +219,29 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     parser.set_defaults(seeds=None, methods=None, data=Path(), add=False)
     if experiment.seeds:
         words = " ".join(map(str, experiment.seeds))
-        parser.add_argument("--seeds", type=int, nargs="+", help=f"Seeds to run (default: {words}).")
-        parser.add_argument("--add", action="store_true", help="Add the runs to those in the tables that are in --out.")
+        parser.add_argument(
+            "--seeds", type=int, nargs="+", help=f"Seeds to run (default: {words})."
+        )
+        parser.add_argument(
+            "--add",
+            action="store_true",
+            help="Add the runs to those in the tables that are in --out.",
+        )
     if experiment.methods:
         choices = tuple(experiment.methods)
-        parser.add_argument("--methods", nargs="+", choices=choices, metavar="METHOD", help="Methods to run.")
+        parser.add_argument(
+            "--methods", nargs="+", choices=choices, metavar="METHOD", help="Methods to run."
+        )
     if experiment.data:
-        parser.add_argument("--data", type=Path, default=Path(), help=f"{experiment.data} in nnU-Net's raw format.")
+        parser.add_argument(
+            "--data", type=Path, default=Path(), help=f"{experiment.data} in nnU-Net's raw format."
+        )
     return parser
 
 
-def _command(experiment: Experiment, words: Sequence[str], seeds: Sequence[int], *, add: bool) -> str:
+def _command(
+    experiment: Experiment, words: Sequence[str], seeds: Sequence[int], *, add: bool
+) -> str:
     """The command that makes the record; where runs were added, the one of all seeds."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--seeds", nargs="+")
@@ -212,17 +256,29 @@ _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label"
 
 
 def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """A table with the other trainings (``method``, ``seed``) of its file, by seed; ValueError if they do not fit."""
+    """A table with the other trainings (``method``, ``seed``) of its file, by seed.
+
+    ValueError if they do not fit.
+    """
     if not path.exists():
-        raise ValueError(f"There is no table in {path} to which trainings can be added. Leave --add out.")
+        raise ValueError(
+            f"There is no table in {path} to which trainings can be added. Leave --add out."
+        )
     before = pd.read_csv(path)
     if list(before) != list(table):
-        raise ValueError(f"The table in {path} has other columns. Leave --add out and run all its trainings.")
+        raise ValueError(
+            f"The table in {path} has other columns. Leave --add out and run all its trainings."
+        )
     made = pd.MultiIndex.from_frame(table[["method", "seed"]])
     before = before[~pd.MultiIndex.from_frame(before[["method", "seed"]]).isin(made)]
-    whole = pd.concat([before, table], ignore_index=True).sort_values("seed", kind="stable", ignore_index=True)
+    whole = pd.concat([before, table], ignore_index=True).sort_values(
+        "seed", kind="stable", ignore_index=True
+    )
     columns = [name for name in _COMMON if name in table]
-    kinds = [set(of[columns].drop_duplicates().itertuples(index=False, name=None)) for _, of in whole.groupby("seed")]
+    kinds = [
+        set(of[columns].drop_duplicates().itertuples(index=False, name=None))
+        for _, of in whole.groupby("seed")
+    ]
     if any(kind != kinds[0] for kind in kinds):
         raise ValueError(
             f"With the trainings in {path}, the seeds would have other methods, moments or test cases. "
@@ -232,5 +288,8 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def added_seeds(seeds: Sequence[int], table: pd.DataFrame) -> list[int]:
-    """The seeds of a command that are not the only ones of a table: those that were added to the others."""
+    """The seeds of a command that are not the only ones of a table.
+
+    Those that were added to the others.
+    """
     return sorted(set(seeds)) if set(table["seed"]) - set(seeds) else []

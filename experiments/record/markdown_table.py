@@ -6,27 +6,39 @@ from collections.abc import Sequence
 import pandas as pd
 
 _SIGNIFICANT_DIGITS = 3
-#: Up to this ratio of largest to smallest, the numbers of a column are shown with the same decimals.
+#: Up to this ratio of largest to smallest, the numbers of a column are shown with the same
+#: decimals.
 _WIDEST_RANGE = 1e4
 
 
 def markdown_table(table: pd.DataFrame) -> str:
     """A table in markdown, numbers to the right and rounded to be read; the index is left out.
 
-    The numbers of a column have the same decimals, so that its largest has three significant digits. Where a column
-    spans more than four powers of ten, every number has three significant digits of its own. Missing values are a dash.
+    The numbers of a column have the same decimals, so that its largest has three significant
+    digits. Where a column spans more than four powers of ten, every number has three significant
+    digits of its own. Missing values are a dash.
     """
     columns = [_cells(table.iloc[:, i]) for i in range(table.shape[1])]
     headers = [_escaped(str(name)) for name in table.columns]
     sides = [">" if _is_number(table.iloc[:, i]) else "<" for i in range(table.shape[1])]
-    widths = [max(3, len(header), *map(len, cells)) for header, cells in zip(headers, columns, strict=True)]
+    widths = [
+        max(3, len(header), *map(len, cells))
+        for header, cells in zip(headers, columns, strict=True)
+    ]
 
     def line(cells: Sequence[str]) -> str:
-        padded = [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
+        padded = [
+            f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)
+        ]
         return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * (width - 1) + (":" if side == ">" else "-") for width, side in zip(widths, sides, strict=True)]
-    return "\n".join([line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))])
+    rule = [
+        "-" * (width - 1) + (":" if side == ">" else "-")
+        for width, side in zip(widths, sides, strict=True)
+    ]
+    return "\n".join(
+        [line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))]
+    )
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -40,7 +52,10 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
-    """A row per method at the end of the training, a column per stratum: plain's mean, and the others' differences."""
+    """A row per method at the end of the training, a column per stratum.
+
+    Plain's mean, and the others' differences.
+    """
     rows = table[table["iteration"] == table["iteration"].max()] if "iteration" in table else table
     means = rows["mean"].map("{:.1f}".format)
     cells = rows.assign(shown=rows[f"- {plain}"].fillna("").where(rows["method"] != plain, means))
@@ -50,7 +65,11 @@ def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
 def wide_table(rows: pd.DataFrame, index: str, columns: str, values: str) -> pd.DataFrame:
     """A row per value of one column and a column per value of another, both in the order of the rows."""
     wide = rows.pivot(index=index, columns=columns, values=values)
-    return wide.loc[rows[index].unique(), rows[columns].unique()].rename_axis(None, axis=1).reset_index()
+    return (
+        wide.loc[rows[index].unique(), rows[columns].unique()]
+        .rename_axis(None, axis=1)
+        .reset_index()
+    )
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -60,7 +79,9 @@ def _is_number(column: pd.Series) -> bool:
 def _cells(column: pd.Series) -> list[str]:
     missing = column.isna().tolist()
     if _is_number(column) and not pd.api.types.is_integer_dtype(column):
-        texts = _numbers([float("nan") if gone else float(v) for v, gone in zip(column, missing, strict=True)])
+        texts = _numbers(
+            [float("nan") if gone else float(v) for v, gone in zip(column, missing, strict=True)]
+        )
     else:
         texts = [_escaped(str(value)) for value in column]
     return ["–" if gone else text for text, gone in zip(texts, missing, strict=True)]

@@ -33,15 +33,26 @@ def write_page(
     is_section: bool = False,
     quick: bool = False,
 ) -> Path:
-    """Write a page or a section, whole or not at all; without ``how``, the page says it already, or ValueError."""
+    """Write a page or a section, whole or not at all.
+
+    Without ``how``, the page says it already, or ValueError.
+    """
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = dict(_SECTION.findall(before))
     own = sections.get(name, "").replace("\n#", "\n") if is_section else _SECTION.sub("", before)
     if how is None:
         if _HEADING not in own:
-            raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
+            raise ValueError(
+                f"{path} does not say how {name} was made. Leave --render out, to run it."
+            )
         how = own.split(_HEADING)[1]
-    values = {"title": title, "name": name, "text": text.strip(), "table": table, "how": how.strip()}
+    values = {
+        "title": title,
+        "name": name,
+        "text": text.strip(),
+        "table": table,
+        "how": how.strip(),
+    }
     made = f"{render('record/record', **values, picture=picture, quick=quick, is_section=is_section)}\n"
     if is_section:
         sections[name] = re.sub(r"^#", "##", made, flags=re.MULTILINE)
@@ -71,9 +82,17 @@ def write_table(path: Path, table: pd.DataFrame, *, float_format: str | None = N
 
 
 def how_it_was_made(
-    command: str, *, seeds: Sequence[int], added: Sequence[int], seconds: float, failures: Mapping[str, str]
+    command: str,
+    *,
+    seeds: Sequence[int],
+    added: Sequence[int],
+    seconds: float,
+    failures: Mapping[str, str],
 ) -> str:
-    """How a record was made, for its page; the seconds are those of the runs, or of the seeds that were added."""
+    """How a record was made, for its page.
+
+    The seconds are those of the runs, or of the seeds that were added.
+    """
     versions = [f"{package} {version(package)}" for package in ("torch", "nnunetv2")]
     return render(
         "record/how",

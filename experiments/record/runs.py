@@ -1,4 +1,7 @@
-"""Runs: each is made once and kept by a digest of its settings, some at the same time; a failed one is tried again."""
+"""Runs: each is made once and kept by a digest of its settings, some at the same time.
+
+A failed one is tried again.
+"""
 
 import hashlib
 import json
@@ -23,7 +26,10 @@ from nnunet_dro.nnunet.command import CommandError, termination_as_exit
 
 
 def cache_folder(name: str) -> Path:
-    """Default folder for the runs of an experiment: ``~/.cache/nnunet-dro/<name>``, or below XDG_CACHE_HOME."""
+    """Default folder for the runs of an experiment.
+
+    ``~/.cache/nnunet-dro/<name>``, or below XDG_CACHE_HOME.
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nnunet-dro" / name
 
 
@@ -37,37 +43,59 @@ def make_runs(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Make the runs that are not in the folder, several in processes of their own, in one thread each.
 
-    Each has a JSON file, ``<name>-<digest>.json``, with the digest of its settings (a dataclass in JSON's types) and of
-    torch's version. Returned are the name of a run to what ``make`` gave, as it comes back from JSON, and the name of
-    one that failed to why; the latter is tried again by the next command. If this process is asked to end, they are
-    ended.
+    Each has a JSON file, ``<name>-<digest>.json``, with the digest of its settings (a dataclass in
+    JSON's types) and of torch's version. Returned are the name of a run to what ``make`` gave, as
+    it comes back from JSON, and the name of one that failed to why; the latter is tried again by
+    the next command. If this process is asked to end, they are ended.
     """
-    keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
-    digests = {name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest() for name, key in keys.items()}
+    keys = {
+        name: {"settings": asdict(settings), "torch": version("torch")}
+        for name, settings in runs.items()
+    }
+    digests = {
+        name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+        for name, key in keys.items()
+    }
     paths = {name: folder / f"{name}-{digest[:12]}.json" for name, digest in digests.items()}
     missing = {name: minutes(runs[name]) for name, path in paths.items() if not path.exists()}
     failures: dict[str, str] = {}
     console = Console(stderr=True)
     if missing:
         jobs = min(jobs, len(missing))
-        console.print(announcement(list(missing.values()), jobs=jobs), highlight=False, soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        console.print(
+            announcement(list(missing.values()), jobs=jobs), highlight=False, soft_wrap=True
+        )
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     # In a log, the lines of the runs that have ended are enough.
-    progress = Progress(*columns, console=console, transient=True, disable=not (missing and console.is_terminal))
+    progress = Progress(
+        *columns, console=console, transient=True, disable=not (missing and console.is_terminal)
+    )
     with termination_as_exit(), _workers_may_be_replaced(), progress:
         task = progress.add_task("runs", total=sum(missing.values()))
         with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
             ended = Parallel(return_as="generator_unordered")(
-                delayed(_make)(partial(make, name, runs[name]), name, keys[name], paths[name]) for name in missing
+                delayed(_make)(partial(make, name, runs[name]), name, keys[name], paths[name])
+                for name in missing
             )
         for name, seconds, failure in ended:
             progress.advance(task, missing[name])
-            said = f"failed: {failure.strip().splitlines()[-1]}" if failure else shown_duration(seconds)
+            said = (
+                f"failed: {failure.strip().splitlines()[-1]}"
+                if failure
+                else shown_duration(seconds)
+            )
             console.print(f"{name}: {said}", highlight=False, markup=False, soft_wrap=True)
             if failure:
                 failures[name] = failure
     made = {name: path for name, path in paths.items() if name not in failures}
-    return {name: json.loads(path.read_text(encoding="utf-8"))["result"] for name, path in made.items()}, failures
+    return {
+        name: json.loads(path.read_text(encoding="utf-8"))["result"] for name, path in made.items()
+    }, failures
 
 
 def shown_duration(seconds: float) -> str:
@@ -82,7 +110,10 @@ def shown_duration(seconds: float) -> str:
 def _make(
     make: Callable[[], Mapping[str, Any]], name: str, key: Mapping[str, Any], path: Path
 ) -> tuple[str, float, str]:
-    """Make a run, unless another command has made it in the meantime: its name, seconds, and why it failed."""
+    """Make a run, unless another command has made it in the meantime.
+
+    Its name, seconds, and why it failed.
+    """
     start = time.monotonic()
     if not path.exists():
         try:
@@ -119,7 +150,9 @@ def announcement(minutes: list[float], *, jobs: int) -> str:
         return f"{runs}: {in_all} of a processor core."
     # The longest run sets the pace.
     at_least = _about(max(sum(minutes) / jobs, *minutes))
-    return f"{runs}, {jobs} at the same time: {at_least} on {jobs} processor cores, {in_all} in all."
+    return (
+        f"{runs}, {jobs} at the same time: {at_least} on {jobs} processor cores, {in_all} in all."
+    )
 
 
 def _about(minutes: float) -> str:
@@ -133,9 +166,12 @@ def _about(minutes: float) -> str:
 def _workers_may_be_replaced() -> Iterator[None]:
     """Accept that loky ends a process that has grown by 300 MB and starts another, as every training grows by so much.
 
-    It says so with a warning, in a thread that nothing could go on without. Where warnings are errors, as in a suite of
-    tests, that thread would end, and the runs would be waited for without end.
+    It says so with a warning, in a thread that nothing could go on without. Where warnings are
+    errors, as in a suite of tests, that thread would end, and the runs would be waited for without
+    end.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        warnings.filterwarnings(
+            "ignore", message="A worker stopped while some jobs were given to the executor"
+        )
         yield

@@ -1,4 +1,7 @@
-"""Texts of the experiments, from templates in markdown: a template has the sentences, Python the values."""
+"""Texts of the experiments, from templates in markdown.
+
+A template has the sentences, Python the values.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -11,7 +14,12 @@ from experiments.record.markdown_table import markdown_table, shown_rows
 
 def render(template: str, *modules: ModuleType, **values: object) -> str:
     """The text of a template, as ``digits/page``, which knows the values and the modules' constants in lower case."""
-    known = {name.lower(): value for module in modules for name, value in vars(module).items() if name.isupper()}
+    known = {
+        name.lower(): value
+        for module in modules
+        for name, value in vars(module).items()
+        if name.isupper()
+    }
     return _environment().get_template(f"{template}.md.jinja").render(known | values).strip()
 
 
@@ -25,7 +33,11 @@ def _environment() -> Environment:
         # Markdown for a file, not markup for a browser.
         autoescape=False,
     )
-    environment.filters |= {"table": markdown_table, "shown_rows": shown_rows, "per_cent": _per_cent}
+    environment.filters |= {
+        "table": markdown_table,
+        "shown_rows": shown_rows,
+        "per_cent": _per_cent,
+    }
     return environment
 
 

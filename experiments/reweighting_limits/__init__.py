@@ -1,1 +1,4 @@
-"""What reweighting cannot change: six digits and three ways to weight them, with models trained to the end."""
+"""What reweighting cannot change.
+
+Six digits and three ways to weight them, with models trained to the end.
+"""

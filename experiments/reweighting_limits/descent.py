@@ -16,17 +16,23 @@ GROUP_STEP = 0.01
 
 
 def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """The first five 0s and the first 1: images (6, 784), targets (6,) of 1 and -1, and groups (6,) of 0 and 1."""
+    """The first five 0s and the first 1.
+
+    Images (6, 784), targets (6,) of 1 and -1, and groups (6,) of 0 and 1.
+    """
     images, labels = load_digits()
     chosen = np.concatenate([np.flatnonzero(labels == 0)[:5], np.flatnonzero(labels == 1)[:1]])
     return images[chosen], 1.0 - 2.0 * labels[chosen], labels[chosen]
 
 
 class GroupWeights:
-    """The weights q of both groups, ``values`` of shape (3, 2), a row per method; only those of Group DRO move.
+    """The weights q of both groups, ``values`` of shape (3, 2), a row per method.
 
-    ERM has q_g = n_g / n, importance weighting q_g = 1/2, and Group DRO begins with 1/2. Source: Zhai et al. 2023,
-    section 3; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at once.
+    Only those of Group DRO move.
+
+    ERM has q_g = n_g / n, importance weighting q_g = 1/2, and Group DRO begins with 1/2. Source:
+    Zhai et al. 2023, section 3; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at
+    once.
     """
 
     def __init__(self, groups: NDArray[np.int64]) -> None:
@@ -49,11 +55,11 @@ class Setting:
     loss: str  # Name of the loss of one prediction.
     steps: int  # Steps of gradient descent.
     mu: float = 0.0  # Factor of the penalty mu/2 ||theta||^2.
-    # Whether the weights are compared after division by their norms: without a penalty, the losses of classification
-    # are never 0, and the norms grow for ever.
+    # Whether the weights are compared after division by their norms: without a penalty, the losses
+    # of classification are never 0, and the norms grow for ever.
     directions: bool = False
-    # Whether the loss has a polynomial tail, so that the directions have a limit that depends on the weights of the
-    # groups.
+    # Whether the loss has a polynomial tail, so that the directions have a limit that depends on
+    # the weights of the groups.
     polynomial: bool = False
 
 
@@ -80,19 +86,27 @@ class Trajectory:
     group_weights: FloatArray  # Of the loss of each group, shape (k, 3, 2), summing to 1.
 
 
-def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], setting: Setting) -> Trajectory:
+def descend(
+    images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], setting: Setting
+) -> Trajectory:
     """Train a linear model without intercept from 0 with every method, by gradient descent on all examples.
 
-    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of `GroupWeights` (Zhai et
-    al. 2023, eq. 6 and 13). Images have the shape (n, d), targets and groups (0 or 1, each at least once) (n,). Kept
-    are about 20 steps per power of ten, the powers among them.
+    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of
+    `GroupWeights` (Zhai et al. 2023, eq. 6 and 13). Images have the shape (n, d), targets and
+    groups (0 or 1, each at least once) (n,). Kept are about 20 steps per power of ten, the powers
+    among them.
     """
-    # The weights never leave the span of the images, so n coordinates are as good as d weights, and faster.
+    # The weights never leave the span of the images, so n coordinates are as good as d weights, and
+    # faster.
     basis = np.linalg.qr(images.T)[0]
     inputs = images @ basis
     weights = np.zeros((len(METHODS), basis.shape[1]))
     group_weights = GroupWeights(groups)
-    marks = np.unique(np.geomspace(1, setting.steps, round(20 * np.log10(setting.steps)) + 1).round().astype(np.int64))
+    marks = np.unique(
+        np.geomspace(1, setting.steps, round(20 * np.log10(setting.steps)) + 1)
+        .round()
+        .astype(np.int64)
+    )
     kept: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     for step in range(1, setting.steps + 1):
         losses, slopes = LOSSES[setting.loss](weights @ inputs.T, targets)
@@ -104,7 +118,10 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
 
 
 def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:
-    """||theta_method - theta_ERM|| at each step, shape (k, 3); of the normalised thetas for ``directions``."""
+    """||theta_method - theta_ERM|| at each step, shape (k, 3).
+
+    Of the normalised thetas for ``directions``.
+    """
     weights = trajectory.weights
     if directions:
         weights = weights / np.linalg.norm(weights, axis=-1, keepdims=True)
@@ -114,8 +131,8 @@ def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:
 def summary(trajectory: Trajectory) -> dict[str, Any]:
     """What table and picture need of a trajectory, in JSON's types, at each of its steps.
 
-    ``norm`` of ERM's weights, ``weights`` and ``directions``, the distances of the two others, ``weight of the 1`` in
-    Group DRO, and ``losses``, the means of the three methods.
+    ``norm`` of ERM's weights, ``weights`` and ``directions``, the distances of the two others,
+    ``weight of the 1`` in Group DRO, and ``losses``, the means of the three methods.
     """
     apart, turned = (distances(trajectory, directions=directions) for directions in (False, True))
     return {

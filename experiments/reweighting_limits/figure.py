@@ -31,21 +31,37 @@ def draw(finished: Finished, limits: tuple[float, float]) -> Figure:
     _draw_of_group_dro(panels[8:10], descents)
     _draw_networks(panels[10:], trained)
     lines = panels[9].get_lines()
-    figure.legend(handles=lines, title="settings in (h), (i) and (j)", ncols=4, loc="outside lower center", fontsize=9)
+    figure.legend(
+        handles=lines,
+        title="settings in (h), (i) and (j)",
+        ncols=4,
+        loc="outside lower center",
+        fontsize=9,
+    )
     for letter, axes in zip("abcdefghijkl", panels, strict=True):
         axes.set_title(f"({letter}) {axes.get_title()}", fontsize=11)
     return figure
 
 
-def _draw_distances(axes: Axes, setting: Setting, found: Mapping[str, Any], limits: tuple[float, float]) -> None:
+def _draw_distances(
+    axes: Axes, setting: Setting, found: Mapping[str, Any], limits: tuple[float, float]
+) -> None:
     apart = np.array(found["directions" if setting.directions else "weights"])
     for m, label, style, _, colour in _LINES:
         axes.plot(found["steps"], apart[:, m - 1], style, color=colour, linewidth=2, label=label)
         if setting.polynomial:
-            axes.axhline(limits[m - 1], color=colour, linestyle=":", linewidth=1.2, label=f"limit, {label}")
+            axes.axhline(
+                limits[m - 1], color=colour, linestyle=":", linewidth=1.2, label=f"limit, {label}"
+            )
     # Rounding alone is below 1e-8.
     low = 0.03 if setting.directions else 1e-8
-    axes.set(title=setting.name, xscale="log", yscale="log", ylim=(low, 1.0), xlabel="step of gradient descent")
+    axes.set(
+        title=setting.name,
+        xscale="log",
+        yscale="log",
+        ylim=(low, 1.0),
+        xlabel="step of gradient descent",
+    )
     axes.set_ylabel("distance of directions" if setting.directions else "distance of weights")
 
 
@@ -59,18 +75,29 @@ def _draw_losses(axes: Axes, chosen: Sequence[Setting]) -> None:
     axes.set(title="losses of classification", xlabel="margin", ylabel="loss", ylim=(0, None))
 
 
-def _draw_of_group_dro(panels: Sequence[Axes], descents: Sequence[tuple[Setting, Mapping[str, Any]]]) -> None:
+def _draw_of_group_dro(
+    panels: Sequence[Axes], descents: Sequence[tuple[Setting, Mapping[str, Any]]]
+) -> None:
     """Training losses of Group DRO, and its weight of the second group."""
     for (setting, found), colour in zip(descents, _SETTING_COLOURS, strict=True):
-        for axes, values in zip(panels, (np.array(found["losses"])[:, 2], found["weight of the 1"]), strict=True):
+        for axes, values in zip(
+            panels, (np.array(found["losses"])[:, 2], found["weight of the 1"]), strict=True
+        ):
             axes.plot(found["steps"], values, color=colour, linewidth=2, label=setting.name)
-    panels[0].set(title="training loss of Group DRO", ylabel="mean of the six", yscale="log", ylim=(1e-14, 2.0))
+    panels[0].set(
+        title="training loss of Group DRO",
+        ylabel="mean of the six",
+        yscale="log",
+        ylim=(1e-14, 2.0),
+    )
     panels[1].set(title="group weights of Group DRO", ylabel="weight of the 1")
     for axes in panels:
         axes.set(xscale="log", xlabel="step of gradient descent")
 
 
-def _draw_networks(panels: Sequence[Axes], trained: Sequence[tuple[Network, Mapping[str, Any]]]) -> None:
+def _draw_networks(
+    panels: Sequence[Axes], trained: Sequence[tuple[Network, Mapping[str, Any]]]
+) -> None:
     """Distances of functions and weights from ERM's against the width, a marker per seed."""
     units = [network.units for network, _ in trained]
     for m, label, _, marker, colour in _LINES:
@@ -78,8 +105,12 @@ def _draw_networks(panels: Sequence[Axes], trained: Sequence[tuple[Network, Mapp
         weights = [found["weights"][-1][m - 1] / found["norm"][-1] for _, found in trained]
         for axes, values in zip(panels, (outputs, weights), strict=True):
             axes.plot(units, values, marker, color=colour, fillstyle="none", label=label)
-    panels[0].set(title="wide networks: functions", ylabel="largest difference of outputs", ylim=(1e-5, 1.0))
-    panels[1].set(title="wide networks: weights", ylabel="distance / movement of ERM", ylim=(1e-3, 1.0))
+    panels[0].set(
+        title="wide networks: functions", ylabel="largest difference of outputs", ylim=(1e-5, 1.0)
+    )
+    panels[1].set(
+        title="wide networks: weights", ylabel="distance / movement of ERM", ylim=(1e-3, 1.0)
+    )
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlabel="units of the hidden layer")
         axes.set_xticks(sorted(set(units)), [str(width) for width in sorted(set(units))])

@@ -10,12 +10,14 @@ from experiments.reweighting_limits.losses import TAIL_POWER, FloatArray
 def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
     """The direction, of length 1, to which descent with a polynomially tailed loss and fixed weights converges.
 
-    The unit vector that makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of large margins
-    z = M theta. Up to its length it is the theta that makes ||theta||^2 / 2 + sum_i w_i z_i^-alpha / alpha smallest.
-    Of all theta with the same margins the shortest is M' (M M')^-1 z, so that is a convex problem in z > 0. M has the
-    examples times their targets, shape (n, d), linearly independent, and w > 0 the shape (n,).
+    The unit vector that makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of
+    large margins z = M theta. Up to its length it is the theta that makes ||theta||^2 / 2 + sum_i
+    w_i z_i^-alpha / alpha smallest. Of all theta with the same margins the shortest is M' (M M')^-1
+    z, so that is a convex problem in z > 0. M has the examples times their targets, shape (n, d),
+    linearly independent, and w > 0 the shape (n,).
 
-    Source: Zhai et al. 2023, theorem 8, after Ji et al. 2020: the direction is that of the regularisation path.
+    Source: Zhai et al. 2023, theorem 8, after Ji et al. 2020: the direction is that of the
+    regularisation path.
     """
     inverse = np.linalg.inv(margins @ margins.T)
 
@@ -25,22 +27,40 @@ def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
 
     start = np.ones(len(weights))
     options = {"ftol": 1e-15, "gtol": 1e-12}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(1e-9, None)] * len(start), options=options)
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(1e-9, None)] * len(start),
+        options=options,
+    )
     theta = margins.T @ inverse @ found.x
     return np.asarray(theta / np.linalg.norm(theta))
 
 
 def widest_margin(margins: FloatArray) -> FloatArray:
-    """The unit vector with the largest smallest margin (Zhai et al. 2023, eq. 17 and 18); M as for `tail_limit`."""
+    """The unit vector with the largest smallest margin (Zhai et al. 2023, eq. 17 and 18).
+
+    M as for `tail_limit`.
+    """
     inverse = np.linalg.inv(margins @ margins.T)
     bounds = [(1.0, None)] * len(margins)
     start = np.ones(len(margins))
-    z = minimize(lambda z: (z @ inverse @ z / 2, inverse @ z), start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    z = minimize(
+        lambda z: (z @ inverse @ z / 2, inverse @ z),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+    ).x
     theta = margins.T @ inverse @ z
     return np.asarray(theta / np.linalg.norm(theta))
 
 
-def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64]) -> tuple[float, float]:
+def tail_distances(
+    images: FloatArray, targets: FloatArray, groups: NDArray[np.int64]
+) -> tuple[float, float]:
     """Distances of the limits from that of ERM: of importance weighting, and of Group DRO."""
     margins = images * targets[:, None]
     sizes = np.bincount(groups, minlength=2)
@@ -53,5 +73,7 @@ def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.i
         return float(losses[groups == 1].mean() - losses[groups == 0].mean())
 
     plain = limit(sizes[1] / sizes.sum())
-    apart = [np.linalg.norm(limit(share) - plain) for share in (0.5, brentq(surplus, 1e-3, 1 - 1e-3))]
+    apart = [
+        np.linalg.norm(limit(share) - plain) for share in (0.5, brentq(surplus, 1e-3, 1 - 1e-3))
+    ]
     return float(apart[0]), float(apart[1])

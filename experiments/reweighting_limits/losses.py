@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-#: Predictions (m, n) and targets (n,) -> losses (m, n) and their derivatives by the predictions (m, n).
+#: Predictions (m, n) and targets (n,) -> losses (m, n) and their derivatives by the predictions (m,
+#: n).
 Loss = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 #: Alpha, the power of the polynomial tails.
 TAIL_POWER = 1.0
@@ -27,11 +28,14 @@ def logistic_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatAr
     return values, -targets * np.exp(-margins - values)
 
 
-def smooth_polynomial_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+def smooth_polynomial_loss(
+    predictions: FloatArray, targets: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """A loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets y of 1 and -1.
 
-    log(1 + exp(-z)) for z <= 0, log(2) (1 + z / (2 alpha log 2))^-alpha for z > 0, with alpha = 1: where they meet both
-    are log 2 and fall with slope 1/2. It is that of `nnunet_dro.losses.voxel_loss`.
+    log(1 + exp(-z)) for z <= 0, log(2) (1 + z / (2 alpha log 2))^-alpha for z > 0, with alpha = 1:
+    where they meet both are log 2 and fall with slope 1/2. It is that of
+    `nnunet_dro.losses.voxel_loss`.
     """
     margins = predictions * targets
     values, slopes = logistic_loss(np.minimum(margins, 0.0), np.ones(1))
@@ -41,13 +45,16 @@ def smooth_polynomial_loss(predictions: FloatArray, targets: FloatArray) -> tupl
     return values, targets * np.where(right, -0.5 * tail ** (-TAIL_POWER - 1), slopes)
 
 
-def polynomial_loss(predictions: FloatArray, targets: FloatArray, *, beta: float) -> tuple[FloatArray, FloatArray]:
+def polynomial_loss(
+    predictions: FloatArray, targets: FloatArray, *, beta: float
+) -> tuple[FloatArray, FloatArray]:
     """Eq. 19: a loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets of 1 and -1.
 
-    log(1 + exp(-z)) + c for z < beta, (z - (beta - 1))^-alpha for z >= beta, with alpha = 1, and c such that both are 1
-    where they meet. There the slope jumps from -1 / (1 + exp(beta)) to -alpha: with alpha = 1 the loss is neither
-    differentiable nor convex at beta, where the derivative is that of the tail. Source: Zhai et al. 2023, eq. 19 and
-    appendix C (the shift c), after Wang et al. 2022.
+    log(1 + exp(-z)) + c for z < beta, (z - (beta - 1))^-alpha for z >= beta, with alpha = 1, and c
+    such that both are 1 where they meet. There the slope jumps from -1 / (1 + exp(beta)) to -alpha:
+    with alpha = 1 the loss is neither differentiable nor convex at beta, where the derivative is
+    that of the tail. Source: Zhai et al. 2023, eq. 19 and appendix C (the shift c), after Wang et
+    al. 2022.
     """
     margins = predictions * targets
     values, slopes = logistic_loss(np.minimum(margins, beta), np.ones(1))

@@ -45,18 +45,24 @@ def in_unit_ball(images: FloatArray, held_out: FloatArray) -> tuple[FloatArray, 
 
 
 def train_network(
-    images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], held_out: FloatArray, network: Network
+    images: FloatArray,
+    targets: FloatArray,
+    groups: NDArray[np.int64],
+    held_out: FloatArray,
+    network: Network,
 ) -> tuple[Trajectory, FloatArray]:
     """Train f(x) = a' tanh(W x + b) / sqrt(units) with every method, by gradient descent on the losses of all examples.
 
-    W and b begin standard normal and a with 0. Images (n, d) and held-out ones (m, d) are in the unit ball; targets and
-    groups have the shape (n,). Returned are the last step alone, with the weights of hidden and output layer in
-    coordinates whose distances are those of the weights, and the outputs of every method on the held-out images, shape
-    (3, m). Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
+    W and b begin standard normal and a with 0. Images (n, d) and held-out ones (m, d) are in the
+    unit ball; targets and groups have the shape (n,). Returned are the last step alone, with the
+    weights of hidden and output layer in coordinates whose distances are those of the weights, and
+    the outputs of every method on the held-out images, shape (3, m). Source: Zhai et al. 2023, eq.
+    8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
     """
     first = first_weights(network, images.shape[1])
     inputs, others = (np.column_stack([part, np.ones(len(part))]) for part in (images, held_out))
-    # W and b never leave the span of the examples around their start, so n coordinates of a unit are enough.
+    # W and b never leave the span of the examples around their start, so n coordinates of a unit
+    # are enough.
     basis = np.linalg.qr(inputs.T)[0]
     hidden = np.zeros((len(METHODS), network.units, basis.shape[1]))
     output = np.zeros((len(METHODS), network.units))
@@ -70,7 +76,9 @@ def train_network(
         output -= NETWORK_RATE * ((active @ pulls[:, :, None])[:, :, 0] + network.mu * output)
         hidden -= NETWORK_RATE * (slopes @ coordinates + network.mu * hidden)
     moved = np.concatenate([hidden.reshape(len(METHODS), -1), output], axis=1)
-    end = Trajectory(np.array([network.steps]), moved[None], losses[None], group_weights.values[None].copy())
+    end = Trajectory(
+        np.array([network.steps]), moved[None], losses[None], group_weights.values[None].copy()
+    )
     seen = np.tanh(first @ others.T + hidden @ (others @ basis).T)
     return end, scale * _outputs(output, seen)
 
@@ -78,9 +86,14 @@ def train_network(
 def first_weights(network: Network, n_pixels: int) -> FloatArray:
     """W and b at the start, shape (units, n_pixels + 1)."""
     rng = np.random.default_rng(network.seed)
-    return np.column_stack([rng.normal(size=(network.units, n_pixels)), rng.normal(size=network.units)])
+    return np.column_stack(
+        [rng.normal(size=(network.units, n_pixels)), rng.normal(size=network.units)]
+    )
 
 
 def _outputs(output: FloatArray, active: FloatArray) -> FloatArray:
-    """Sums of the active units, shape (3, units, images), by the output weights: shape (3, images)."""
+    """Sums of the active units, shape (3, units, images), by the output weights.
+
+    Shape (3, images).
+    """
     return (output[:, None] @ active)[:, 0]

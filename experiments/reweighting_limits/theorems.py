@@ -1,4 +1,7 @@
-"""Do four theorems hold on small problems: on penalised networks, on the largest step, and on the trusted loss?"""
+"""Do four theorems hold on small problems.
+
+On penalised networks, on the largest step, and on the trusted loss?
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +17,13 @@ from experiments.record import Experiment, Finished, Options, Page, render, wide
 from experiments.reweighting_limits.descent import METHODS, six_digits
 from experiments.reweighting_limits.limits import widest_margin
 from experiments.reweighting_limits.losses import FloatArray, logistic_loss
-from experiments.reweighting_limits.networks import Network, first_weights, held_out_digits, in_unit_ball, train_network
+from experiments.reweighting_limits.networks import (
+    Network,
+    first_weights,
+    held_out_digits,
+    in_unit_ball,
+    train_network,
+)
 
 #: The largest step is one of these, a quarter of an octave apart.
 STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
@@ -22,7 +31,8 @@ STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
 N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 1000
 #: The norm of the gradient of the KL loss that must be reached.
 NORM = 0.01
-#: Name of a step alpha of weights learnt from trusted examples to it, from the batch n, L and sigma^2.
+#: Name of a step alpha of weights learnt from trusted examples to it, from the batch n, L and
+#: sigma^2.
 LIMITS = {
     "as printed": lambda n, smooth, square: 2 * n / (smooth * square),
     "n times smaller": lambda n, smooth, square: 2 / (smooth * square),
@@ -31,12 +41,14 @@ LIMITS = {
 
 
 def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -> float:
-    """The largest of `STEPS` with which SGD with hardness weighted sampling converges, in octaves; NaN if none does.
+    """The largest of `STEPS` with which SGD with hardness weighted sampling converges, in octaves.
 
-    The hidden weights of a ReLU network are trained on (f - y)^2 / 2 of random examples of length 1. Batches are drawn,
-    with replacement, by the softmax of beta times the losses: exact ones, or those when each was last drawn, which
-    begin exact. One converges if the norm of the gradient of the KL loss is at most `NORM` after the last step (Fidon
-    et al. 2020, Theorems B.1 and B.2).
+    NaN if none does.
+
+    The hidden weights of a ReLU network are trained on (f - y)^2 / 2 of random examples of length
+    1. Batches are drawn, with replacement, by the softmax of beta times the losses: exact ones, or
+    those when each was last drawn, which begin exact. One converges if the norm of the gradient of
+    the KL loss is at most `NORM` after the last step (Fidon et al. 2020, Theorems B.1 and B.2).
     """
     rng = np.random.default_rng(seed)
     inputs, targets = rng.normal(size=(N, D)), rng.choice([-1.0, 1.0], size=N)
@@ -56,12 +68,15 @@ def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -
         for _ in range(length):
             if not stale:
                 losses = errors(inputs, targets)[0] ** 2 / 2
-            # The largest of these is a draw by the softmax; all steps and betas have the same random numbers.
+            # The largest of these is a draw by the softmax; all steps and betas have the same
+            # random numbers.
             drawn = (beta * losses[:, None] + rng.gumbel(size=(BATCH, N))).argmax(axis=2)
             batch = inputs[drawn]
             wrong, slopes = errors(batch, targets[drawn])
             losses[rows, drawn] = wrong**2 / 2
-            weights -= STEPS[:, None, None] / BATCH * ((wrong[..., None] * slopes).swapaxes(1, 2) @ batch)
+            weights -= (
+                STEPS[:, None, None] / BATCH * ((wrong[..., None] * slopes).swapaxes(1, 2) @ batch)
+            )
         wrong, slopes = errors(inputs, targets)
         pulls = np.exp(beta * (wrong**2 - (wrong**2).max(axis=1, keepdims=True)) / 2)
         pulls *= wrong / pulls.sum(axis=1, keepdims=True)
@@ -71,18 +86,25 @@ def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -
 
 
 def trusted_loss(
-    images: FloatArray, targets: FloatArray, n_trusted: int, seed: int, *, limit: str, length: int = 3000
+    images: FloatArray,
+    targets: FloatArray,
+    n_trusted: int,
+    seed: int,
+    *,
+    limit: str,
+    length: int = 3000,
 ) -> Mapping[str, float]:
     """What the logistic loss G of the trusted examples does while weights of a linear model are learnt from them.
 
-    theta <- theta - alpha / n sum_i max(<grad G, grad f_i>, 0) grad f_i, with alpha at a limit: ``limit`` of `LIMITS`;
-    otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1 / L. The first ``n_trusted`` of the images
-    (n, d) are trusted, targets are 1 and -1.
+    theta <- theta - alpha / n sum_i max(<grad G, grad f_i>, 0) grad f_i, with alpha at a limit:
+    ``limit`` of `LIMITS`; otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1
+    / L. The first ``n_trusted`` of the images (n, d) are trusted, targets are 1 and -1.
 
-    Returned are ``rises``, the share of the steps after which G is larger, in per cent, ``exponent``, that of the
-    smallest ||grad G||^2 so far against the steps T, from a thirtieth of them to the last, and ``of the bound``, the
-    largest ratio of the former to C / sqrt(T) in per cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha
-    sigma^2 / 2), by Jensen's inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
+    Returned are ``rises``, the share of the steps after which G is larger, in per cent,
+    ``exponent``, that of the smallest ||grad G||^2 so far against the steps T, from a thirtieth of
+    them to the last, and ``of the bound``, the largest ratio of the former to C / sqrt(T) in per
+    cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha sigma^2 / 2), by Jensen's
+    inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
     Source: Ren et al. 2018, Lemma 1 with eq. 30, and Theorem 2.
     """
     rng, n = np.random.default_rng(seed), min(100, len(images))
@@ -144,7 +166,9 @@ def penalised(theorem: Theorem) -> Iterator[Row]:
     plain = trained("squared loss", 0.0)[0][0]
     # The output weights begin with 0: linearised, the network is linear in its units at the start.
     first = first_weights(Network(units, theorem.seed, steps), images.shape[1])
-    features, others = (np.tanh(np.column_stack([of, np.ones(len(of))]) @ first.T) for of in (images, held_out))
+    features, others = (
+        np.tanh(np.column_stack([of, np.ones(len(of))]) @ first.T) for of in (images, held_out)
+    )
     widest = others @ widest_margin(features * targets[:, None])
     for mu in PENALTIES:
         outputs, risk = trained("squared loss", mu)
@@ -164,7 +188,9 @@ def steps_of_sampling(theorem: Theorem) -> Iterator[Row]:
     """The largest step of hardness weighted sampling, in octaves."""
     for beta in BETAS:
         found = {
-            name: largest_step(beta, theorem.seed, stale=name == "stale", length=100 if theorem.quick else LENGTH)
+            name: largest_step(
+                beta, theorem.seed, stale=name == "stale", length=100 if theorem.quick else LENGTH
+            )
             for name in ("exact", "stale")
         }
         yield from ((f"beta {beta:g}", name, value) for name, value in found.items())
@@ -176,11 +202,16 @@ def steps_of_trusted(theorem: Theorem) -> Iterator[Row]:
     images, labels = load_digits()
     rng = np.random.default_rng(theorem.seed)
     common, rare = (rng.permutation(np.flatnonzero(labels == digit)) for digit in (9, 4))
-    trusted, rest = (common[:N_TRUSTED], rare[:N_TRUSTED]), (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE])
+    trusted, rest = (
+        (common[:N_TRUSTED], rare[:N_TRUSTED]),
+        (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE]),
+    )
     chosen, length = np.concatenate([*trusted, *rest]), 60 if theorem.quick else 3000
     targets = np.where(labels[chosen] == 4, 1.0, -1.0)
     for limit in (*LIMITS, "normalised weights"):
-        found = trusted_loss(images[chosen], targets, 2 * N_TRUSTED, theorem.seed, limit=limit, length=length)
+        found = trusted_loss(
+            images[chosen], targets, 2 * N_TRUSTED, theorem.seed, limit=limit, length=length
+        )
         yield from ((limit, name, value) for name, value in found.items())
 
 
@@ -216,7 +247,10 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
 def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
     """A row per setting and a column per quantity, each a mean and its interval."""
     of = table[table["theorem"] == theorem]
-    texts = [f"{mean:.3g} [{low:.3g}, {high:.3g}]" for mean, low, high in of[["mean", "low", "high"]].to_numpy()]
+    texts = [
+        f"{mean:.3g} [{low:.3g}, {high:.3g}]"
+        for mean, low, high in of[["mean", "low", "high"]].to_numpy()
+    ]
     shown = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna()))
     return wide_table(shown, "setting", "what", "text")
 
@@ -224,7 +258,9 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table, n_seeds = summary(tables["-all"]), tables["-all"]["seed"].nunique()
     shown = {theorem: _shown(table, theorem) for theorem in THEOREMS}
-    text = render("reweighting_limits/theorems", n_seeds=n_seeds, shown=shown, units=WIDTH, steps=N_STEPS)
+    text = render(
+        "reweighting_limits/theorems", n_seeds=n_seeds, shown=shown, units=WIDTH, steps=N_STEPS
+    )
     return Page(text, table, shown=table.iloc[:0])
 
 
@@ -232,7 +268,11 @@ EXPERIMENT = Experiment(
     name="theorems",
     title="More theorems",
     runs=lambda options: [
-        {f"{name}-seed{seed}": Theorem(name, seed, options.quick) for name in THEOREMS for seed in options.seeds}
+        {
+            f"{name}-seed{seed}": Theorem(name, seed, options.quick)
+            for name in THEOREMS
+            for seed in options.seeds
+        }
     ],
     make=_make,
     minutes=lambda run: 0.1,

@@ -1,1 +1,4 @@
-"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the other cases pay?"""
+"""nnU-Net on data with a known hidden stratum.
+
+Which training finds the rare cases, and what do the other cases pay?
+"""

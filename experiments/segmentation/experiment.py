@@ -1,4 +1,7 @@
-"""Finetuning a plain nnU-Net on data with a known hidden stratum: what do the rare cases gain, what do others pay?"""
+"""Finetuning a plain nnU-Net on data with a known hidden stratum.
+
+What do the rare cases gain, what do others pay?
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,7 +12,13 @@ import pandas as pd
 from experiments.curves.figure import draw_differences
 from experiments.curves.results import Roles, results_table
 from experiments.datasets.phantoms import Counts, write_dataset
-from experiments.nnunet_runs.results import StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
+from experiments.nnunet_runs.results import (
+    StudyRun,
+    dice_differences,
+    not_learnt,
+    rows_by_seed,
+    runs_of,
+)
 from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
 from nnunet_dro.finetuning import LEARNING_RATE
@@ -20,15 +29,27 @@ _ANEW = {"DRO": "nnUNetTrainerDRO_share0.5", "beta10_noIS": "nnUNetTrainerHWS_be
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
 SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, *_ANEW)}
 _CONTINUED = {name: _ANEW.get(name.removesuffix("_finetuned"), _PLAIN) for name in SOURCES}
-#: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
+#: The trainers of the study of finetuning, whose names say no learning rate, because the default is
+#: nnU-Net's.
 FINETUNING_TRAINERS = {BASELINE: _PLAIN, **_CONTINUED, **_ANEW}
 
 
 def finetuning_study(*, quick: bool) -> Study:
-    """Phantoms on which a plain training is continued for a tenth of its iterations; see `SOURCES`."""
-    counts, epochs, iterations = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40), 10, 100
+    """Phantoms on which a plain training is continued for a tenth of its iterations.
+
+    See `SOURCES`.
+    """
+    counts, epochs, iterations = (
+        Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40),
+        10,
+        100,
+    )
     if quick:
-        counts, epochs, iterations = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3), 1, 4
+        counts, epochs, iterations = (
+            Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3),
+            1,
+            4,
+        )
     return Study(
         name="finetuning",
         dataset="Dataset910_Phantoms",
@@ -39,7 +60,11 @@ def finetuning_study(*, quick: bool) -> Study:
         epochs=epochs,
         iterations=iterations,
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
-        settings={"train": dict(counts.train), "validation": counts.validation, "test": counts.test},
+        settings={
+            "train": dict(counts.train),
+            "validation": counts.validation,
+            "test": counts.test,
+        },
         trainers=FINETUNING_TRAINERS,
         factors=dict.fromkeys(SOURCES, 0.1),
         sources=SOURCES,
@@ -70,7 +95,9 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         text,
         table,
         shown=methods_by_stratum(table[table["label"] == study.labels[0]], BASELINE),
-        pictures={"": partial(draw_differences, dice_differences(of_label, roles), of_label, roles)},
+        pictures={
+            "": partial(draw_differences, dice_differences(of_label, roles), of_label, roles)
+        },
     )
 
 

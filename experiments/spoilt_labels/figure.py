@@ -9,7 +9,9 @@ from experiments.spoilt_labels.spoiling import KINDS
 
 #: Groups of training cases, from left to right, and their colours.
 _GROUPS = ("trusted", "right", "rare", *KINDS)
-_COLOURS = dict(zip(_GROUPS, ("#1b7837", "#2471a3", "#138d90", "#943126", "#ca6f1e", "#7d3c98"), strict=True))
+_COLOURS = dict(
+    zip(_GROUPS, ("#1b7837", "#2471a3", "#138d90", "#943126", "#ca6f1e", "#7d3c98"), strict=True)
+)
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
@@ -24,7 +26,11 @@ def draw_cases(cases: pd.DataFrame) -> Figure:
 
 def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
     right = pd.Series(np.where(of_method["rare"], "rare", "right"), index=of_method.index)
-    group = of_method["kind"].where(of_method["kind"] != "clean", right).mask(of_method["trusted"], "trusted")
+    group = (
+        of_method["kind"]
+        .where(of_method["kind"] != "clean", right)
+        .mask(of_method["trusted"], "trusted")
+    )
     # Where the points of a group stand beside each other says nothing.
     rng = np.random.default_rng(0)
     for position, (name, colour) in enumerate(_COLOURS.items()):
@@ -32,7 +38,12 @@ def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
         places = position + rng.uniform(-0.28, 0.28, size=len(values))
         panel.plot(places, values, ".", color=colour, markersize=4, alpha=0.6)
         if len(values):
-            panel.plot([position - 0.36, position + 0.36], [values.median()] * 2, color="black", linewidth=1.5)
+            panel.plot(
+                [position - 0.36, position + 0.36],
+                [values.median()] * 2,
+                color="black",
+                linewidth=1.5,
+            )
     panel.set_xticks(range(len(_COLOURS)), list(_COLOURS), fontsize=8, rotation=25)
     panel.set_title(f"{method}, training cases", fontsize=10)
     words = {"weight": "mean weight", "loss": "mean stale loss", "draws": "draws"}

@@ -16,9 +16,17 @@ BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "100
 
 
 def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """A row per beta and share: bound and percentile of the losses of trainings (Fidon et al. 2022, eq. 13 to 16)."""
+    """A row per beta and share.
+
+    Bound and percentile of the losses of trainings (Fidon et al. 2022, eq. 13 to 16).
+    """
     known = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]
-    rows = [_row(losses.to_numpy(), beta, share) for _, losses in known for beta in BETAS for share in SHARES]
+    rows = [
+        _row(losses.to_numpy(), beta, share)
+        for _, losses in known
+        for beta in BETAS
+        for share in SHARES
+    ]
     groups = pd.DataFrame(rows).groupby(["beta", "share"], sort=False)
     counts = {"trainings": ("gap", "size"), "broken": ("broken", "sum"), "void": ("void", "sum")}
     return groups.agg(**counts, above=("above", "mean"), gap=("gap", "mean")).reset_index()
@@ -40,6 +48,9 @@ def _row(losses: NDArray[np.float64], name: str, share: float) -> Mapping[str, o
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """The gaps of `bound_table`, a row per beta and a column per share; a star where some bound is above all losses."""
+    """The gaps of `bound_table`, a row per beta and a column per share.
+
+    A star where some bound is above all losses.
+    """
     text = table["gap"].map("{:.2f}".format) + np.where(table["void"] > 0, "*", "")
     return wide_table(table.assign(text=text), "beta", "share", "text")

@@ -11,14 +11,17 @@ N_FIRST = 20
 
 
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """How well each training separates the wrong label maps from the right ones: a row per method, signal and seed.
+    """How well each training separates the wrong label maps from the right ones.
 
-    ``auc`` is the chance that a wrong case looks more suspicious than a right one (a lower weight, a higher loss, more
-    draws; equal ones count half), trusted cases left out; ``auc_against_rare`` the same against right rare cases,
-    ``auc_rare`` that of a right rare case and another right one. ``found`` and ``found_rare`` count the wrong and the
-    right rare ones of the first `N_FIRST`, ``share`` and ``share_rare`` are theirs of the draws (or weights),
-    ``right_unseen`` counts right cases that were not drawn. A training with weights has a second row for its losses,
-    without counts and shares.
+    A row per method, signal and seed.
+
+    ``auc`` is the chance that a wrong case looks more suspicious than a right one (a lower weight,
+    a higher loss, more draws; equal ones count half), trusted cases left out; ``auc_against_rare``
+    the same against right rare cases, ``auc_rare`` that of a right rare case and another right one.
+    ``found`` and ``found_rare`` count the wrong and the right rare ones of the first `N_FIRST`,
+    ``share`` and ``share_rare`` are theirs of the draws (or weights), ``right_unseen`` counts right
+    cases that were not drawn. A training with weights has a second row for its losses, without
+    counts and shares.
     """
     rows: list[dict[str, object]] = []
     for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
@@ -26,13 +29,24 @@ def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
         first = of_run.nsmallest(N_FIRST, "place")
         wrong = of_run["kind"] != "clean"
         right_rare = of_run["rare"] & ~wrong
-        row = {"method": method, "seed": seed, "signal": signal} | _aucs(of_run, "value", higher=signal != "weight")
-        found = {"found": (first["kind"] != "clean").sum(), "found_rare": right_rare[first.index].sum()}
-        shares = {"share": of_run["share"][wrong].sum(), "share_rare": of_run["share"][right_rare].sum()}
+        row = {"method": method, "seed": seed, "signal": signal} | _aucs(
+            of_run, "value", higher=signal != "weight"
+        )
+        found = {
+            "found": (first["kind"] != "clean").sum(),
+            "found_rare": right_rare[first.index].sum(),
+        }
+        shares = {
+            "share": of_run["share"][wrong].sum(),
+            "share_rare": of_run["share"][right_rare].sum(),
+        }
         unseen = (~wrong & (of_run["times_seen"] == 0)).sum()
         rows.append(row | found | shares | {"right_unseen": unseen})
         if signal == "weight":
-            rows.append({"method": method, "seed": seed, "signal": "loss"} | _aucs(of_run, "loss", higher=True))
+            rows.append(
+                {"method": method, "seed": seed, "signal": "loss"}
+                | _aucs(of_run, "loss", higher=True)
+            )
     return pd.DataFrame(rows)
 
 
@@ -43,7 +57,11 @@ def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float
     is_right = known["kind"] == "clean"
     right = values[is_right]
     rare, others, wrong = right[known["rare"]], right[~known["rare"]], values[~is_right]
-    aucs = {"auc": harder(wrong, right), "auc_against_rare": harder(wrong, rare), "auc_rare": harder(rare, others)}
+    aucs = {
+        "auc": harder(wrong, right),
+        "auc_against_rare": harder(wrong, rare),
+        "auc_rare": harder(rare, others),
+    }
     return aucs | {f"auc_{kind}": harder(values[known["kind"] == kind], right) for kind in KINDS}
 
 
@@ -61,7 +79,10 @@ def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
 
 
 def harder(some: "pd.Series[float]", others: "pd.Series[float]") -> float:
-    """The probability that one of some values is larger than one of the others; equal ones count half, NaN for none."""
+    """The probability that one of some values is larger than one of the others.
+
+    Equal ones count half, NaN for none.
+    """
     if not (len(some) and len(others)):
         return float("nan")
     return float(mannwhitneyu(some, others).statistic) / (len(some) * len(others))

@@ -1,6 +1,9 @@
-"""Datasets with wrong labels: three ways to spoil a label map, and a raw dataset in which some are spoilt.
+"""Datasets with wrong labels.
 
-The trainers see which cases are trusted (``cases.csv``); which are spoilt is in a file they do not read.
+Three ways to spoil a label map, and a raw dataset in which some are spoilt.
+
+The trainers see which cases are trusted (``cases.csv``); which are spoilt is in a file they do not
+read.
 """
 
 import shutil
@@ -19,7 +22,8 @@ LabelMap = npt.NDArray[np.uint8]
 KINDS = ("swapped", "shifted", "eroded")
 #: Share of the training cases whose labels are spoilt.
 SHARE = 0.3
-#: Number of training cases whose labels are known to be right, and of such among those that are never spoilt.
+#: Number of training cases whose labels are known to be right, and of such among those that are
+#: never spoilt.
 N_TRUSTED, N_TRUSTED_RARE = 5, 1
 #: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
@@ -49,8 +53,8 @@ def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
 def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
     """The label map shifted along a diagonal, just far enough to bring its mean Dice below `SHIFTED_BELOW`.
 
-    What leaves the image on one side comes in on the other, so that every label keeps its volume. Raises ValueError if
-    no shift does it, since the labels fill most of the image.
+    What leaves the image on one side comes in on the other, so that every label keeps its volume.
+    Raises ValueError if no shift does it, since the labels fill most of the image.
     """
     signs = rng.choice((-1, 1), size=labels.ndim)
     for distance in range(1, max(labels.shape)):
@@ -58,22 +62,31 @@ def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
         if mean_dice(labels, spoilt) < SHIFTED_BELOW:
             return spoilt
     rule = f"small enough in the image for a shift to bring the mean Dice below {SHIFTED_BELOW}"
-    raise ValueError(f"`labels` must be {rule}, got {np.count_nonzero(labels)} of {labels.size} voxels. Crop less.")
+    raise ValueError(
+        f"`labels` must be {rule}, got {np.count_nonzero(labels)} of {labels.size} voxels. Crop less."
+    )
 
 
 def eroded(labels: LabelMap) -> LabelMap:
-    """The label map with only the innermost third of each label's voxels; the rest becomes background."""
+    """The label map with only the innermost third of each label's voxels.
+
+    The rest becomes background.
+    """
     spoilt = np.zeros_like(labels)
     for label in np.unique(labels[labels > 0]):
         voxels = np.flatnonzero(labels == label)
-        depth = distance_transform_edt(np.pad(labels == label, 1))[(slice(1, -1),) * labels.ndim].ravel()[voxels]
+        depth = distance_transform_edt(np.pad(labels == label, 1))[
+            (slice(1, -1),) * labels.ndim
+        ].ravel()[voxels]
         # Stable: of voxels of the same depth, the first ones stay.
         kept = voxels[np.argsort(-depth, kind="stable")[: max(1, round(KEPT * len(voxels)))]]
         spoilt.ravel()[kept] = label
     return spoilt
 
 
-def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.Generator) -> LabelMap:
+def spoil(
+    labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.Generator
+) -> LabelMap:
     """The label map spoilt in one of the `KINDS`; ``pair`` are the labels that are swapped."""
     if kind == "swapped":
         return swapped(labels, pair=pair)
@@ -88,25 +101,33 @@ def draw_noise(
     share: float = SHARE,
     n_trusted: int = N_TRUSTED,
 ) -> pd.DataFrame:
-    """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases; trusted and spared ones are never spoilt.
+    """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases.
 
-    Of the same random numbers, a smaller share is part of a larger one, as fewer trusted cases are of `N_TRUSTED`.
+    Trusted and spared ones are never spoilt.
+
+    Of the same random numbers, a smaller share is part of a larger one, as fewer trusted cases are
+    of `N_TRUSTED`.
     """
     drawn, drawn_spared = (
-        [str(case) for case in rng.permutation(sorted(group))] for group in (set(cases) - set(spared), spared)
+        [str(case) for case in rng.permutation(sorted(group))]
+        for group in (set(cases) - set(spared), spared)
     )
     spoilt = drawn[N_TRUSTED : N_TRUSTED + round(share * len(cases))]
     kinds = {case: KINDS[i % len(KINDS)] for i, case in enumerate(spoilt)}
     trusted = {*drawn[:n_trusted], *drawn_spared[:N_TRUSTED_RARE]}
-    rows = [(case, "yes" if case in trusted else "no", kinds.get(case, "clean")) for case in sorted(cases)]
+    rows = [
+        (case, "yes" if case in trusted else "no", kinds.get(case, "clean"))
+        for case in sorted(cases)
+    ]
     return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
 
 
 def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
     """Phantoms (`phantoms.write_dataset`) of which some, but none of the rare pathology, have wrong labels.
 
-    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a row per training case
-    with ``case``, ``kind`` and ``dice``, that of what it is now with what it was.
+    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a
+    row per training case with ``case``, ``kind`` and ``dice``, that of what it is now with what it
+    was.
     """
     import SimpleITK
 
@@ -114,7 +135,9 @@ def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Genera
     shutil.rmtree(right, ignore_errors=True)
     write_dataset(right, counts, rng=rng)
     table = pd.read_csv(right / "cases.csv", dtype=str)
-    training, rare = (list(table["case"][of]) for of in (table["split"] == "train", table["pathology"] == "rare"))
+    training, rare = (
+        list(table["case"][of]) for of in (table["split"] == "train", table["pathology"] == "rare")
+    )
     noise = draw_noise(training, rare, rng=rng)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):

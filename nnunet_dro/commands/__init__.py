@@ -1,1 +1,4 @@
-"""The commands of `nnunet-dro`, one file each, named as typed. Heavy modules are imported when a command is called."""
+"""The commands of `nnunet-dro`, one file each, named as typed.
+
+Heavy modules are imported when a command is called.
+"""

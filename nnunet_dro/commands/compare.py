@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import Output, Overwrite, ProtocolFile, RequireFile, show, stop_if_unmet, takes
+from nnunet_dro.commands.shared import (
+    Output,
+    Overwrite,
+    ProtocolFile,
+    RequireFile,
+    show,
+    stop_if_unmet,
+    takes,
+)
 from nnunet_dro.evaluation.options import CompareOptions
 
 
@@ -38,7 +46,9 @@ def compare(options: _Options) -> None:
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
     from_file = read_requirements(options.require_file, COMPARISON) if options.require_file else []
-    options = replace(options, requirements=[*options.requirements, *(one.text for one in from_file)])
+    options = replace(
+        options, requirements=[*options.requirements, *(one.text for one in from_file)]
+    )
     folders = named_trainings(options.evaluations)
     inputs = [folder for own in folders.values() for folder in own]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)

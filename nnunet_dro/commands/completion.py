@@ -1,4 +1,7 @@
-"""What the shell offers after TAB: names of trainers with their options, columns, and what an evaluation has."""
+"""What the shell offers after TAB.
+
+Names of trainers with their options, columns, and what an evaluation has.
+"""
 
 import re
 from pathlib import Path
@@ -11,7 +14,14 @@ _PREFIX = "nnUNetTrainer"
 def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
     """Names of trainers, or after an underscore the options that may follow, with their help, at once."""
     names = sorted(path.stem for path in _TRAINERS.rglob(f"{_PREFIX}[A-Z]*.py"))
-    base = next((name for name in sorted(names, key=len, reverse=True) if incomplete.startswith(f"{name}_")), None)
+    base = next(
+        (
+            name
+            for name in sorted(names, key=len, reverse=True)
+            if incomplete.startswith(f"{name}_")
+        ),
+        None,
+    )
     if base is None:
         return [(name, "") for name in names if name.startswith(incomplete)]
     from nnunet_dro.trainers import options
@@ -19,7 +29,10 @@ def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
     kind = getattr(options, f"{base.removeprefix(_PREFIX)}Options", options.TrainerOptions)
     *given, word = incomplete[len(base) + 1 :].split("_")
     known = kind.known_options()
-    last = max((i for i, option in enumerate(known) for text in given if option.pattern.fullmatch(text)), default=-1)
+    last = max(
+        (i for i, option in enumerate(known) for text in given if option.pattern.fullmatch(text)),
+        default=-1,
+    )
     if issubclass(kind, options.GroupOptions) and not given:
         return []  # the column, which is not known here
     number = re.match(r"\d*", word)[0]  # type: ignore[index]  # matches anything
@@ -27,18 +40,28 @@ def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
     offered = []
     for option in known[last + 1 :]:
         # The number of `20epochs` comes first: it is what was typed.
-        text = option.form.replace("<n>", number) if option.form.startswith("<") else option.form.partition("<")[0]
+        text = (
+            option.form.replace("<n>", number)
+            if option.form.startswith("<")
+            else option.form.partition("<")[0]
+        )
         if text.startswith(word) and (number or not option.form.startswith("<")):
             offered.append((f"{start}_{text}", option.help))
     return offered
 
 
 def complete_column(ctx: Any, incomplete: str) -> list[str]:
-    """Columns of the case table of ``--cases``, or of the dataset of the references; after a comma, one more column."""
+    """Columns of the case table of ``--cases``, or of the dataset of the references.
+
+    After a comma, one more column.
+    """
     from nnunet_dro.files.case_table import attributes_of, read_cases
     from nnunet_dro.nnunet.raw_dataset import case_table_of
 
-    path, reference = ctx.params.get("cases"), ctx.params.get("evaluate") or _first_argument(ctx, "reference")
+    path, reference = (
+        ctx.params.get("cases"),
+        ctx.params.get("evaluate") or _first_argument(ctx, "reference"),
+    )
     try:
         path = path or (case_table_of(Path(reference)) if reference else None)
         columns = attributes_of(read_cases(Path(path))) if path else []

@@ -12,14 +12,15 @@ from nnunet_dro.nnunet.command import CommandError, Device
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    out: Annotated[Path, option("Folder for everything that the demo makes; a second run continues there.")] = Path(
-        "nnunet-dro-demo"
-    )
+    out: Annotated[
+        Path, option("Folder for everything that the demo makes; a second run continues there.")
+    ] = Path("nnunet-dro-demo")
     device: Annotated[Device, option("Device to train and predict on.")] = Device.CPU
     trainer: Annotated[
         str,
         option(
-            "Trainer of this package to compare with plain nnU-Net, with its options.", autocompletion=complete_trainer
+            "Trainer of this package to compare with plain nnU-Net, with its options.",
+            autocompletion=complete_trainer,
         ),
     ] = "nnUNetTrainerDRO_share0.5"
     epochs: Annotated[int, option("Epochs of both trainings.")] = 10
@@ -31,7 +32,8 @@ class _Options:
 def demo(options: _Options) -> None:
     """Train plain nnU-Net and hardness weighted sampling on slices of an MRI template, and compare them per centre.
 
-    The share is fixed, because an earned one does not begin where, as here, nothing is found of the hardest cases.
+    The share is fixed, because an earned one does not begin where, as here, nothing is found of the
+    hardest cases.
     """
     from nnunet_dro.demo import Settings, run_demo
 

@@ -14,14 +14,26 @@ from nnunet_dro.progress_bar import progress_bar
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     fold_folder: Annotated[Path, argument("Results folder of a fold, with checkpoint_final.pth.")]
-    output: Annotated[Path | None, option("Folder for the results; default: the fold's.", "--output", "-o")] = None
-    patches: Annotated[int, option("Augmented patches to measure per case; 0 to use the losses of hardness.csv.")] = 4
-    prediction: Annotated[bool, option("Predict every case; the rules need it.", "--prediction/--no-prediction")] = True
-    device: Annotated[Device | None, option("Device to measure on; default: cuda if there is one, else cpu.")] = None
-    cases: Annotated[Path | None, option("Case table; default: cases.csv in the folders of the dataset.")] = None
+    output: Annotated[
+        Path | None, option("Folder for the results; default: the fold's.", "--output", "-o")
+    ] = None
+    patches: Annotated[
+        int, option("Augmented patches to measure per case; 0 to use the losses of hardness.csv.")
+    ] = 4
+    prediction: Annotated[
+        bool, option("Predict every case; the rules need it.", "--prediction/--no-prediction")
+    ] = True
+    device: Annotated[
+        Device | None, option("Device to measure on; default: cuda if there is one, else cpu.")
+    ] = None
+    cases: Annotated[
+        Path | None, option("Case table; default: cases.csv in the folders of the dataset.")
+    ] = None
     by: Annotated[
         list[str] | None,
-        option("Column of the case table with strata; repeatable. Default: all that divide the cases."),
+        option(
+            "Column of the case table with strata; repeatable. Default: all that divide the cases."
+        ),
     ] = None
 
 

@@ -23,22 +23,34 @@ from nnunet_dro.progress_bar import progress_bar
 class _Options(EvaluateOptions):
     reference: Annotated[Path | None, argument("Folder of reference label maps.")] = None
     prediction: Annotated[
-        Path | None, argument("Folder of predicted label maps, model folder of nnU-Net, or its summary.json.")
+        Path | None,
+        argument("Folder of predicted label maps, model folder of nnU-Net, or its summary.json."),
     ] = None
     output: Output
-    dataset: Annotated[str | None, option("Dataset name or ID.", "--dataset", "-d", rich_help_panel=MODEL)] = None
-    configuration: Annotated[
-        str | None, option("Configuration, such as 3d_fullres.", "--configuration", "-c", rich_help_panel=MODEL)
+    dataset: Annotated[
+        str | None, option("Dataset name or ID.", "--dataset", "-d", rich_help_panel=MODEL)
     ] = None
-    trainer: Annotated[str, option("Name of the trainer.", "--trainer", "-tr", rich_help_panel=MODEL)] = "nnUNetTrainer"
-    plans: Annotated[str, option("Name of the plans.", "--plans", "-p", rich_help_panel=MODEL)] = "nnUNetPlans"
+    configuration: Annotated[
+        str | None,
+        option(
+            "Configuration, such as 3d_fullres.", "--configuration", "-c", rich_help_panel=MODEL
+        ),
+    ] = None
+    trainer: Annotated[
+        str, option("Name of the trainer.", "--trainer", "-tr", rich_help_panel=MODEL)
+    ] = "nnUNetTrainer"
+    plans: Annotated[str, option("Name of the plans.", "--plans", "-p", rich_help_panel=MODEL)] = (
+        "nnUNetPlans"
+    )
     overwrite: Overwrite = False
     require_file: RequireFile = None
     protocol: ProtocolFile = None
     resume: Annotated[
         bool,
         option(
-            "Go on with an interrupted run; files that changed are scored again.", "--resume", rich_help_panel=RUNNING
+            "Go on with an interrupted run; files that changed are scored again.",
+            "--resume",
+            rich_help_panel=RUNNING,
         ),
     ] = False
 
@@ -57,7 +69,9 @@ class _Options(EvaluateOptions):
         if self.reference or not self.dataset:
             cure = "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c CONFIGURATION."
             got = "both" if self.dataset else "one folder" if self.reference else "neither"
-            raise ValueError(f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}")
+            raise ValueError(
+                f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}"
+            )
         model = trained_model(self.dataset, self.trainer, self.plans, self.configuration)
         return references_of(model.parent.name), model
 
@@ -76,13 +90,20 @@ def evaluate(options: _Options) -> None:
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
-    from_file = [one.text for one in read_requirements(options.require_file)] if options.require_file else []
+    from_file = (
+        [one.text for one in read_requirements(options.require_file)]
+        if options.require_file
+        else []
+    )
     requirements = [*options.requirements, *from_file]
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
     output, folders = options.output, options.folders
     check_output(output, overwrite=options.overwrite, inputs=folders)
     kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
-    with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=options.resume) as kept:
+    with (
+        progress_bar("Reading label maps") as progress,
+        keeping(kept_file, resume=options.resume) as kept,
+    ):
         evaluation = evaluate_files(*folders, options, kept=kept, progress=progress)
         if options.protocol:
             evaluation = under_protocol(evaluation, options.protocol)

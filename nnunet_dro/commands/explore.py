@@ -15,10 +15,16 @@ class _Options:
     output: Output
     metric: Annotated[
         str | None,
-        option("Metric of the evaluation; default: dice, or else its first.", autocompletion=complete_metric),
+        option(
+            "Metric of the evaluation; default: dice, or else its first.",
+            autocompletion=complete_metric,
+        ),
     ] = None
     label: Annotated[
-        list[str] | None, option("Label to look at; repeatable. Default: all of them.", autocompletion=complete_label)
+        list[str] | None,
+        option(
+            "Label to look at; repeatable. Default: all of them.", autocompletion=complete_label
+        ),
     ] = None
     by: Annotated[
         list[str] | None,
@@ -28,10 +34,16 @@ class _Options:
             autocompletion=complete_attribute,
         ),
     ] = None
-    cases: Annotated[Path | None, option("Case table with more columns; many numbers are cut into thirds.")] = None
+    cases: Annotated[
+        Path | None, option("Case table with more columns; many numbers are cut into thirds.")
+    ] = None
     max_attributes: Annotated[int, option("The most attributes of a combination, 1 to 3.")] = 2
-    min_cases: Annotated[int, option("The fewest cases of a combination in each half of the cases.")] = 5
-    candidates: Annotated[int, option("The most combinations of the first half that are tested on the other.")] = 3
+    min_cases: Annotated[
+        int, option("The fewest cases of a combination in each half of the cases.")
+    ] = 5
+    candidates: Annotated[
+        int, option("The most combinations of the first half that are tested on the other.")
+    ] = 3
     seed: Annotated[int, option("Random seed of the halves and the permutations.", min=0)] = 0
     overwrite: Overwrite = False
 

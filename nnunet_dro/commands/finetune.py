@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option, takes
+from nnunet_dro.commands.shared import (
+    Configuration,
+    Dataset,
+    Plans,
+    TrainingDevice,
+    argument,
+    option,
+    takes,
+)
 from nnunet_dro.nnunet.command import Device, best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
@@ -28,11 +36,22 @@ class _Options:
     configuration: Configuration
     fold: Annotated[str, argument("Fold to train on: a number, or all.")]
     source: Annotated[
-        str, option("Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.", "--from")
+        str,
+        option(
+            "Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.",
+            "--from",
+        ),
     ]
-    trainer: Annotated[str, option("Trainer to continue with, such as DRO_share0.5.", autocompletion=complete_trainer)]
-    learning_rate: Annotated[float | None, option("First learning rate; default: the trainer's, or 0.01.")] = None
-    epochs: Annotated[int | None, option("Number of epochs; default: as in the trainer's name, or 100.")] = None
+    trainer: Annotated[
+        str,
+        option("Trainer to continue with, such as DRO_share0.5.", autocompletion=complete_trainer),
+    ]
+    learning_rate: Annotated[
+        float | None, option("First learning rate; default: the trainer's, or 0.01.")
+    ] = None
+    epochs: Annotated[
+        int | None, option("Number of epochs; default: as in the trainer's name, or 100.")
+    ] = None
     plans: Plans = "nnUNetPlans"
     device: TrainingDevice = None
     num_gpus: Annotated[int, option("Number of GPUs to train on.", min=1)] = 1
@@ -42,20 +61,24 @@ class _Options:
 def finetune(options: _Options) -> None:
     """Continue a finished training, its segmentation heads included, with a trainer of this package.
 
-    On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, where
-    training anew raised all three. Compare before you rely on it.
+    On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare
+    modalities, where training anew raised all three. Compare before you rely on it.
     """
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.finetuning import finetuning_trainer
     from nnunet_dro.nnunet.training import find_target
 
     target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    name = finetuning_trainer(options.trainer, learning_rate=options.learning_rate, epochs=options.epochs)
+    name = finetuning_trainer(
+        options.trainer, learning_rate=options.learning_rate, epochs=options.epochs
+    )
     n_validation = len(target.validation_cases())
     find_command("nnUNetv2_train")
     chosen = best_device(options.device and options.device.value)
     if options.num_gpus > 1 and chosen != Device.CUDA:
-        raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda.")
+        raise ValueError(
+            f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda."
+        )
     check_writable(target.fold_folder(name))
     _start(target, name, options.source, chosen)
     _train(target, name, chosen, options.num_gpus, n_validation)

@@ -9,11 +9,20 @@ from nnunet_dro.commands.shared import argument, option, takes
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    requirement: Annotated[str, argument('Requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')]
-    pilot: Annotated[Path | None, option("Output folder of evaluate, to estimate the chance to pass.")] = None
-    n: Annotated[list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)] = None
+    requirement: Annotated[
+        str, argument('Requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
+    ]
+    pilot: Annotated[
+        Path | None, option("Output folder of evaluate, to estimate the chance to pass.")
+    ] = None
+    n: Annotated[
+        list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)
+    ] = None
     with_label: Annotated[
-        float | None, option("Share of the cases that have the label, such as 0.9.", show_default="as in the pilot")
+        float | None,
+        option(
+            "Share of the cases that have the label, such as 0.9.", show_default="as in the pilot"
+        ),
     ] = None
 
 
@@ -23,7 +32,12 @@ def plan(options: _Options) -> None:
     from rich.console import Console
 
     from nnunet_dro.evaluation.judging.outcomes import metric_meant, rows_of
-    from nnunet_dro.evaluation.judging.planning import chances, check_share, least_share, pilot_values
+    from nnunet_dro.evaluation.judging.planning import (
+        chances,
+        check_share,
+        least_share,
+        pilot_values,
+    )
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
     from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
     from nnunet_dro.evaluation.result_files import read_evaluation

@@ -1,8 +1,8 @@
 """A locked protocol: how cases will be evaluated and methods compared, written down before the results are seen.
 
-The file is TOML. Its hash is that of the options themselves, so that comments and line breaks do not matter, and it
-stands in every report that was made with the protocol. It shows that options were not chosen afterwards to whoever knew
-the hash before: publish it, or commit the file.
+The file is TOML. Its hash is that of the options themselves, so that comments and line breaks do
+not matter, and it stands in every report that was made with the protocol. It shows that options
+were not chosen afterwards to whoever knew the hash before: publish it, or commit the file.
 """
 
 import hashlib
@@ -37,16 +37,23 @@ _HEAD = """\
 
 
 def _kinds(hint: Any) -> tuple[type | None, ...]:
-    """The types that an option of a type may have in a protocol; None for one that may be absent."""
+    """The types that an option of a type may have in a protocol.
+
+    None for one that may be absent.
+    """
     if isinstance(hint, UnionType):
         return tuple(None if one is NoneType else one for one in get_args(hint))
     return (list if get_origin(hint) is Sequence else str if issubclass(hint, Enum) else hint,)
 
 
 #: Section to option to the types it may have.
-_OPTIONS = {key: {name: _kinds(one.hint) for name, one in declared(part).items()} for key, part in SECTIONS.items()}
+_OPTIONS = {
+    key: {name: _kinds(one.hint) for name, one in declared(part).items()}
+    for key, part in SECTIONS.items()
+}
 
-#: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always allowed.
+#: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always
+#: allowed.
 _RETIRED = {"ignore_unknown_cases": (bool,)}
 
 _REWRITE = "Restore the file, or write another one with `nnunet-dro protocol write`."
@@ -65,7 +72,9 @@ class Protocol:
         for name, section in self.sections.items():
             _check_section(name, section)
             known = declared(SECTIONS[name])
-            options = SECTIONS[name](**{one.field: section[option] for option, one in known.items()})
+            options = SECTIONS[name](
+                **{one.field: section[option] for option, one in known.items()}
+            )
             if isinstance(options, LockedEvaluation):
                 options.check()
         for text in self.evaluate["require"]:
@@ -81,7 +90,10 @@ class Protocol:
     @property
     def sha256(self) -> str:
         """SHA-256 of the options: of their JSON with sorted keys, without spaces."""
-        content = {"format": FORMAT, **{name: _present(options) for name, options in self.sections.items()}}
+        content = {
+            "format": FORMAT,
+            **{name: _present(options) for name, options in self.sections.items()},
+        }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
@@ -90,7 +102,11 @@ class Protocol:
         """The content of the file."""
         lines = [_HEAD, f'format = "{FORMAT}"', f'sha256 = "{self.sha256}"']
         for name, options in self.sections.items():
-            lines += ["", f"[{name}]", *(f"{option} = {_toml(value)}" for option, value in _present(options).items())]
+            lines += [
+                "",
+                f"[{name}]",
+                *(f"{option} = {_toml(value)}" for option, value in _present(options).items()),
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -111,8 +127,13 @@ def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> None:
-    """Write a protocol, whose requirements can be meant; with ``force`` in place of an existing file."""
-    locked = LockedEvaluation(**{one.field: protocol.evaluate[key] for key, one in declared(LockedEvaluation).items()})
+    """Write a protocol, whose requirements can be meant.
+
+    With ``force`` in place of an existing file.
+    """
+    locked = LockedEvaluation(
+        **{one.field: protocol.evaluate[key] for key, one in declared(LockedEvaluation).items()}
+    )
     for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
         for text in options["require"]:
             metric_meant(parse_requirement(text, subject), locked.scoring.metrics)
@@ -125,28 +146,44 @@ def read_protocol(path: Path) -> Protocol:
     """Read a protocol, and check that it is as it was written."""
     if not path.is_file():
         cure = "Write one with `nnunet-dro protocol write`."
-        raise FileNotFoundError(f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}")
+        raise FileNotFoundError(
+            f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}"
+        )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"`protocol` must be TOML in UTF-8, got {str(path)!r}: {error}. {_REWRITE}") from error
+        raise ValueError(
+            f"`protocol` must be TOML in UTF-8, got {str(path)!r}: {error}. {_REWRITE}"
+        ) from error
     if content.get("format") != FORMAT:
         got = f"{str(path)!r} with {content.get('format')!r}"
         raise ValueError(f"`protocol` must have the format {FORMAT!r}, got {got}. {_REWRITE}")
     try:
-        protocol = Protocol(*(_filled(content.get(name), known) for name, known in _OPTIONS.items()))
+        protocol = Protocol(
+            *(_filled(content.get(name), known) for name, known in _OPTIONS.items())
+        )
     except ValueError as error:
-        raise ValueError(f"`protocol` must be as it was written, got {str(path)!r}: {error} {_REWRITE}") from error
+        raise ValueError(
+            f"`protocol` must be as it was written, got {str(path)!r}: {error} {_REWRITE}"
+        ) from error
     others = sorted(set(content) - {"format", "sha256", *_OPTIONS})
     if others or content.get("sha256") != protocol.sha256:
         got = f"{str(path)!r}, which was edited"
-        raise ValueError(f"`protocol` must be as it was written, got {got}: its hash does not fit. {_REWRITE}")
+        raise ValueError(
+            f"`protocol` must be as it was written, got {got}: its hash does not fit. {_REWRITE}"
+        )
     return protocol
 
 
 def under_protocol(result: _Result, path: Path) -> _Result:
-    """An evaluation or a comparison that says under which protocol it was made: a note, and in its ``about``."""
-    done, sha256 = "Evaluated" if isinstance(result, Evaluation) else "Compared", read_protocol(path).sha256
+    """An evaluation or a comparison that says under which protocol it was made.
+
+    A note, and in its ``about``.
+    """
+    done, sha256 = (
+        "Evaluated" if isinstance(result, Evaluation) else "Compared",
+        read_protocol(path).sha256,
+    )
     note = f"{done} under the locked protocol with SHA-256 {sha256}."
     about = {**result.about, "protocol": {"file": str(path), "sha256": sha256}}
     return replace(result, notes=(note, *result.notes), about=about)
@@ -160,14 +197,18 @@ def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]
         if theirs != protocol.sha256:
             got = f"one under another, {theirs}," if theirs else "one without a protocol"
             cure = f"Evaluate again with --protocol {path}."
-            raise ValueError(f"`evaluations` must be made under {str(path)!r}, got {got} for {name!r}. {cure}")
+            raise ValueError(
+                f"`evaluations` must be made under {str(path)!r}, got {got} for {name!r}. {cure}"
+            )
 
 
 def _check_section(name: str, options: Mapping[str, Any]) -> None:
     known = _OPTIONS[name]
     if others := (set(options) - set(_RETIRED)) ^ set(known):
         names = name_some(sorted(others))
-        raise ValueError(f"`{name}` must have the options {', '.join(known)}, got others or not all: {names}.")
+        raise ValueError(
+            f"`{name}` must have the options {', '.join(known)}, got others or not all: {names}."
+        )
     for option, value in options.items():
         kinds = (known | _RETIRED)[option]
         are_texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
@@ -179,14 +220,22 @@ def _check_section(name: str, options: Mapping[str, Any]) -> None:
 
 
 def _kind(kinds: tuple[type | None, ...]) -> str:
-    words = {list: "a list of texts", bool: "true or false", str: "a text", float: "a number", int: "a whole number"}
+    words = {
+        list: "a list of texts",
+        bool: "true or false",
+        str: "a text",
+        float: "a number",
+        int: "a whole number",
+    }
     return " or ".join(words[kind] if kind else "absent" for kind in kinds)
 
 
 def _filled(options: Any, known: Mapping[str, tuple[type | None, ...]]) -> dict[str, Any]:
     """The options of a section, with None for those that may be absent and are."""
     given = dict(options) if isinstance(options, dict) else {}
-    return {name: None for name, kinds in known.items() if None in kinds and name not in given} | given
+    return {
+        name: None for name, kinds in known.items() if None in kinds and name not in given
+    } | given
 
 
 def _present(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,15 +11,30 @@ from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show
 from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions, declared
 from nnunet_dro.progress_bar import progress_bar
 
-_own = partial(option, rich_help_panel="With --evaluate")  # An option for predictions that are scored first.
+_own = partial(
+    option, rich_help_panel="With --evaluate"
+)  # An option for predictions that are scored first.
 
 _OF_EVALUATE = declared(EvaluateOptions)
 #: The options of evaluate that predictions are scored by.
-_SCORING = ("dataset_json", "cases", "patient", "metrics", "nsd_tolerance_mm", "empty", "missing", "jobs", "workers")
+_SCORING = (
+    "dataset_json",
+    "cases",
+    "patient",
+    "metrics",
+    "nsd_tolerance_mm",
+    "empty",
+    "missing",
+    "jobs",
+    "workers",
+)
 
 
 def _scoring(name: str, text: str = "") -> Any:
-    """An option of evaluate for predictions that are scored first; without a value where it is not given."""
+    """An option of evaluate for predictions that are scored first.
+
+    Without a value where it is not given.
+    """
     flag, default = _OF_EVALUATE[name].flag, getattr(EvaluateOptions, name)
     shown = "" if text or default is None else f" Default: {getattr(default, 'value', default)}."
     completion = complete_column if flag.is_column else None
@@ -39,16 +54,25 @@ class _Options(RankOptions):
     output: Output
     overwrite: Overwrite = False
     evaluate: Annotated[
-        Path | None, _own("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE")
+        Path | None,
+        _own(
+            "Score folders of predictions first, with these reference label maps.",
+            metavar="REFERENCE",
+        ),
     ] = None
     kept: Annotated[  # errors about `evaluations` mean those of the teams
         Path | None,
-        _own("Folder to keep the evaluations in; later runs go on. Default: OUTPUT-evaluations.", "--evaluations"),
+        _own(
+            "Folder to keep the evaluations in; later runs go on. Default: OUTPUT-evaluations.",
+            "--evaluations",
+        ),
     ] = None
     dataset_json: Annotated[Path | None, _scoring("dataset_json")] = None
     cases: Annotated[Path | None, _scoring("cases")] = None
     patient: Annotated[str | None, _scoring("patient")] = None
-    metrics: Annotated[str | None, _scoring("metrics", "Metrics, as for evaluate; default: dice.")] = None
+    metrics: Annotated[
+        str | None, _scoring("metrics", "Metrics, as for evaluate; default: dice.")
+    ] = None
     nsd_tolerance_mm: Annotated[float | None, _scoring("nsd_tolerance_mm")] = None
     empty: Annotated[EmptyRule | None, _scoring("empty")] = None
     missing: Annotated[MissingRule | None, _scoring("missing")] = None
@@ -69,11 +93,15 @@ def rank(options: _Options) -> None:
     scoring = {name: value for name in _SCORING if (value := getattr(options, name)) is not None}
     if options.evaluate is None and (given := [*scoring, *(["kept"] if options.kept else [])]):
         cure = "Add --evaluate with the folder of the references, or leave it out."
-        raise ValueError(f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}")
+        raise ValueError(
+            f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}"
+        )
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
     if options.evaluate is None:
-        read = {name: read_scores(folder) for name, folder in named_evaluations(options.teams).items()}
+        read = {
+            name: read_scores(folder) for name, folder in named_evaluations(options.teams).items()
+        }
     else:
         read = _scored(options, options.evaluate, scoring)
     with progress_bar("Ranking the bootstrap samples") as progress:

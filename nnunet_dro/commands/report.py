@@ -14,13 +14,21 @@ from nnunet_dro.progress_bar import progress_bar
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     evaluation: Annotated[Path, argument("Output folder of evaluate whose reports are made again.")]
-    images: Annotated[Path | None, option("Folder of images (CASE_0000.nii.gz ...), to show the worst cases.")] = None
+    images: Annotated[
+        Path | None, option("Folder of images (CASE_0000.nii.gz ...), to show the worst cases.")
+    ] = None
     per_stratum: Annotated[int, option("Number of cases to show per stratum and label.", min=1)] = 2
-    viewer: Annotated[bool, option("Write cases.html, too: the worst cases in all planes and 3-D.", "--viewer")] = False
-    viewer_mb: Annotated[float | None, option("Largest size of cases.html, in MB.", show_default="100")] = None
+    viewer: Annotated[
+        bool, option("Write cases.html, too: the worst cases in all planes and 3-D.", "--viewer")
+    ] = False
+    viewer_mb: Annotated[
+        float | None, option("Largest size of cases.html, in MB.", show_default="100")
+    ] = None
     pack: Annotated[
         Path | None,
-        option("New folder for everything to put on record: Table 1, model card, what CLAIM 2024 asks, all reports."),
+        option(
+            "New folder for everything to put on record: Table 1, model card, what CLAIM 2024 asks, all reports."
+        ),
     ] = None
 
 
@@ -44,14 +52,22 @@ def report(options: _Options) -> None:
     gallery, page = [], None
     if options.images is not None:
         with progress_bar("Drawing the worst cases") as progress:
-            gallery = pictures_of(read, options.images, per_stratum=options.per_stratum, progress=progress)
+            gallery = pictures_of(
+                read, options.images, per_stratum=options.per_stratum, progress=progress
+            )
         if not gallery:
-            typer.echo("nnunet-dro: No pictures: no case has both a score and a prediction.", err=True)
+            typer.echo(
+                "nnunet-dro: No pictures: no case has both a score and a prediction.", err=True
+            )
     if options.viewer and options.images is not None:
         most_mb = MOST_MB if options.viewer_mb is None else options.viewer_mb
         with progress_bar("Packing the worst cases") as progress:
             page = viewer_page(
-                read, options.images, per_stratum=options.per_stratum, most_mb=most_mb, progress=progress
+                read,
+                options.images,
+                per_stratum=options.per_stratum,
+                most_mb=most_mb,
+                progress=progress,
             )
     links, pages = (page.links, {PAGE: page.html}) if page else ({}, {})
     if options.pack is not None:
@@ -59,8 +75,13 @@ def report(options: _Options) -> None:
 
         files, folder, main = evidence_pack(read, gallery, links), options.pack, "README.md"
     else:
-        files, folder, main = evaluation_reports(read, gallery, links), options.evaluation, "report.html"
-    # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other scores.
+        files, folder, main = (
+            evaluation_reports(read, gallery, links),
+            options.evaluation,
+            "report.html",
+        )
+    # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other
+    # scores.
     for name in write_files(folder, files | pages, outdated=(PAGE,)):
         said = f"{folder / name} of an earlier run was deleted. Give --viewer to write it again."
         typer.echo(f"nnunet-dro: {plain(said)}", err=True)

@@ -8,7 +8,9 @@ import typer
 from nnunet_dro.commands.shared import option
 
 
-def selfcheck(output: Annotated[Path | None, option("JSON file for the record.", "--output", "-o")] = None) -> None:
+def selfcheck(
+    output: Annotated[Path | None, option("JSON file for the record.", "--output", "-o")] = None,
+) -> None:
     """Compute numbers that are known by hand, and record what this installation finds."""
     from nnunet_dro.files.output_folder import check_new_file
     from nnunet_dro.selfcheck import selfcheck as check

@@ -12,10 +12,16 @@ from nnunet_dro.progress_bar import progress_bar
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    model_folder: Annotated[Path, argument("Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.")]
+    model_folder: Annotated[
+        Path, argument("Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.")
+    ]
     output: Annotated[Path, option("Zip file to write.", "--output", "-o")]
-    folds: Annotated[str | None, option("Folds to share, such as 0,1 or all; default: all that are numbered.")] = None
-    checkpoint: Annotated[str, option("File name of the checkpoints to share.")] = "checkpoint_final.pth"
+    folds: Annotated[
+        str | None, option("Folds to share, such as 0,1 or all; default: all that are numbered.")
+    ] = None
+    checkpoint: Annotated[str, option("File name of the checkpoints to share.")] = (
+        "checkpoint_final.pth"
+    )
     overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False
 
 
@@ -24,13 +30,25 @@ def share(options: _Options) -> None:
     """Write a trained model as a zip file that nnU-Net installs and predicts with, without this package."""
     from nnunet_dro.sharing import share_model
 
-    folds = None if options.folds is None else [one.strip() for one in options.folds.split(",") if one.strip()]
-    given: dict[str, Any] = {"folds": folds, "checkpoint": options.checkpoint, "overwrite": options.overwrite}
+    folds = (
+        None
+        if options.folds is None
+        else [one.strip() for one in options.folds.split(",") if one.strip()]
+    )
+    given: dict[str, Any] = {
+        "folds": folds,
+        "checkpoint": options.checkpoint,
+        "overwrite": options.overwrite,
+    }
     with progress_bar("Writing the folds") as progress:
         shared = share_model(options.model_folder, options.output, **given, progress=progress)
     for name, parts in shared.left_out.items():
         typer.echo(f"left out of {name}: {', '.join(parts) or 'nothing'}")
-    typer.echo("No names or losses of training cases are in the file, and it cannot be trained further with --c.")
+    typer.echo(
+        "No names or losses of training cases are in the file, and it cannot be trained further with --c."
+    )
     typer.echo("Whoever gets the file installs it and predicts, with nnU-Net alone:")
-    typer.echo(f"    nnUNetv2_install_pretrained_model_from_zip {shared.path.name}\n    {shared.predict}")
+    typer.echo(
+        f"    nnUNetv2_install_pretrained_model_from_zip {shared.path.name}\n    {shared.predict}"
+    )
     typer.echo(shared.path)

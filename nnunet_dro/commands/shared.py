@@ -1,4 +1,6 @@
-"""What several commands share: how options are declared, those that mean the same everywhere, and what is printed.
+"""What several commands share.
+
+How options are declared, those that mean the same everywhere, and what is printed.
 
 With --protocol, a command takes its options from a locked protocol, and refuses others.
 """
@@ -24,7 +26,10 @@ _Options = TypeVar("_Options")
 
 
 def option(text: str, *flags: str, **settings: Any) -> Any:
-    """An option with its help. Typer must not check paths: it would report an unreadable one in a box of five lines."""
+    """An option with its help.
+
+    Typer must not check paths: it would report an unreadable one in a box of five lines.
+    """
     return typer.Option(*flags, help=text, readable=False, **settings)
 
 
@@ -34,26 +39,40 @@ def argument(text: str, **settings: Any) -> Any:
 
 
 Output = Annotated[Path, option("Folder for the results; must be new or empty.", "--output", "-o")]
-Overwrite = Annotated[bool, option("Replace what an earlier run wrote to the output folder.", "--overwrite")]
-CaseTable = Annotated[Path | None, option("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")]
+Overwrite = Annotated[
+    bool, option("Replace what an earlier run wrote to the output folder.", "--overwrite")
+]
+CaseTable = Annotated[
+    Path | None, option("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")
+]
 
 # Of the commands that train.
 Dataset = Annotated[str, argument("Name or number of a preprocessed dataset.")]
 Configuration = Annotated[str, argument("Configuration to train, such as 3d_fullres.")]
 Plans = Annotated[str, option("Name of the plans.", "--plans", "-p")]
-TrainingDevice = Annotated[Device | None, option("Device to train on; default: cuda if there is one, else cpu.")]
+TrainingDevice = Annotated[
+    Device | None, option("Device to train on; default: cuda if there is one, else cpu.")
+]
 
-RequireFile = Annotated[Path | None, option("File of requirements, one per line.", rich_help_panel=REQUIREMENTS)]
+RequireFile = Annotated[
+    Path | None, option("File of requirements, one per line.", rich_help_panel=REQUIREMENTS)
+]
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Make a command of a function of a dataclass; its fields are annotated with typer's options or a `Flag`."""
+    """Make a command of a function of a dataclass.
+
+    Its fields are annotated with typer's options or a `Flag`.
+    """
     hints, flags = get_type_hints(options, include_extras=True), declared(options)
     names = {one.field: name for name, one in flags.items()}
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]
         name = names.get(field.name, field.name)
-        hint, default = hints[field.name], inspect.Parameter.empty if field.default is MISSING else field.default
+        hint, default = (
+            hints[field.name],
+            inspect.Parameter.empty if field.default is MISSING else field.default,
+        )
         if name in flags:
             hint, default = _of_flag(name, flags[name], default)
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -84,7 +103,9 @@ def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
         switch += f"/--no-{name}"
     completion = complete_column if flag.is_column else None
     switches = [switch, flag.short] if flag.short else [switch]
-    given = option(flag.help, *switches, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion)
+    given = option(
+        flag.help, *switches, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion
+    )
     return Annotated[hint, given], default
 
 
@@ -92,7 +113,11 @@ def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
     """End with exit code 3 and a line for every requirement that is not met, if there are any."""
     unmet = [outcome for outcome in requirements if not outcome["passed"]]
     for outcome in unmet:
-        said = "cannot tell if a requirement is met" if outcome["verdict"] == "cannot tell" else "requirement not met"
+        said = (
+            "cannot tell if a requirement is met"
+            if outcome["verdict"] == "cannot tell"
+            else "requirement not met"
+        )
         typer.echo(f"nnunet-dro: {said}: {outcome['line']}", err=True)
     if unmet:
         raise typer.Exit(_REQUIREMENT_FAILED)
@@ -106,11 +131,15 @@ def show(table: Any, page: Path) -> None:
         Console(highlight=False).print(table)
         typer.echo(page)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # rich's way; the reader has seen enough, and a verdict may follow
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ):  # rich's way; the reader has seen enough, and a verdict may follow
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-#: What a protocol does not lock and yet refuses: it has requirements itself, and comparisons are by what is evaluated.
+#: What a protocol does not lock and yet refuses: it has requirements itself, and comparisons are by
+#: what is evaluated.
 REFUSED = ("require_file", "by")
 
 _GIVEN = ("COMMANDLINE", "ENVIRONMENT")
@@ -161,9 +190,13 @@ class LockedCommand(Command):
                     continue
                 given = flags[name].value(value) if name in flags else value
                 if given != locked.get(name):
-                    must = "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
+                    must = (
+                        "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
+                    )
                     cure = "Leave the option out, or write another protocol."
-                    raise ValueError(f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(given)}. {cure}")
+                    raise ValueError(
+                        f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(given)}. {cure}"
+                    )
         return rest
 
 

@@ -9,13 +9,23 @@ from nnunet_dro.commands.shared import CaseTable, argument, option, show, takes
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    dataset: Annotated[str, argument("Folder, name or number of a raw dataset.", metavar="RAW_DATASET")]
+    dataset: Annotated[
+        str, argument("Folder, name or number of a raw dataset.", metavar="RAW_DATASET")
+    ]
     cases: CaseTable = None
-    stratify: Annotated[str | None, option("Column whose strata are spread evenly over the folds.")] = None
-    group: Annotated[str | None, option("Column that names the patient; no patient is in two folds.")] = None
-    leave_out: Annotated[str | None, option("Column that names the centre; every centre becomes a fold.")] = None
+    stratify: Annotated[
+        str | None, option("Column whose strata are spread evenly over the folds.")
+    ] = None
+    group: Annotated[
+        str | None, option("Column that names the patient; no patient is in two folds.")
+    ] = None
+    leave_out: Annotated[
+        str | None, option("Column that names the centre; every centre becomes a fold.")
+    ] = None
     folds: Annotated[int, option("Number of folds; ignored with --leave-out.")] = 5
-    output: Annotated[Path | None, option("File to write; default: splits_final.json.", "--output", "-o")] = None
+    output: Annotated[
+        Path | None, option("File to write; default: splits_final.json.", "--output", "-o")
+    ] = None
     force: Annotated[bool, option("Replace an existing file.", "--force")] = False
 
 

@@ -10,19 +10,32 @@ from nnunet_dro.progress_bar import progress_bar
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    images: Annotated[Path, argument("Folder of images (CASE_0000.nii.gz ...), and of their JSON files.")]
+    images: Annotated[
+        Path, argument("Folder of images (CASE_0000.nii.gz ...), and of their JSON files.")
+    ]
     labels: Annotated[Path, argument("Folder of reference label maps.")]
     output: Annotated[Path, option("Case table to write (CSV).", "--output", "-o")]
-    cases: Annotated[Path | None, option("Case table whose columns are kept, before the new ones.")] = None
-    dicom: Annotated[Path | None, option("Folder with a DICOM folder for every case, named like it.")] = None
-    jobs: Annotated[int | None, option("Number of cases to read at a time; default: one per processor.", min=1)] = None
-    workers: Annotated[str | None, option("Dask scheduler for reading the cases, such as tcp://scheduler:8786.")] = None
+    cases: Annotated[
+        Path | None, option("Case table whose columns are kept, before the new ones.")
+    ] = None
+    dicom: Annotated[
+        Path | None, option("Folder with a DICOM folder for every case, named like it.")
+    ] = None
+    jobs: Annotated[
+        int | None, option("Number of cases to read at a time; default: one per processor.", min=1)
+    ] = None
+    workers: Annotated[
+        str | None, option("Dask scheduler for reading the cases, such as tcp://scheduler:8786.")
+    ] = None
     overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False
 
 
 @takes(_Options)
 def strata(options: _Options) -> None:
-    """Write a case table with what images and references tell: size, contrast, noise, scanner, age ..."""
+    """Write a case table with what images and references tell.
+
+    Size, contrast, noise, scanner, age ...
+    """
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.report.command_tables import columns_table
@@ -30,7 +43,9 @@ def strata(options: _Options) -> None:
     from nnunet_dro.files.output_folder import check_new_file, replacing
 
     if options.output.suffix.lower() != ".csv":
-        raise ValueError(f"`output` must end in .csv, got {str(options.output)!r}. Name another file.")
+        raise ValueError(
+            f"`output` must end in .csv, got {str(options.output)!r}. Name another file."
+        )
     check_new_file(options.output, overwrite=options.overwrite)
     with progress_bar("Reading images") as progress:
         given = {name: getattr(options, name) for name in ("dicom", "cases", "workers")}

@@ -19,16 +19,26 @@ class RankedBy(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    fold_folder: Annotated[list[Path], argument("Results folder of a fold, several of one model, or the model's.")]
+    fold_folder: Annotated[
+        list[Path], argument("Results folder of a fold, several of one model, or the model's.")
+    ]
     top: Annotated[int, option("Number of cases to show with pictures.")] = 20
     by: Annotated[
         RankedBy | None,
-        option("What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."),
+        option(
+            "What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."
+        ),
     ] = None
     write_splits: Annotated[
-        bool, option("Write splits_final.json without the cases of exclusions.txt in training.", "--write-splits")
+        bool,
+        option(
+            "Write splits_final.json without the cases of exclusions.txt in training.",
+            "--write-splits",
+        ),
     ] = False
-    output: Annotated[Path | None, option("Results folder; default: the fold's or model's.", "--output", "-o")] = None
+    output: Annotated[
+        Path | None, option("Results folder; default: the fold's or model's.", "--output", "-o")
+    ] = None
 
 
 @takes(_Options)
@@ -42,5 +52,7 @@ def suspects(options: _Options) -> None:
         "write_splits": options.write_splits,
     }
     with progress_bar("Drawing the cases") as progress:
-        table, page = write_suspects(options.fold_folder, options.output, **given, progress=progress)
+        table, page = write_suspects(
+            options.fold_folder, options.output, **given, progress=progress
+        )
     show(table, page)

@@ -10,9 +10,14 @@ from nnunet_dro.commands.shared import option
 
 def trainers(
     *,
-    path: Annotated[bool, option("Print the folder for nnU-Net's variable nnUNet_extTrainer.", "--path")] = False,
+    path: Annotated[
+        bool, option("Print the folder for nnU-Net's variable nnUNet_extTrainer.", "--path")
+    ] = False,
     check: Annotated[
-        str | None, option("Explain a trainer's name in words.", metavar="NAME", autocompletion=complete_trainer)
+        str | None,
+        option(
+            "Explain a trainer's name in words.", metavar="NAME", autocompletion=complete_trainer
+        ),
     ] = None,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
@@ -38,4 +43,6 @@ def trainers(
     console.print(trainer_overview())
     console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
     if not found.where.is_relative_to(FOLDER):
-        console.print(f"Without a file in its folder it finds them from nnunetv2 2.8 on, after: {EXPORT}")
+        console.print(
+            f"Without a file in its folder it finds them from nnunetv2 2.8 on, after: {EXPORT}"
+        )

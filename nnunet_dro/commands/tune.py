@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, takes
+from nnunet_dro.commands.shared import (
+    Configuration,
+    Dataset,
+    Plans,
+    TrainingDevice,
+    argument,
+    takes,
+)
 from nnunet_dro.commands.shared import option as _option  # a name that a field has
 from nnunet_dro.naming import extra_cure
 from nnunet_dro.nnunet.command import best_device, find_command
@@ -22,8 +29,8 @@ if TYPE_CHECKING:
 
 _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")  # Packages that the extra `tune` installs.
 
-#: Shortest trainings that are pruned by default: a pruned one saves little, and the Gaussian process learns nothing
-#: from it.
+#: Shortest trainings that are pruned by default: a pruned one saves little, and the Gaussian
+#: process learns nothing from it.
 _PRUNING_EPOCHS = 20
 
 
@@ -48,23 +55,40 @@ class _Options:
     ]
     option: Annotated[
         list[str] | None,
-        _option("Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."),
+        _option(
+            "Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."
+        ),
     ] = None
     objective: Annotated[
-        str, _option("Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
+        str,
+        _option(
+            "Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean)."
+        ),
     ] = "mean"
-    trials: Annotated[int, _option("Number of trials that have to finish, including those of earlier starts.")] = 20
-    epochs: Annotated[int | None, _option("Epochs of every training; default: as in the trainer's name.")] = None
-    iterations: Annotated[int | None, _option("Iterations per epoch; default: as in the trainer's name.")] = None
+    trials: Annotated[
+        int, _option("Number of trials that have to finish, including those of earlier starts.")
+    ] = 20
+    epochs: Annotated[
+        int | None, _option("Epochs of every training; default: as in the trainer's name.")
+    ] = None
+    iterations: Annotated[
+        int | None, _option("Iterations per epoch; default: as in the trainer's name.")
+    ] = None
     plans: Plans = "nnUNetPlans"
     device: TrainingDevice = None
     cases: Annotated[Path | None, _option("Case table; default: cases.csv of the dataset.")] = None
-    study: Annotated[str | None, _option("Name of the study; default: trainer, plans, configuration and fold.")] = None
+    study: Annotated[
+        str | None, _option("Name of the study; default: trainer, plans, configuration and fold.")
+    ] = None
     storage: Annotated[
-        str | None, _option("URL of a database that several machines share; default: a file in the study's folder.")
+        str | None,
+        _option(
+            "URL of a database that several machines share; default: a file in the study's folder."
+        ),
     ] = None
     sampler: Annotated[
-        Sampler, _option("Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
+        Sampler,
+        _option("Sampler of the options: Gaussian process or tree-structured Parzen estimator."),
     ] = Sampler.GP
     seed: Annotated[int, _option("Random seed of the sampler.", min=0)] = 0
     pruning: Annotated[
@@ -74,12 +98,17 @@ class _Options:
             "--pruning/--no-pruning",
         ),
     ] = None
-    repeat: Annotated[int, _option("How often to train each of the best three again at the end; 0 for not at all.")] = 2
+    repeat: Annotated[
+        int,
+        _option("How often to train each of the best three again at the end; 0 for not at all."),
+    ] = 2
 
 
 @takes(_Options)
 def tune(options: _Options) -> None:
-    """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases.
+    """Search for the best options of a trainer.
+
+    Each trial is a training, scored on the fold's validation cases.
 
     It needs the extra "tune": pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".
     """
@@ -97,14 +126,18 @@ def tune(options: _Options) -> None:
 
     aim = parse_objective(options.objective)
     target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    space = parse_space(options.trainer, options.option or [], epochs=options.epochs, iterations=options.iterations)
+    space = parse_space(
+        options.trainer, options.option or [], epochs=options.epochs, iterations=options.iterations
+    )
     table = options.cases or target.cases
     check_objective(aim, table, target.validation_cases())
     find_command("nnUNetv2_train")
     of_fold = f"{options.plans}__{options.configuration}__fold_{target.fold}"
     name = options.study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
-        raise ValueError(f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :.")
+        raise ValueError(
+            f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :."
+        )
     folder = target.results / "tuning" / name
     check_writable(folder)
     settings = Settings(
@@ -162,23 +195,39 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
         try:
             with storages.closing(opened):
                 topic = about(settings.space, settings.target, settings.objective)
-                study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
+                study = storages.open_study(
+                    opened, name, topic, maximise=settings.objective.maximise
+                )
                 try:
                     with progress_bar("Tuning", console=console) as progress:
                         display = Display(console, progress)
-                        for number in [] if settings.is_shared else storages.fail_what_was_left_running(study):
-                            display.note(f"trial {number}: was killed; it continues where it stopped.")
-                        Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
+                        for number in (
+                            [] if settings.is_shared else storages.fail_what_was_left_running(study)
+                        ):
+                            display.note(
+                                f"trial {number}: was killed; it continues where it stopped."
+                            )
+                        Tuner(study, settings, display, safe_stop).run(
+                            lambda: write_trials(study, settings)
+                        )
                 finally:
                     _report(study, settings, Console(highlight=False, soft_wrap=True))
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
-            raise ValueError(f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}") from error
+            raise ValueError(
+                f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}"
+            ) from error
 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
     """Write and print the results so far, with the name of the best trainer alone on the last line."""
-    from nnunet_dro.tuning.report import repeats_table, trials_table, warnings_of, write_page, write_trials
+    from nnunet_dro.tuning.report import (
+        repeats_table,
+        trials_table,
+        warnings_of,
+        write_page,
+        write_trials,
+    )
     from nnunet_dro.tuning.trials import chosen_trial
 
     best, target = chosen_trial(study), settings.target
@@ -186,7 +235,10 @@ def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> 
     plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
     model = f"-d {target.dataset} -c {target.configuration} -f {target.fold}{plans} -tr {trainer}"
     command = f"nnUNetv2_predict -i INPUT -o OUTPUT {model}"
-    table, page = write_trials(study, settings), write_page(study, settings, command if best else "")
+    table, page = (
+        write_trials(study, settings),
+        write_page(study, settings, command if best else ""),
+    )
     console.print(trials_table(study, settings))
     if (again := repeats_table(study, settings)) is not None:
         console.print(again)

@@ -1,4 +1,7 @@
-"""How the commands start and stop: what is shown without words, the help, and errors as one line."""
+"""How the commands start and stop.
+
+What is shown without words, the help, and errors as one line.
+"""
 
 import keyword
 import re
@@ -13,7 +16,8 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 _FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it.
 
-#: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of its own.
+#: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of
+#: its own.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 #: What `nnunet-dro` shows without words: what one does with it, in the order of a project.
@@ -42,7 +46,10 @@ def stop(message: str, code: int) -> None:
 
 
 class Commands(TyperGroup):
-    """Every command stops the same way: bad input is one line and exit code 2, Ctrl-C is exit code 130."""
+    """Every command stops the same way.
+
+    Bad input is one line and exit code 2, Ctrl-C is exit code 130.
+    """
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         """Read the words; those that are wrong end in one line."""
@@ -60,12 +67,20 @@ class Commands(TyperGroup):
             # Whoever read the output has closed it; typer ends quietly.
             raise
         except (ValueError, OSError) as error:
-            stop(with_flags(str(error), self.get_command(ctx, str(ctx.invoked_subcommand))), BAD_INPUT)
+            stop(
+                with_flags(str(error), self.get_command(ctx, str(ctx.invoked_subcommand))),
+                BAD_INPUT,
+            )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups, each with its whole first sentence."""
-        commands = [(name, command) for name, command in self.commands.items() if not command.hidden]
-        rows = ((_panel(command, "Commands"), (name, _summary(command.help))) for name, command in commands)
+        commands = [
+            (name, command) for name, command in self.commands.items() if not command.hidden
+        ]
+        rows = (
+            (_panel(command, "Commands"), (name, _summary(command.help)))
+            for name, command in commands
+        )
         _write_panels(formatter, rows)
 
 
@@ -75,10 +90,14 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words; several folds may follow one ``-f``, as in nnU-Net's commands."""
         words: list[str] = []
-        flags = ["--folds", "-f"] if any("-f" in parameter.opts for parameter in self.params) else []
+        flags = (
+            ["--folds", "-f"] if any("-f" in parameter.opts for parameter in self.params) else []
+        )
         for word in args:
             if words[-1:] and words[-1] in flags and word.startswith("-"):
-                raise ValueError(f"`folds` must have a value, got {words[-1]} before {word!r}. Write, say, -f 0 1.")
+                raise ValueError(
+                    f"`folds` must have a value, got {words[-1]} before {word!r}. Write, say, -f 0 1."
+                )
             if words[-2:-1] and words[-2] in flags and _FOLD.fullmatch(word):
                 words.append("-f")
             words.append(word)
@@ -125,7 +144,9 @@ def with_flags(message: str, command: Any) -> str:
                 if keyword.iskeyword(flag[2:]):  # --from, which no parameter can be called
                     flags[flag[2:]] = flag
     # Columns of a case table may have such names, too.
-    return re.sub(r"(?<!column )`(\w+)`", lambda found: f"`{flags.get(found[1], found[1])}`", message)
+    return re.sub(
+        r"(?<!column )`(\w+)`", lambda found: f"`{flags.get(found[1], found[1])}`", message
+    )
 
 
 @contextmanager
@@ -139,4 +160,7 @@ def _one_line() -> Iterator[None]:
         message = message.replace("Value error, ", "")
         ctx = getattr(error, "ctx", None)
         # Those that a command raises itself say the cure, and know no context.
-        stop(message if ctx is None else f"{message.rstrip('.')}. See `{ctx.command_path} --help`.", BAD_INPUT)
+        stop(
+            message if ctx is None else f"{message.rstrip('.')}. See `{ctx.command_path} --help`.",
+            BAD_INPUT,
+        )

@@ -1,4 +1,7 @@
-"""A complete run on real images, small enough for a laptop: plain nnU-Net compared with robust training."""
+"""A complete run on real images, small enough for a laptop.
+
+Plain nnU-Net compared with robust training.
+"""
 
 from nnunet_dro.demo.preparation import Settings
 from nnunet_dro.demo.run import run_demo

@@ -15,7 +15,8 @@ FloatArray = npt.NDArray[np.float32]
 
 DATASET_NAME = "Dataset900_DemoBrain"  # Name of the dataset, in the form that nnU-Net requires.
 
-#: Number of cases of each split and centre. Centre C is rare in training, but as frequent as the others in the test.
+#: Number of cases of each split and centre. Centre C is rare in training, but as frequent as the
+#: others in the test.
 N_CASES = {
     "train": {"A": 510, "B": 78, "C": 12},
     "validation": {"A": 4, "B": 4, "C": 4},
@@ -25,8 +26,8 @@ N_CASES = {
 SIZE = 96  # Height and width of a case, in pixels of 2 mm.
 MIN_TISSUE = 0.05  # Smallest fraction of its pixels that a usable slice shows of each tissue.
 
-#: Range of the test slices, as fractions of the usable slices of an orientation, and number of slices (of 2 mm) on
-#: either side of that range that are not used at all.
+#: Range of the test slices, as fractions of the usable slices of an orientation, and number of
+#: slices (of 2 mm) on either side of that range that are not used at all.
 TEST_RANGE, GAP = (0.6, 0.8), 3
 
 ORIENTATIONS = ("axial", "coronal", "sagittal")
@@ -40,11 +41,16 @@ class Slice:
 
     orientation: str  # one of `ORIENTATIONS`
     index: int  # position of the slice along its axis
-    channels: FloatArray  # T1, probability of grey and of white matter, in [0, 1], shape (3, SIZE, SIZE)
+    channels: (
+        FloatArray  # T1, probability of grey and of white matter, in [0, 1], shape (3, SIZE, SIZE)
+    )
 
 
 def read_template() -> FloatArray:
-    """The ICBM 2009a symmetric template that ships with nilearn: T1, grey and white matter in [0, 1], (3, z, y, x)."""
+    """The ICBM 2009a symmetric template that ships with nilearn.
+
+    T1, grey and white matter in [0, 1], (3, z, y, x).
+    """
     import importlib.resources
 
     import SimpleITK
@@ -58,7 +64,9 @@ def read_template() -> FloatArray:
     if missing is not None:
         got = f"got no {str(missing)!r}. {extra_cure('demo')}"
         raise FileNotFoundError(f"`nilearn` must be installed with its template, {got}")
-    volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
+    volumes = np.stack(
+        [SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths]
+    )
     depth, height, width = (n // 2 for n in volumes.shape[1:])
     even = volumes[:, : 2 * depth, : 2 * height, : 2 * width]
     blocks = even.astype(np.float32).reshape(3, depth, 2, height, 2, width, 2)
@@ -69,8 +77,11 @@ def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
     """Divide the usable slices of the template into slices for training and slices for the test."""
     split: dict[str, list[Slice]] = {"train": [], "test": []}
     for axis, orientation in enumerate(ORIENTATIONS):
-        # Of one hemisphere: the template is symmetric, and the other would show the test slices in training.
-        n_slices = template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
+        # Of one hemisphere: the template is symmetric, and the other would show the test slices in
+        # training.
+        n_slices = (
+            template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
+        )
         usable = []
         for index in range(n_slices):
             channels = np.stack([_centred(channel.take(index, axis=axis)) for channel in template])
@@ -91,7 +102,10 @@ def _centred(image: FloatArray) -> FloatArray:
 
 
 def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
-    """Make another anatomy: a smooth random displacement of up to about 12 mm, a small rotation and a small scaling."""
+    """Make another anatomy.
+
+    A smooth random displacement of up to about 12 mm, a small rotation and a small scaling.
+    """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
     grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float64)
@@ -103,18 +117,26 @@ def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
         noise = rng.standard_normal((2, SIZE, SIZE))
         field = np.stack([gaussian_filter(part, sigma, mode="reflect") for part in noise])
         positions += field / np.abs(field).max() * amplitude * rng.uniform(0.5, 1.0)
-    moved = [map_coordinates(channel, positions, order=1, mode="constant") for channel in slice_.channels]
+    moved = [
+        map_coordinates(channel, positions, order=1, mode="constant") for channel in slice_.channels
+    ]
     return replace(slice_, channels=np.stack(moved).astype(np.float32))
 
 
 def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
-    """The most probable tissue of each pixel: 0 for other tissue, 1 for grey matter, 2 for white matter."""
+    """The most probable tissue of each pixel.
+
+    0 for other tissue, 1 for grey matter, 2 for white matter.
+    """
     _, grey, white = slice_.channels
     return np.argmax([1 - grey - white, grey, white], axis=0).astype(np.uint8)
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Simulate the image, 0 to 255, of a centre: A a plain T1, B with stronger gamma and noise, C inverted like T2."""
+    """Simulate the image, 0 to 255, of a centre.
+
+    A a plain T1, B with stronger gamma and noise, C inverted like T2.
+    """
     from scipy.ndimage import gaussian_filter
 
     if centre not in ("A", "B", "C"):
@@ -134,7 +156,10 @@ def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArr
 
 
 def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
-    """Write the dataset in nnU-Net's raw format, with its case table ``cases.csv``; it appears once it is complete."""
+    """Write the dataset in nnU-Net's raw format, with its case table ``cases.csv``.
+
+    It appears once it is complete.
+    """
     slices = split_slices(read_template())
     partial, folder = raw / f"{DATASET_NAME}.partial", raw / DATASET_NAME
     shutil.rmtree(partial, ignore_errors=True)
@@ -147,7 +172,9 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
         for centre in (centre for centre, n_cases in n_by_centre.items() for _ in range(n_cases)):
             case = f"brain_{len(rows) + 1:03d}"
             slice_ = deform(available[rng.integers(len(available))], rng=rng)
-            _write_image(render(slice_, centre, rng=rng), partial / f"images{suffix}" / f"{case}_0000.png")
+            _write_image(
+                render(slice_, centre, rng=rng), partial / f"images{suffix}" / f"{case}_0000.png"
+            )
             _write_image(label_map(slice_), partial / f"labels{suffix}" / f"{case}.png")
             rows.append((case, centre, split, slice_.orientation, slice_.index))
     columns = ["case", "centre", "split", "orientation", "slice"]

@@ -32,7 +32,9 @@ class Settings:
         names = {}
         for method, name in (("ERM", PLAIN_TRAINER), ("DRO", self.trainer)):
             base, options = parse_trainer_name(name)
-            names[method] = base + replace(options, epochs=self.epochs, iterations=self.iterations).suffix()
+            names[method] = (
+                base + replace(options, epochs=self.epochs, iterations=self.iterations).suffix()
+            )
         return names
 
 
@@ -40,11 +42,15 @@ def claim(out: Path, settings: Settings) -> None:
     """Reserve ``out`` for these settings, or check that it is reserved for them."""
     recorded = out / _SETTINGS_FILE
     if out.exists() and not out.is_dir():
-        raise ValueError(f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out.")
+        raise ValueError(
+            f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out."
+        )
     if not recorded.is_file():
         if out.is_dir() and any(path.name != recorded.name for path in out.iterdir()):
             cure = "Choose another with --out."
-            raise ValueError(f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. {cure}")
+            raise ValueError(
+                f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. {cure}"
+            )
         out.mkdir(parents=True, exist_ok=True)
         with replacing(recorded) as new:
             new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
@@ -58,12 +64,17 @@ def claim(out: Path, settings: Settings) -> None:
     if differing:
         was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
         cure = "Choose another with --out."
-        raise ValueError(f"`out` must be a new folder or one with the same settings, got {was}. {cure}")
+        raise ValueError(
+            f"`out` must be a new folder or one with the same settings, got {was}. {cure}"
+        )
 
 
-PLANS_NAME = "nnUNetPlansDemo"  # Name of the plans file with the small configuration (nnU-Net's ``-p``).
+PLANS_NAME = (
+    "nnUNetPlansDemo"  # Name of the plans file with the small configuration (nnU-Net's ``-p``).
+)
 
-#: Number of stages of the small network; its features, largest patch and batch size by number of dimensions.
+#: Number of stages of the small network; its features, largest patch and batch size by number of
+#: dimensions.
 N_STAGES = 3
 FEATURES = {2: (16, 32, 64), 3: (8, 16, 32)}
 MAX_PATCH = {2: 96, 3: 32}
@@ -75,7 +86,9 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
     configurations = plans["configurations"]
     if parent not in configurations:
         known = ", ".join(configurations)
-        raise ValueError(f"`parent` must be one of {known}, got {parent!r}. nnU-Net has planned no other.")
+        raise ValueError(
+            f"`parent` must be one of {known}, got {parent!r}. nnU-Net has planned no other."
+        )
     inherited = configurations[parent]
     n_dimensions = len(inherited["patch_size"])
     architecture = deepcopy(inherited["architecture"])
@@ -83,11 +96,16 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
     kept = min(N_STAGES, kwargs["n_stages"])
     kwargs["n_stages"] = kept
     kwargs["features_per_stage"] = list(FEATURES[n_dimensions][:kept])
-    kwargs["kernel_sizes"], kwargs["strides"] = kwargs["kernel_sizes"][:kept], kwargs["strides"][:kept]
+    kwargs["kernel_sizes"], kwargs["strides"] = (
+        kwargs["kernel_sizes"][:kept],
+        kwargs["strides"][:kept],
+    )
     kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"] = [2] * kept, [2] * (kept - 1)
     # The parent's patch, no larger than allowed, and rounded down to what the strides divide.
     divisor = np.prod(kwargs["strides"], axis=0)
-    patch = np.maximum(divisor, np.minimum(inherited["patch_size"], MAX_PATCH[n_dimensions]) // divisor * divisor)
+    patch = np.maximum(
+        divisor, np.minimum(inherited["patch_size"], MAX_PATCH[n_dimensions]) // divisor * divisor
+    )
     small = deepcopy(plans)
     small["plans_name"] = PLANS_NAME
     small["configurations"][f"{parent}_small"] = {

@@ -16,7 +16,10 @@ from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.pages.document import Prose
 from nnunet_dro.pages.terminal import printed
 
-BY, METRIC = "centre", "dice"  # What both methods are compared by: pictures store no voxel size, which distances need.
+BY, METRIC = (
+    "centre",
+    "dice",
+)  # What both methods are compared by: pictures store no voxel size, which distances need.
 
 
 def commands(out: Path, dataset: Path, methods: Collection[str]) -> list[tuple[str, ...]]:
@@ -54,12 +57,16 @@ def compare_methods(
         evaluations[method] = evaluation
     progress.update(len(methods), len(methods) + 1)
     comparison = compare(evaluations)
-    write_files(out / "comparison", {**comparison_files(comparison), **comparison_reports(comparison)})
+    write_files(
+        out / "comparison", {**comparison_files(comparison), **comparison_reports(comparison)}
+    )
     return comparison
 
 
 def results_table(strata: pd.DataFrame, n_training: Mapping[str, int]) -> RenderableType:
     """The strata of both methods side by side, and how many training cases each stratum has, for rich's console."""
     tables = [table for _, table in strata_tables(strata, names=("stratum", "label", "method"))]
-    training = ", ".join(f"{n_training.get(str(name), 0)} of {name}" for name in strata["stratum"].unique())
+    training = ", ".join(
+        f"{n_training.get(str(name), 0)} of {name}" for name in strata["stratum"].unique()
+    )
     return printed([*tables, Prose(f"Cases to train on: {training}.", kind="first")])

@@ -1,4 +1,7 @@
-"""The steps of the demo, from raw images to a table; a second run continues where the first one stopped."""
+"""The steps of the demo, from raw images to a table.
+
+A second run continues where the first one stopped.
+"""
 
 import json
 import os
@@ -39,9 +42,13 @@ def run_demo(
     try:
         names = settings.trainers
     except AttributeError as error:
-        raise ValueError(f"`trainer` must be one of `nnunet-dro trainers`, got {trainer!r}. Choose one.") from error
+        raise ValueError(
+            f"`trainer` must be one of `nnunet-dro trainers`, got {trainer!r}. Choose one."
+        ) from error
     if names["ERM"] == names["DRO"]:
-        raise ValueError(f"`trainer` must differ from plain nnU-Net, got {trainer!r}. Leave out beta0.")
+        raise ValueError(
+            f"`trainer` must differ from plain nnU-Net, got {trainer!r}. Leave out beta0."
+        )
     out = out.absolute()
     claim(out, settings)
     return _Run(out, settings, device.value, console or Console()).result()
@@ -65,11 +72,14 @@ class _Run:
             "nnUNet_compile": "false",
             "PYTHONUNBUFFERED": "1",
         }
-        # On a CPU, a tiny network keeps one thread busy; several wait for each other, above all on a busy machine.
-        # Workers compete with it for cores, and batches in their queue were drawn by old losses.
+        # On a CPU, a tiny network keeps one thread busy; several wait for each other, above all on
+        # a busy machine. Workers compete with it for cores, and batches in their queue were drawn
+        # by old losses.
         own = {"nnUNet_n_proc_DA": "0"} if device != "cuda" else {}
         own |= {"OMP_NUM_THREADS": "1"} if device == "cpu" else {}
-        self.training_environment = {name: os.environ.get(name, value) for name, value in own.items()}
+        self.training_environment = {
+            name: os.environ.get(name, value) for name, value in own.items()
+        }
         # nnUNetv2_predict takes its number of processes for its number of threads.
         is_free = device == "cpu" and "nnUNet_def_n_proc" not in os.environ
         self.prediction_environment = {"nnUNet_def_n_proc": "1"} if is_free else {}
@@ -78,7 +88,10 @@ class _Run:
     @cached_property
     def cases(self) -> dict[str, pd.DataFrame]:
         """The rows of the case table, by split."""
-        return {str(split): rows for split, rows in read_cases(self.dataset / CASE_TABLE_FILE).groupby("split")}
+        return {
+            str(split): rows
+            for split, rows in read_cases(self.dataset / CASE_TABLE_FILE).groupby("split")
+        }
 
     def result(self) -> pd.DataFrame:
         """Carry out the steps that are not complete, and show the table."""
@@ -101,8 +114,20 @@ class _Run:
     def steps(self) -> list[Step]:
         """The steps in their order."""
         number = DATASET_NAME.removeprefix("Dataset")[:3]
-        plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", "2d", "--no_pbar")
-        plan += ("-npfp", self.environment["nnUNet_def_n_proc"], "-np", self.environment["nnUNet_def_n_proc"])
+        plan: tuple[str, ...] = (
+            "nnUNetv2_plan_and_preprocess",
+            "-d",
+            number,
+            "-c",
+            "2d",
+            "--no_pbar",
+        )
+        plan += (
+            "-npfp",
+            self.environment["nnUNet_def_n_proc"],
+            "-np",
+            self.environment["nnUNet_def_n_proc"],
+        )
         return [
             Step(
                 "Plan and preprocess",
@@ -111,8 +136,14 @@ class _Run:
                 log=self._log("plan_and_preprocess"),
                 end=self._shrink_plans,
             ),
-            *(self._training(method, trainer) for method, trainer in self.settings.trainers.items()),
-            *(self._prediction(method, trainer) for method, trainer in self.settings.trainers.items()),
+            *(
+                self._training(method, trainer)
+                for method, trainer in self.settings.trainers.items()
+            ),
+            *(
+                self._prediction(method, trainer)
+                for method, trainer in self.settings.trainers.items()
+            ),
         ]
 
     def _training(self, method: str, trainer: str) -> Step:
@@ -137,7 +168,15 @@ class _Run:
         folder = self.out / "predictions" / method
         unfinished = folder.with_name(f"{folder.name}.partial")
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", DATASET_NAME, "-c", "2d_small")
-        predict += ("-f", "0", *self._model(trainer), "-i", str(self.dataset / "imagesTs"), "-o", str(folder))
+        predict += (
+            "-f",
+            "0",
+            *self._model(trainer),
+            "-i",
+            str(self.dataset / "imagesTs"),
+            "-o",
+            str(folder),
+        )
         predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
         return Step(
             f"Predict with {method}",
@@ -146,8 +185,12 @@ class _Run:
             log=self._log(f"predict_{method}"),
             environment=self.prediction_environment,
             begin=lambda: shutil.rmtree(unfinished, ignore_errors=True),
-            command_now=lambda: tuple(str(unfinished) if word == str(folder) else word for word in predict),
-            show=lambda progress: progress.update(len(list(unfinished.glob("*.png"))), len(self.cases["test"])),
+            command_now=lambda: tuple(
+                str(unfinished) if word == str(folder) else word for word in predict
+            ),
+            show=lambda progress: progress.update(
+                len(list(unfinished.glob("*.png"))), len(self.cases["test"])
+            ),
             end=partial(unfinished.rename, folder),
         )
 
@@ -162,7 +205,9 @@ class _Run:
         lines = ["#!/bin/sh", "# The steps of this demo on the dataset that it has made."]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.environment.items()]
         for step in steps:
-            variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
+            variables = "".join(
+                f"{name}={shlex.quote(value)} " for name, value in step.environment.items()
+            )
             lines += ["", f"# {step.title}", variables + shlex.join(step.command)]
         results = commands(self.out, self.dataset, self.settings.trainers)
         lines += ["", "# Evaluate and compare", *map(shlex.join, results)]
@@ -170,7 +215,9 @@ class _Run:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _shrink_plans(self) -> None:
-        train, validation = (self.cases[split]["case"].tolist() for split in ("train", "validation"))
+        train, validation = (
+            self.cases[split]["case"].tolist() for split in ("train", "validation")
+        )
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         small = small_plans(plans, parent="2d")
         # The plans are written last, because they mark the step as complete.
@@ -182,12 +229,19 @@ class _Run:
     def _evaluate(self) -> pd.DataFrame:
         with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):
             methods, jobs = self.settings.trainers, int(self.environment["nnUNet_def_n_proc"])
-            comparison = compare_methods(self.out, self.dataset, methods, jobs=jobs, progress=progress)
+            comparison = compare_methods(
+                self.out, self.dataset, methods, jobs=jobs, progress=progress
+            )
         shown = (comparison.strata["metric"] == METRIC) & (comparison.strata["attribute"] == BY)
         table = comparison.strata[shown].reset_index(drop=True)
         self.console.print(results_table(table, Counter(self.cases["train"][BY])))
         self.console.print(_ABOUT_THE_DATA, highlight=False)
-        for name, folder in (("Comparison", "comparison"), *((m, f"evaluation/{m}") for m in self.settings.trainers)):
-            self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
+        for name, folder in (
+            ("Comparison", "comparison"),
+            *((m, f"evaluation/{m}") for m in self.settings.trainers),
+        ):
+            self.console.print(
+                f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True
+            )
         self.console.print(f"Commands and logs: {self.out}", highlight=False)
         return table

@@ -7,7 +7,15 @@ from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from nnunet_dro.nnunet.command import Command, run_commands
 
@@ -30,7 +38,9 @@ class StepProgress:
             return
         self._progress.remove_task(self._task)
         self._task = None
-        self._progress.console.print(f"{self._title}: {monotonic() - self._start:.0f} s", highlight=False)
+        self._progress.console.print(
+            f"{self._title}: {monotonic() - self._start:.0f} s", highlight=False
+        )
 
 
 @contextmanager
@@ -57,8 +67,11 @@ class Step:
     command: tuple[str, ...]  # command of nnU-Net that the step runs
     log: Path
     begin: Callable[[], object] = lambda: None  # function that does what comes before the command
-    environment: Mapping[str, str] = field(default_factory=dict)  # environment variables for that command alone
-    #: Function that returns the command for this run, if it differs from what a first run or a shell would use.
+    environment: Mapping[str, str] = field(
+        default_factory=dict
+    )  # environment variables for that command alone
+    #: Function that returns the command for this run, if it differs from what a first run or a
+    #: shell would use.
     command_now: Callable[[], tuple[str, ...]] | None = None
     #: Function that shows the progress of the command, called while it runs.
     show: Callable[[StepProgress], None] = lambda _: None

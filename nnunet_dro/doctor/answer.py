@@ -20,26 +20,36 @@ from nnunet_dro.trainers.options import DROOptions
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The file with the measurements, and its column with what the default trainer would keep of the patches.
+#: The file with the measurements, and its column with what the default trainer would keep of the
+#: patches.
 CASES_FILE, HARDNESS = "doctor.csv", "hardness"
 
 
 @dataclass(frozen=True)
 class LossSpread:
-    """Standard deviations of losses: between the cases, without what differs from patch to patch, and within a case."""
+    """Standard deviations of losses.
+
+    Between the cases, without what differs from patch to patch, and within a case.
+    """
 
     between: float
     within: float
 
     @property
     def share_between(self) -> float:
-        """Share of the variance of a single loss that is between the cases; NaN if there is none."""
+        """Share of the variance of a single loss that is between the cases.
+
+        NaN if there is none.
+        """
         total = self.between**2 + self.within**2
         return self.between**2 / total if total else math.nan
 
 
 def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
-    """Estimate the spread from each case's finite losses, in order; ``within`` is NaN without a second loss."""
+    """Estimate the spread from each case's finite losses, in order.
+
+    ``within`` is NaN without a second loss.
+    """
     collected, variances = Spread(len(losses)), []
     for i, of_case in enumerate(losses):
         finite = [loss for loss in of_case if math.isfinite(loss)]
@@ -69,16 +79,25 @@ def expected_draws(hardness: FloatArray) -> Draws:
     options, is_known = DROOptions(), np.isfinite(hardness)
     known = np.where(is_known, hardness, hardness[is_known].mean())
     ball = EarnedBall(0.0, options.earned).following(known)
-    return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
+    return Draws(
+        with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta
+    )
 
 
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
-    """The losses of cases in the last third of the epochs, at least the last one; NaN for one without any."""
+    """The losses of cases in the last third of the epochs, at least the last one.
+
+    NaN for one without any.
+    """
     log = read_log(path, LOSSES)
     last = log.values.ffill().iloc[-1]
     recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
     fresh = recent.where(log.times_seen.loc[recent.index] > 0)
-    found = {case: fresh[case].dropna().tolist() or [float(last[case])] for case in cases if case in fresh}
+    found = {
+        case: fresh[case].dropna().tolist() or [float(last[case])]
+        for case in cases
+        if case in fresh
+    }
     if not any(math.isfinite(loss) for of_case in found.values() for loss in of_case):
         rule, cure = "have the losses of the training cases", "Measure with --patches 4."
         raise ValueError(f"`{path.name}` must {rule}, got none in {str(path)!r}. {cure}")
@@ -90,8 +109,12 @@ class Answer:
     """What is known of a training, and what follows."""
 
     fold: Fold
-    cases: pd.DataFrame  # a row per case: the measurements, and its ``share`` of the draws (NaN for validation cases)
-    strata: pd.DataFrame  # the same rows: the columns of the case table with the strata, which may have any names
+    cases: (
+        pd.DataFrame
+    )  # a row per case: the measurements, and its ``share`` of the draws (NaN for validation cases)
+    strata: (
+        pd.DataFrame
+    )  # the same rows: the columns of the case table with the strata, which may have any names
     strata_from: str  # empty without a case table
     diagnosis: Diagnosis
     spread: LossSpread | None  # of the training cases; None if no loss is finite
@@ -165,7 +188,9 @@ def conclude(
         n_patches=len(losses),
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(fold.folder),
-        has_hardness_log=any((fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)),
+        has_hardness_log=any(
+            (fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)
+        ),
     )
 
 

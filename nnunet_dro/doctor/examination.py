@@ -27,28 +27,49 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE, PAGE_FILE = "doctor.json", "doctor.html"
 
-_FIRST = ("case", "set", "seconds_patches", "seconds_prediction")  # Columns before those of the losses and of the Dice.
+_FIRST = (
+    "case",
+    "set",
+    "seconds_patches",
+    "seconds_prediction",
+)  # Columns before those of the losses and of the Dice.
 
 #: What each setting is called in the error for another value.
-_NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patches", "prediction": "other predictions"}
+_NAMES = {
+    "checkpoint": "another checkpoint",
+    "patches": "another number of patches",
+    "prediction": "other predictions",
+}
 
 
 class Measurements:
-    """The measured cases in ``doctor.csv``; those of other settings than in ``doctor.json`` are refused."""
+    """The measured cases in ``doctor.csv``.
+
+    Those of other settings than in ``doctor.json`` are refused.
+    """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
         self._path = folder / CASES_FILE
         losses = [f"{LOSS}{n + 1}" for n in range(settings["patches"])]
         hardness = [HARDNESS] if losses else []
         of_labels = [f"{what}{label}" for what in (VOXELS, CONTRAST, DICE) for label in labels]
-        self._columns = [*_FIRST, *hardness, *losses, *(of_labels if settings["prediction"] else [])]
+        self._columns = [
+            *_FIRST,
+            *hardness,
+            *losses,
+            *(of_labels if settings["prediction"] else []),
+        ]
         self.rows: dict[str, dict[str, Any]] = {}
         if (folder / SETTINGS_FILE).exists() and self._path.exists():
             self._check(folder / SETTINGS_FILE, settings)
             self._read()
         folder.mkdir(parents=True, exist_ok=True)
-        # The table first: one without settings counts as none, and never the settings of one table with another.
-        with replacing(self._path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        # The table first: one without settings counts as none, and never the settings of one table
+        # with another.
+        with (
+            replacing(self._path) as partial,
+            partial.open("w", encoding="utf-8", newline="") as file,
+        ):
             writer = self._writer(file)
             writer.writeheader()
             writer.writerows(self.rows.values())
@@ -75,7 +96,9 @@ class Measurements:
             before = read_json(path)
             differing = [name for name in settings if before.get(name) != settings[name]]
         except (ValueError, AttributeError) as error:
-            raise ValueError(f"`{path.name}` must be JSON, got {str(path)!r}, which is damaged. {cure}") from error
+            raise ValueError(
+                f"`{path.name}` must be JSON, got {str(path)!r}, which is damaged. {cure}"
+            ) from error
         if differing:
             name = differing[0]
             values = "" if name == "checkpoint" else f" ({before.get(name)}, not {settings[name]})"
@@ -90,13 +113,17 @@ class Measurements:
         lines = csv.DictReader(io.StringIO(content[: content.rfind("\n") + 1], newline=""))
         cure = "Delete the file to measure anew."
         if list(lines.fieldnames or self._columns) != self._columns:
-            raise ValueError(f"`{CASES_FILE}` must have the columns of this training, got {str(self._path)!r}. {cure}")
+            raise ValueError(
+                f"`{CASES_FILE}` must have the columns of this training, got {str(self._path)!r}. {cure}"
+            )
         try:
             for line in lines:
                 numbers = {name: _number(line[name]) for name in self._columns[2:]}
                 self.rows[line["case"]] = {"case": line["case"], "set": line["set"], **numbers}
         except (TypeError, ValueError) as error:
-            raise ValueError(f"`{CASES_FILE}` must hold numbers, got {str(self._path)!r}: {error}. {cure}") from error
+            raise ValueError(
+                f"`{CASES_FILE}` must hold numbers, got {str(self._path)!r}: {error}. {cure}"
+            ) from error
 
 
 def _number(text: str) -> float:
@@ -116,10 +143,12 @@ def examine(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
     report: Callable[[str], None] = lambda line: None,
 ) -> tuple[Answer, Path]:
-    """Examine a finished training and write doctor.csv, doctor.json and doctor.html; a run that was ended goes on.
+    """Examine a finished training and write doctor.csv, doctor.json and doctor.html.
 
-    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot tell anything. The
-    answer is returned with the path of the page.
+    A run that was ended goes on.
+
+    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot
+    tell anything. The answer is returned with the path of the page.
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder
@@ -134,12 +163,23 @@ def examine(
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
     strata, strata_from = read_strata(inputs, training, validation, table=cases, by=by)
-    settings = {"checkpoint": sha256_of(inputs.checkpoint), "patches": n_patches, "prediction": prediction}
+    settings = {
+        "checkpoint": sha256_of(inputs.checkpoint),
+        "patches": n_patches,
+        "prediction": prediction,
+    }
     measured = Measurements(where, settings, tuple(inputs.labels.values))
     _measure(model, measured, sets, settings, progress=progress, report=report)
     table = measured.table(sets)
     history = stale_losses(log, training) if n_patches == 0 else None
-    answer = conclude(inputs.fold, table, strata.loc[table["case"]], strata_from, history=history, length=model.length)
+    answer = conclude(
+        inputs.fold,
+        table,
+        strata.loc[table["case"]],
+        strata_from,
+        history=history,
+        length=model.length,
+    )
     write_files(where, {PAGE_FILE: doctor_html(answer)})
     return answer, where / PAGE_FILE
 
@@ -159,12 +199,17 @@ def _measure(
         report(f"{len(sets) - len(left)} of {len(sets)} cases were measured before.")
     for n, case in enumerate(left):
         start = time.perf_counter()
-        losses, hardness = model.patch_losses(case, settings["patches"]) if settings["patches"] else ([], None)
+        losses, hardness = (
+            model.patch_losses(case, settings["patches"]) if settings["patches"] else ([], None)
+        )
         middle = time.perf_counter()
         prediction = model.prediction(case) if settings["prediction"] else {}
         end = time.perf_counter()
         row: dict[str, Any] = {"case": case, "set": sets[case]}
-        row |= {"seconds_patches": round(middle - start, 3), "seconds_prediction": round(end - middle, 3)}
+        row |= {
+            "seconds_patches": round(middle - start, 3),
+            "seconds_prediction": round(end - middle, 3),
+        }
         row |= {HARDNESS: hardness} | {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
         measured.add(row | prediction)
         if n == 0 and len(left) > 1:

@@ -35,9 +35,19 @@ def find_inputs(folder: Path) -> Inputs:
     checkpoint = fold.folder / CHECKPOINT
     if not checkpoint.is_file():
         others = sorted(path.name for path in fold.folder.glob("checkpoint_*.pth"))
-        there = f"the training is not finished ({name_some(others)})" if others else "there is no checkpoint"
-        cure = "Finish it with nnUNetv2_train ... --c." if others else "Train it, or give the folder of another fold."
-        raise FileNotFoundError(f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {there}. {cure}")
+        there = (
+            f"the training is not finished ({name_some(others)})"
+            if others
+            else "there is no checkpoint"
+        )
+        cure = (
+            "Finish it with nnUNetv2_train ... --c."
+            if others
+            else "Train it, or give the folder of another fold."
+        )
+        raise FileNotFoundError(
+            f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {there}. {cure}"
+        )
     plans, dataset = _described(fold, "plans.json"), _described(fold, "dataset.json")
     configurations = plans.get("configurations", {})
     if fold.configuration not in configurations:
@@ -50,16 +60,25 @@ def find_inputs(folder: Path) -> Inputs:
     _check_folder(preprocessed)
     if (identifier := fold.settings_in(plans).get("data_identifier")) is None:
         got = f"none for {fold.configuration}"
-        raise ValueError(f"`plans.json` must have a data_identifier, got {got}. Plan the dataset again.")
+        raise ValueError(
+            f"`plans.json` must have a data_identifier, got {got}. Plan the dataset again."
+        )
     _check_folder(preprocessed / str(identifier))
     if fold.number != "all" and not (splits := preprocessed / SPLITS_FILE).is_file():
         cure = "Copy it from where the model was trained."
-        raise FileNotFoundError(f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}")
+        raise FileNotFoundError(
+            f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}"
+        )
     return Inputs(fold, checkpoint, plans, dataset, preprocessed)
 
 
 def read_strata(
-    inputs: Inputs, training: Sequence[str], validation: Sequence[str], *, table: Path | None, by: Sequence[str]
+    inputs: Inputs,
+    training: Sequence[str],
+    validation: Sequence[str],
+    *,
+    table: Path | None,
+    by: Sequence[str],
 ) -> tuple[pd.DataFrame, str]:
     """The columns with strata, ``by`` or all that divide the training cases, and the case table's path, '' if none."""
     cases = [*training, *validation]
@@ -67,15 +86,23 @@ def read_strata(
     path = table or case_table.find_case_table(inputs.preprocessed, raw)
     if path is None:
         if by:
-            places = " or ".join(str(place) for place in case_table.case_table_places(inputs.preprocessed, raw))
-            raise FileNotFoundError(f"`by` must be a column of a case table, got no table. Write {places}.")
+            places = " or ".join(
+                str(place) for place in case_table.case_table_places(inputs.preprocessed, raw)
+            )
+            raise FileNotFoundError(
+                f"`by` must be a column of a case table, got no table. Write {places}."
+            )
         return pd.DataFrame(index=pd.Index(cases, name="case")), ""
     found = case_table.read_cases(path).set_index("case")
     known = case_table.attributes_of(found)
     if unknown := [column for column in by if column not in known]:
-        raise ValueError(f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}.")
+        raise ValueError(
+            f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}."
+        )
     if missing := [case for case in cases if case not in found.index]:
-        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
+        raise ValueError(
+            f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}."
+        )
     # A column that says who is in training divides all cases, but not those of the training.
     dividing = case_table.dividing_attributes(found.loc[list(training)])
     return found.loc[cases, list(dict.fromkeys(by)) or dividing], str(path)
@@ -87,7 +114,9 @@ def _described(fold: Fold, name: str) -> Mapping[str, Any]:
         path = fold.folder.parent / name
         cure = "Copy it from where the model was trained."
         if not path.exists():
-            raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
+            raise FileNotFoundError(
+                f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}"
+            )
         raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
     return content
 

@@ -30,7 +30,10 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_los
 
 
 class FinishedModel:
-    """A trained network with nnU-Net's data loading, loss and prediction; nothing is written into its folders."""
+    """A trained network with nnU-Net's data loading, loss and prediction.
+
+    Nothing is written into its folders.
+    """
 
     def __init__(self, inputs: Inputs, *, device: str | None) -> None:
         self._labels = inputs.labels
@@ -39,7 +42,9 @@ class FinishedModel:
         with _without_traces() as results, _readable(inputs.preprocessed):
             self.trainer = _load(name, inputs, torch.device(best_device(device)))
             if self.trainer.is_cascaded:
-                self.trainer.folder_with_segs_from_previous_stage = str(_previous_stage(self.trainer, inputs, results))
+                self.trainer.folder_with_segs_from_previous_stage = str(
+                    _previous_stage(self.trainer, inputs, results)
+                )
             # Cases drawn by hardness would need losses that nobody has measured yet.
             plain: Any = self.trainer
             if isinstance(plain, HardnessWeighted):
@@ -49,7 +54,9 @@ class FinishedModel:
             self._predictor = _predictor(self.trainer, name)
         self._loader = loader_of(augmenter)
         loss = self.trainer.loss
-        self._per_case = per_case_loss(loss.plain if isinstance(loss, HardnessWeightedLoss) else loss)
+        self._per_case = per_case_loss(
+            loss.plain if isinstance(loss, HardnessWeightedLoss) else loss
+        )
         self.trainer.network.eval()
 
     def cases(self) -> tuple[list[str], list[str]]:
@@ -77,7 +84,8 @@ class FinishedModel:
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:
         """Losses of augmented patches of a case, always the same, and the hardness that the default trainer keeps."""
-        # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of their order.
+        # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of
+        # their order.
         seed = zlib.crc32(case.encode())
         np.random.seed(seed)  # noqa: NPY002
         torch.manual_seed(seed)
@@ -92,13 +100,19 @@ class FinishedModel:
             data = batch["data"][part].to(self.trainer.device)
             target = batch["target"]
             is_deep = not isinstance(target, torch.Tensor)
-            scales = [scale[part].to(self.trainer.device) for scale in (target if is_deep else [target])]
+            scales = [
+                scale[part].to(self.trainer.device) for scale in (target if is_deep else [target])
+            ]
             is_cuda = self.trainer.device.type == "cuda"
             with torch.autocast("cuda") if is_cuda else contextlib.nullcontext():
-                patches = self._per_case(self.trainer.network(data), scales if is_deep else scales[0])
+                patches = self._per_case(
+                    self.trainer.network(data), scales if is_deep else scales[0]
+                )
             losses += patches.hardness.float().tolist()
             if is_own:
-                hardness = pooled(torch.zeros(len(data), dtype=torch.long, device=data.device), patches)[-1].item()
+                hardness = pooled(
+                    torch.zeros(len(data), dtype=torch.long, device=data.device), patches
+                )[-1].item()
         return losses, hardness if is_own else float(np.mean(losses))
 
     @torch.no_grad()
@@ -108,10 +122,14 @@ class FinishedModel:
         data = image = np.asarray(data[:])
         if previous is not None:
             labels = self.trainer.label_manager.foreground_labels
-            data = np.vstack((data, convert_labelmap_to_one_hot(previous[:], labels, output_dtype=data.dtype)))
+            data = np.vstack(
+                (data, convert_labelmap_to_one_hot(previous[:], labels, output_dtype=data.dtype))
+            )
         self.trainer.set_deep_supervision_enabled(False)
         with contextlib.redirect_stdout(io.StringIO()):
-            logits = self._predictor.predict_sliding_window_return_logits(torch.from_numpy(np.array(data)))
+            logits = self._predictor.predict_sliding_window_return_logits(
+                torch.from_numpy(np.array(data))
+            )
         prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
         truth = np.asarray(reference[:])[0]
         row: dict[str, float] = {}
@@ -139,9 +157,12 @@ class FinishedModel:
         of_case._data = self._dataset(case)
         of_case.batch_size = n_patches
         of_case.get_indices = lambda: [case] * n_patches
-        # nnU-Net forces the last third of a batch on foreground: the patches stand for places spread over a batch.
+        # nnU-Net forces the last third of a batch on foreground: the patches stand for places
+        # spread over a batch.
         share = max(1.0, n_usual / n_patches)
-        of_case.get_do_oversample = lambda j: usual.get_do_oversample(int((j + 0.5) * share) % n_usual)
+        of_case.get_do_oversample = lambda j: usual.get_do_oversample(
+            int((j + 0.5) * share) % n_usual
+        )
         return of_case
 
 
@@ -207,8 +228,13 @@ def _predictor(trainer: Any, name: str) -> nnUNetPredictor:
 
 
 def _previous_stage(trainer: Any, inputs: Inputs, results: Path) -> Path:
-    """The predictions of the stage before in a cascade; they lie beside the model, not where the log goes."""
-    there = Path(trainer.folder_with_segs_from_previous_stage).relative_to(results / trainer.plans_manager.dataset_name)
+    """The predictions of the stage before in a cascade.
+
+    They lie beside the model, not where the log goes.
+    """
+    there = Path(trainer.folder_with_segs_from_previous_stage).relative_to(
+        results / trainer.plans_manager.dataset_name
+    )
     folder = inputs.fold.folder.parents[1] / there
     if not folder.is_dir():
         raise FileNotFoundError(

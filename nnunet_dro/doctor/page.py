@@ -10,7 +10,16 @@ from markupsafe import Markup
 from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import CASES_FILE, Answer, duration
 from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, VALIDATION, State, Stratum
-from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
+from nnunet_dro.doctor.words import (
+    advice,
+    command,
+    heading,
+    members,
+    notes,
+    points,
+    probability,
+    why,
+)
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count, written
@@ -84,7 +93,9 @@ def _strata_table(answer: Answer) -> Table:
     """How the cases of each stratum compare with others, and how often they would be drawn."""
 
     def share(place: int) -> Any:
-        return lambda stratum: written(answer.share(members(answer, stratum))[place], ".0%").removesuffix(" %")
+        return lambda stratum: written(
+            answer.share(members(answer, stratum))[place], ".0%"
+        ).removesuffix(" %")
 
     def name(stratum: Stratum) -> str:
         return f"{stratum.column}: {stratum.name}" if stratum.column else stratum.name
@@ -96,10 +107,16 @@ def _strata_table(answer: Answer) -> Table:
     columns: list[Any] = [(Column("Stratum", "name"), name), (Column("Finding", "text"), state)]
     for of in ("training", "validation"):
         above = f"{of.capitalize()} cases"
-        columns.append((Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
+        columns.append(
+            (Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}")))
+        )
         for column, text_of in _COMPARED.items():
-            columns.append((replace(column, above=above), lambda one, of=of, w=text_of: w(getattr(one, of))))
-    columns += [(Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
+            columns.append(
+                (replace(column, above=above), lambda one, of=of, w=text_of: w(getattr(one, of)))
+            )
+    columns += [
+        (Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))
+    ]
     return Table.of("Strata", columns, answer.diagnosis.strata)
 
 
@@ -126,22 +143,37 @@ def _charts(answer: Answer) -> list[tuple[str, list[Markup]]]:
             if comparison is not None
         ]
         worst = max(compared, key=lambda comparison: comparison.difference, default=None)
-        label = worst.label if worst else min(answer.diagnosis.medians, key=lambda name: answer.diagnosis.medians[name])
-        found.append((f"{label}, by {column}" if column else label, [_dice_figure(answer, column, label)]))
+        label = (
+            worst.label
+            if worst
+            else min(answer.diagnosis.medians, key=lambda name: answer.diagnosis.medians[name])
+        )
+        found.append(
+            (f"{label}, by {column}" if column else label, [_dice_figure(answer, column, label)])
+        )
     return found
 
 
 def _dice_figure(answer: Answer, column: str, label: str) -> Markup:
-    """Who is hard: the Dice of every case in one label, a row for each stratum and set; without a column, each set."""
+    """Who is hard: the Dice of every case in one label, a row for each stratum and set.
+
+    Without a column, each set.
+    """
     cases = answer.cases
     values = 100 * cases[DICE + label].to_numpy(dtype=float)
-    names = answer.strata[column].astype(str).to_numpy() if column else np.full(len(cases), "all cases")
+    names = (
+        answer.strata[column].astype(str).to_numpy() if column else np.full(len(cases), "all cases")
+    )
     rows = []
     for name in sorted(set(names)):
         for place, kind in enumerate((TRAINING, VALIDATION)):
             inside = np.flatnonzero((names == name) & (cases["set"] == kind).to_numpy())
             if np.isfinite(values[inside]).any():
-                rows.append(StratumCases.of(place, f"{name}, {kind}", values[inside], inside, METRICS["dice"]))
+                rows.append(
+                    StratumCases.of(
+                        place, f"{name}, {kind}", values[inside], inside, METRICS["dice"]
+                    )
+                )
     place = _case_table(answer).column(f"Dice of {label}")
     return distribution(rows, METRICS["dice"], label=label, column=place, at_most=_MOST_DOTS)
 
@@ -153,11 +185,17 @@ def _spread(answer: Answer) -> list[Block]:
     rows = [
         ("Between cases", f"{spread.between:.3f}"),
         ("From patch to patch of a case", written(spread.within, ".3f")),
-        ("Share of the variance of one loss that is between cases", written(spread.share_between, ".0%")),
+        (
+            "Share of the variance of one loss that is between cases",
+            written(spread.share_between, ".0%"),
+        ),
     ]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} of {answer.diagnosis.n_training}"
-        rows += [(f"Effective cases of {answer.trainer}", effective), ("Its beta", f"{answer.draws.beta:.2g}")]
+        rows += [
+            (f"Effective cases of {answer.trainer}", effective),
+            ("Its beta", f"{answer.draws.beta:.2g}"),
+        ]
     about = (
         "Standard deviations of nnU-Net's loss of augmented patches of the training cases. Hardness weighted "
         "sampling can only find what differs between cases."
@@ -167,7 +205,10 @@ def _spread(answer: Answer) -> list[Block]:
 
 def _cost(answer: Answer) -> list[tuple[str, str]]:
     cases = answer.cases
-    patches, prediction = float(cases["seconds_patches"].mean()), float(cases["seconds_prediction"].mean())
+    patches, prediction = (
+        float(cases["seconds_patches"].mean()),
+        float(cases["seconds_prediction"].mean()),
+    )
     total = float(cases["seconds_patches"].sum() + cases["seconds_prediction"].sum())
     rows = [
         (f"{count(answer.n_patches, 'patch')} of a case", f"{patches:.2g} s"),
@@ -175,12 +216,19 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
         ("All measurements", duration(total)),
     ]
     if answer.training_seconds:
-        rows.append(("The plain training, and a robust one of the same length", duration(answer.training_seconds)))
+        rows.append(
+            (
+                "The plain training, and a robust one of the same length",
+                duration(answer.training_seconds),
+            )
+        )
     return rows
 
 
 def _methods(answer: Answer) -> list[Block]:
-    behind, outlier, share = (f"{100 * value:g}" for value in (rules.BEHIND, rules.OUTLIER, rules.OUTLIER_SHARE))
+    behind, outlier, share = (
+        f"{100 * value:g}" for value in (rules.BEHIND, rules.OUTLIER, rules.OUTLIER_SHARE)
+    )
     learnt, low = f"{100 * rules.LEARNT:.0f}", f"{100 * rules.LOW:.0f}"
     terms = {
         "Cannot tell": f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a median "
@@ -219,7 +267,12 @@ def _methods(answer: Answer) -> list[Block]:
 
 def _about(answer: Answer) -> dict[str, str]:
     strata = f"{', '.join(answer.by)} of {answer.strata_from}" if answer.by else "none"
-    return {**answer.fold.about, "Fold": answer.fold.number, "Strata": strata, "Losses": answer.spread_from}
+    return {
+        **answer.fold.about,
+        "Fold": answer.fold.number,
+        "Strata": strata,
+        "Losses": answer.spread_from,
+    }
 
 
 def _case_table(answer: Answer) -> SortableTable:
@@ -231,7 +284,10 @@ def _case_table(answer: Answer) -> SortableTable:
     columns = [
         SortableColumn("Case", "text", cases["case"]),
         SortableColumn("Set", "text", cases["set"], filtered=True),
-        *(SortableColumn(name, "text", answer.strata[name].astype(str), filtered=True) for name in answer.by),
+        *(
+            SortableColumn(name, "text", answer.strata[name].astype(str), filtered=True)
+            for name in answer.by
+        ),
         *(
             SortableColumn(f"Dice of {str(name).removeprefix(DICE)}", "number", 100 * cases[name])
             for name in cases.columns
@@ -242,4 +298,12 @@ def _case_table(answer: Answer) -> SortableTable:
         SortableColumn("Draws, times as often", "decimal", often),
     ]
     place, about = len(columns) - 3, "All cases of the fold, hardest first."
-    return SortableTable(tuple(columns), list(cases["case"]), place, True, about, caption="Every case", file=CASES_FILE)
+    return SortableTable(
+        tuple(columns),
+        list(cases["case"]),
+        place,
+        True,
+        about,
+        caption="Every case",
+        file=CASES_FILE,
+    )

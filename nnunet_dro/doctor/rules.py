@@ -1,4 +1,7 @@
-"""The rules: from a table of numbers per case to one of six findings. They are explained in docs/doctor.md."""
+"""The rules: from a table of numbers per case to one of six findings.
+
+They are explained in docs/doctor.md.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +18,8 @@ LEVEL = 0.01  # Largest probability of a difference between groups that are alik
 SUSPICION = 0.05  # Below this probability, without that division, a difference is a suspicion.
 LOWER = 0.01  # A group is lower, if not behind, if its mean Dice of a label is so much lower, and that is a suspicion.
 
-#: A case is an outlier if its Dice of a label is below the median by this, and by so many standard deviations.
+#: A case is an outlier if its Dice of a label is below the median by this, and by so many standard
+#: deviations.
 OUTLIER, OUTLIER_SD = 0.2, 4.0
 
 #: Outliers are the finding if they are at least so many, and this share of the training cases.
@@ -23,15 +27,16 @@ FEWEST_OUTLIERS, OUTLIER_SHARE = 2, 0.01
 
 FEWEST_CASES = 10  # With fewer training cases nothing can be told.
 
-#: A label whose median Dice on the training cases is below this has been learnt on no case, and ranks none behind.
+#: A label whose median Dice on the training cases is below this has been learnt on no case, and
+#: ranks none behind.
 LEARNT = 0.1
 
-#: Where the median Dice of a label on the training cases is below this, or the training had fewer iterations, it is too
-#: early to say that nothing fails.
+#: Where the median Dice of a label on the training cases is below this, or the training had fewer
+#: iterations, it is too early to say that nothing fails.
 LOW, FEWEST_ITERATIONS = 0.6, 5_000
 
-#: Size and contrast of a label explain what is hard if they explain this share of the variance of the ranks of the Dice
-#: of so many training cases.
+#: Size and contrast of a label explain what is hard if they explain this share of the variance of
+#: the ranks of the Dice of so many training cases.
 EXPLAINED, FEWEST_EXPLAINED = 0.5, 30
 
 TRAINING, VALIDATION = "training", "validation"
@@ -81,7 +86,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A stratum of a column, or all cases; a comparison is None where it or what it is compared with has no case."""
+    """A stratum of a column, or all cases.
+
+    A comparison is None where it or what it is compared with has no case.
+    """
 
     column: str  # empty for all cases
     name: str
@@ -118,7 +126,9 @@ class Diagnosis:
 
     finding: Finding
     strata: tuple[Stratum, ...]  # of every column, and all cases last
-    explanation: Explanation | None  # of the label that size and contrast explain best, if these explain what is hard
+    explanation: (
+        Explanation | None
+    )  # of the label that size and contrast explain best, if these explain what is hard
     outliers: tuple[Outlier, ...]
     medians: dict[str, float]  # Dice of each label over the training cases
     is_short: bool  # whether the training had fewer iterations than `FEWEST_ITERATIONS`
@@ -145,7 +155,9 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
     is_training = (cases["set"] == TRAINING).to_numpy()
     training, n = cases[is_training], int(is_training.sum())
     if not n:
-        raise ValueError("`cases` must have training cases, got none. Measure the cases of the training.")
+        raise ValueError(
+            "`cases` must have training cases, got none. Measure the cases of the training."
+        )
     labels = [str(name).removeprefix(DICE) for name in cases.columns if str(name).startswith(DICE)]
     medians = {label: float(training[DICE + label].median()) for label in labels}
     learnt = [label for label in labels if medians[label] >= LEARNT]
@@ -163,20 +175,31 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
     for stratum, (_, _, members) in zip(found, groups, strict=True):
         of_stratum = members[is_training]
         is_behind |= of_stratum & (stratum.state == State.BEHIND)
-        # A stratum explains its cases if it is behind, or may be, and at least half of them are far below.
-        if stratum.state in (State.BEHIND, State.SUSPICION) and 2 * is_low[of_stratum].sum() >= of_stratum.sum():
+        # A stratum explains its cases if it is behind, or may be, and at least half of them are far
+        # below.
+        if (
+            stratum.state in (State.BEHIND, State.SUSPICION)
+            and 2 * is_low[of_stratum].sum() >= of_stratum.sum()
+        ):
             is_explained |= of_stratum
     outliers = tuple(one for one in low if one.case not in set(training["case"][is_explained]))
     adjusted, explanation = _without_size_and_contrast(cases, learnt, is_training)
     # Size and contrast must explain every stratum that is behind.
-    if explanation and State.BEHIND in states and any(one.state == State.BEHIND for one in compared(adjusted)):
+    if (
+        explanation
+        and State.BEHIND in states
+        and any(one.state == State.BEHIND for one in compared(adjusted))
+    ):
         explanation = None
     is_short = n_iterations < FEWEST_ITERATIONS
     is_unfinished = is_short or any(dice < LOW for dice in medians.values())
     # The first that holds decides.
     rules = [
         (n < FEWEST_CASES or not learnt, Finding.CANNOT_TELL),
-        (len(outliers) >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, is_behind.sum()), Finding.OUTLIERS),
+        (
+            len(outliers) >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, is_behind.sum()),
+            Finding.OUTLIERS,
+        ),
         (explanation is not None, Finding.SMALL_OR_FAINT),
         (State.BEHIND in states, Finding.HARD),
         (State.NOT_CARRIED_OVER in states, Finding.NOT_CARRIED_OVER),
@@ -184,7 +207,9 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
         (True, Finding.NOTHING_FAILS),
     ]
     finding = next(finding for holds, finding in rules if holds)
-    return Diagnosis(finding, tuple(found), explanation, outliers, medians, is_short, n_comparisons, n)
+    return Diagnosis(
+        finding, tuple(found), explanation, outliers, medians, is_short, n_comparisons, n
+    )
 
 
 def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, BoolArray]]:
@@ -196,13 +221,20 @@ def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, BoolArray]]:
 
 
 def _stratum(
-    cases: pd.DataFrame, column: str, name: str, members: BoolArray, labels: Sequence[str], limit: float
+    cases: pd.DataFrame,
+    column: str,
+    name: str,
+    members: BoolArray,
+    labels: Sequence[str],
+    limit: float,
 ) -> Stratum:
     is_training = (cases["set"] == TRAINING).to_numpy()
     mine, unseen = cases[members & is_training], cases[members & ~is_training]
     training = _worst(mine, cases[~members & is_training], labels, limit)
     validation = _worst(unseen, cases[is_training], labels, limit)
-    evidence = [0 if comparison is None else comparison.evidence for comparison in (training, validation)]
+    evidence = [
+        0 if comparison is None else comparison.evidence for comparison in (training, validation)
+    ]
     if 4 in evidence:
         state = State.BEHIND if evidence[0] == 4 else State.NOT_CARRIED_OVER
     else:
@@ -210,13 +242,21 @@ def _stratum(
     return Stratum(column, name, len(mine), len(unseen), state, training, validation)
 
 
-def _worst(group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float) -> Comparison | None:
+def _worst(
+    group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float
+) -> Comparison | None:
     """The comparison with the most evidence, of several the one furthest below."""
-    found = [comparison for label in labels if (comparison := _compare(group, others, label, limit))]
-    return max(found, key=lambda comparison: (comparison.evidence, comparison.difference), default=None)
+    found = [
+        comparison for label in labels if (comparison := _compare(group, others, label, limit))
+    ]
+    return max(
+        found, key=lambda comparison: (comparison.evidence, comparison.difference), default=None
+    )
 
 
-def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float) -> Comparison | None:
+def _compare(
+    group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float
+) -> Comparison | None:
     from scipy.stats import mannwhitneyu
 
     mine, theirs = (part[DICE + label].dropna().to_numpy(dtype=float) for part in (group, others))
@@ -225,7 +265,9 @@ def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float
     with np.errstate(invalid="ignore", divide="ignore"):
         probability = float(mannwhitneyu(mine, theirs, alternative="less").pvalue)
         lowest = np.arange(len(mine)) - float(len(mine))
-        smallest = float(mannwhitneyu(lowest, np.arange(float(len(theirs))), alternative="less").pvalue)
+        smallest = float(
+            mannwhitneyu(lowest, np.arange(float(len(theirs))), alternative="less").pvalue
+        )
     probability = probability if np.isfinite(probability) else 1.0  # all values are equal
     mean, of_others = float(mine.mean()), float(theirs.mean())
     difference, is_suspicious = of_others - mean, probability < SUSPICION
@@ -244,7 +286,10 @@ def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> tuple[Outlier, .
         dice = training.set_index("case")[DICE + label]
         median = float(dice.median())
         limit = median - max(OUTLIER, OUTLIER_SD * 1.4826 * float((dice - median).abs().median()))
-        found += [Outlier(str(case), label, float(value), limit) for case, value in dice[dice < limit].items()]
+        found += [
+            Outlier(str(case), label, float(value), limit)
+            for case, value in dice[dice < limit].items()
+        ]
     by_case: dict[str, Outlier] = {}
     for outlier in sorted(found, key=lambda one: one.dice - one.limit):
         by_case.setdefault(outlier.case, outlier)
@@ -256,8 +301,9 @@ def _without_size_and_contrast(
 ) -> tuple[pd.DataFrame, Explanation | None]:
     """The cases with a Dice from which what size and contrast predict is taken, and how much that is.
 
-    The prediction is linear in the ranks of both. Labels of which they explain little keep their Dice, and validation
-    cases theirs. Of several labels, the explanation is that of the one that is explained best.
+    The prediction is linear in the ranks of both. Labels of which they explain little keep their
+    Dice, and validation cases theirs. Of several labels, the explanation is that of the one that is
+    explained best.
     """
     adjusted, found = cases.copy(), []
     for label in labels:
@@ -271,10 +317,15 @@ def _without_size_and_contrast(
         dice, predictors = ranks[:, 0], np.column_stack([ranks[:, 1:], np.ones(n)])
         predicted = predictors @ np.linalg.lstsq(predictors, dice, rcond=None)[0]
         # As of any two numbers, some of it is chance.
-        share = 1 - float(np.var(dice - predicted) / max(float(np.var(dice)), 1e-12)) * (n - 1) / (n - 3)
+        share = 1 - float(np.var(dice - predicted) / max(float(np.var(dice)), 1e-12)) * (n - 1) / (
+            n - 3
+        )
         values = cases.loc[complete, columns[0]].to_numpy(dtype=float)
         is_low = predicted <= np.median(predicted)
-        low, high = float(values[is_low].mean()), float(values[~is_low].mean()) if not is_low.all() else float("nan")
+        low, high = (
+            float(values[is_low].mean()),
+            float(values[~is_low].mean()) if not is_low.all() else float("nan"),
+        )
         if share >= EXPLAINED and high - low >= BEHIND:
             found.append(Explanation(label, share, low, high))
             slope = np.polyfit(predicted, values, 1)[0]

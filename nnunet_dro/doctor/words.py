@@ -37,15 +37,31 @@ _BLIND = 1.5  # Below this ratio of the share of the draws to the share of the c
 
 
 def answer_lines(answer: Answer) -> RenderableType:
-    """The finding, what it rests on, and what to do, for rich's console; names from files are shown as they are."""
+    """The finding, what it rests on, and what to do, for rich's console.
+
+    Names from files are shown as they are.
+    """
     first, *others = advice(answer)
-    blocks: list[Block] = [Heading(heading(answer)), Prose(why(answer)), Prose(first, kind="first"), Prose(others)]
+    blocks: list[Block] = [
+        Heading(heading(answer)),
+        Prose(why(answer)),
+        Prose(first, kind="first"),
+        Prose(others),
+    ]
     if shown := command(answer):
         blocks.append(Prose(shown, kind="command"))
     if (spread := answer.spread) is not None:
-        within = f" and by {spread.within:.3f} from patch to patch" if spread.within == spread.within else ""
+        within = (
+            f" and by {spread.within:.3f} from patch to patch"
+            if spread.within == spread.within
+            else ""
+        )
         source = f"standard deviation; {answer.spread_from}"
-        blocks.append(Prose(f"Losses differ by {spread.between:.3f} between cases{within} ({source}).", kind=""))
+        blocks.append(
+            Prose(
+                f"Losses differ by {spread.between:.3f} between cases{within} ({source}).", kind=""
+            )
+        )
     if answer.training_seconds:
         took = f"The plain training took {duration(answer.training_seconds)}; a robust one takes as long."
         blocks.append(Prose(took, kind=""))
@@ -70,9 +86,17 @@ def _cannot_tell(answer: Answer) -> tuple[str, str]:
         reason = ": nothing is learnt yet" if is_known else ", too few cases"
         return reason, "Train longer, or check the data, before anything else."
     if _is_unfinished(answer):
-        reason = ": the training is short" if answer.diagnosis.is_short else ": little is learnt yet"
-        return reason, "Train longer, and run this command again: what is hard now may still be learnt."
-    return ", too few cases", "Collect more cases, or look at all folds: each validates other cases."
+        reason = (
+            ": the training is short" if answer.diagnosis.is_short else ": little is learnt yet"
+        )
+        return (
+            reason,
+            "Train longer, and run this command again: what is hard now may still be learnt.",
+        )
+    return (
+        ", too few cases",
+        "Collect more cases, or look at all folds: each validates other cases.",
+    )
 
 
 def why(answer: Answer) -> list[str]:
@@ -87,7 +111,9 @@ def why(answer: Answer) -> list[str]:
             "that is behind cannot be told from chance."
         )
     if diagnosis.is_untrained:
-        sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
+        sentences.append(
+            "No label has a median Dice of 10 or more on the training cases themselves."
+        )
     groups = [
         f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
         f"trained on: mean Dice of {c.label} {points(c.mean)}, others {points(c.others)}."
@@ -105,7 +131,10 @@ def why(answer: Answer) -> list[str]:
         are = f"{count(len(cases), 'training case')} {'is' if len(cases) == 1 else 'are'}"
         single = [f"{are} far below the others, and no stratum explains it: {name_some(cases)}."]
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
-    if diagnosis.finding == Finding.SMALL_OR_FAINT and (explanation := diagnosis.explanation) is not None:
+    if (
+        diagnosis.finding == Finding.SMALL_OR_FAINT
+        and (explanation := diagnosis.explanation) is not None
+    ):
         sentences.append(
             f"Size and contrast of {explanation.label} explain {share(explanation.share)} of how its Dice differs "
             f"among the training cases: {points(explanation.low)} in the half that is smaller or fainter, "
@@ -132,7 +161,11 @@ def advice(answer: Answer) -> list[str]:
     if finding == Finding.OUTLIERS:
         return _look_first(answer)
     if finding == Finding.NOTHING_FAILS:
-        gain = "little" if any(stratum.column for stratum in answer.diagnosis.those(State.LOWER)) else "nothing"
+        gain = (
+            "little"
+            if any(stratum.column for stratum in answer.diagnosis.those(State.LOWER))
+            else "nothing"
+        )
         return [f"Robust training has {gain} to gain here. Plain training can stay as it is."]
     return [_cannot_tell(answer)[1] if finding == Finding.CANNOT_TELL else _WORDS[finding][1]]
 
@@ -142,7 +175,11 @@ def command(answer: Answer) -> str:
     fold = answer.fold
     is_hard = answer.diagnosis.finding == Finding.HARD
     if answer.diagnosis.finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
-        return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}" if answer.has_hardness_log else ""
+        return (
+            f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
+            if answer.has_hardness_log
+            else ""
+        )
     if is_hard and fold.trainer != answer.trainer:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
         return f"nnUNetv2_train {fold.dataset} {fold.configuration} {fold.number} -tr {answer.trainer}{plans}"
@@ -153,21 +190,35 @@ def notes(answer: Answer) -> list[str]:
     """What a reader has to know."""
     found = []
     if not answer.strata_from:
-        found.append("There is no cases.csv: who is hard is looked at case by case, not by stratum.")
+        found.append(
+            "There is no cases.csv: who is hard is looked at case by case, not by stratum."
+        )
     elif not answer.by:
         found.append("No column of cases.csv divides the cases into strata. Name one with --by.")
-    if answer.has_predictions and not _is_unfinished(answer) and (unfinished := _unfinished(answer)):
+    if (
+        answer.has_predictions
+        and not _is_unfinished(answer)
+        and (unfinished := _unfinished(answer))
+    ):
         moved = "Robust training moves effort between cases; it does not replace a longer training."
         found.append(" ".join([*unfinished, moved]))
     voxels = answer.cases.set_index("case").filter(regex=f"^{rules.VOXELS}")
-    found += note_on_absent_labels(voxels.rename(columns=lambda name: name.removeprefix(rules.VOXELS)).to_dict("index"))
+    found += note_on_absent_labels(
+        voxels.rename(columns=lambda name: name.removeprefix(rules.VOXELS)).to_dict("index")
+    )
     if lonely := [s for s in answer.diagnosis.strata if s.state == State.TOO_FEW]:
         names = name_some([title(stratum) for stratum in lonely])
-        found.append(f"Lower by {100 * rules.BEHIND:.0f} points or more, but of too few cases to tell: {names}.")
-    unseen = [s for s in answer.diagnosis.strata if s.column and s.n_training and not s.n_validation]
+        found.append(
+            f"Lower by {100 * rules.BEHIND:.0f} points or more, but of too few cases to tell: {names}."
+        )
+    unseen = [
+        s for s in answer.diagnosis.strata if s.column and s.n_training and not s.n_validation
+    ]
     if unseen and answer.diagnosis.finding in (Finding.NOTHING_FAILS, Finding.NOT_CARRIED_OVER):
         names = name_some([title(stratum) for stratum in unseen])
-        found.append(f"This fold has no validation case of {names}: whether they are carried over is unknown.")
+        found.append(
+            f"This fold has no validation case of {names}: whether they are carried over is unknown."
+        )
     return found
 
 
@@ -224,14 +275,20 @@ def _nothing(diagnosis: Diagnosis) -> str:
         if stratum.column:
             c, kind = _clearest(stratum, rules.LOWER)
             means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
-            lower.append(f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})")
+            lower.append(
+                f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})"
+            )
     return f"{text} Lower by less: {'; '.join(lower)}." if lower else text
 
 
 def _clearest(stratum: Stratum, difference: float) -> tuple[Comparison, str]:
     """The comparison that chance explains least, of those with at least this difference, and of which cases it is."""
     both = ((stratum.training, "training"), (stratum.validation, "validation"))
-    found = [(compared, kind) for compared, kind in both if compared and compared.difference >= difference]
+    found = [
+        (compared, kind)
+        for compared, kind in both
+        if compared and compared.difference >= difference
+    ]
     return min(found, key=lambda one: one[0].probability)
 
 
@@ -247,7 +304,9 @@ def _robust_training(answer: Answer) -> list[str]:
         ]
     if answer.fold.trainer == answer.trainer:
         who = "nnUNetTrainerIW_<column>, which draws every group equally often"
-        return [f"This is {answer.trainer} already. Look at the hardest cases, or tell a training who they are: {who}."]
+        return [
+            f"This is {answer.trainer} already. Look at the hardest cases, or tell a training who they are: {who}."
+        ]
     sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"
@@ -266,15 +325,21 @@ def _robust_training(answer: Answer) -> list[str]:
     if answer.diagnosis.outliers:
         of_cases, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
         if of_draws >= _BLIND * of_cases:
-            sentences.append(f"Look at the outliers first: up to {share(of_draws)} of the draws would go to them.")
+            sentences.append(
+                f"Look at the outliers first: up to {share(of_draws)} of the draws would go to them."
+            )
     return sentences
 
 
 def _look_first(answer: Answer) -> list[str]:
     _, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
-    sentences = ["Look at these cases before any robust training: most of its rules look at wrong labels most."]
+    sentences = [
+        "Look at these cases before any robust training: most of its rules look at wrong labels most."
+    ]
     if of_draws == of_draws:
-        sentences.append(f"Up to {share(of_draws)} of the draws of {answer.trainer} would go to them.")
+        sentences.append(
+            f"Up to {share(of_draws)} of the draws of {answer.trainer} would go to them."
+        )
     sentences.append(
         "If their labels are right, they are hard cases: add a column to cases.csv that says what they have in common, "
         "and run this command again."
@@ -286,4 +351,7 @@ def members(answer: Answer, stratum: Stratum) -> list[str]:
     """The cases of a stratum."""
     if not stratum.column:
         return [str(case) for case in answer.cases["case"]]
-    return [str(case) for case in answer.cases["case"][answer.strata[stratum.column].astype(str) == stratum.name]]
+    return [
+        str(case)
+        for case in answer.cases["case"][answer.strata[stratum.column].astype(str) == stratum.name]
+    ]

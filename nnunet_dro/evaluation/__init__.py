@@ -1,6 +1,7 @@
 """Per-case scores, strata of cases, statistics per stratum, comparisons and reports.
 
-The commands of the same names call `evaluate` and `compare`; the other names are what those two are made of.
+The commands of the same names call `evaluate` and `compare`; the other names are what those two are
+made of.
 """
 
 from importlib import import_module
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.options import CompareOptions, EvaluateOptions
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
-    from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, LabelMap, Labels, read_label_map
+    from nnunet_dro.evaluation.scoring.label_maps import (
+        LABEL_MAP_ENDINGS,
+        LabelMap,
+        Labels,
+        read_label_map,
+    )
     from nnunet_dro.evaluation.scoring.metrics import METRICS
     from nnunet_dro.evaluation.scoring.score_arrays import score_case
     from nnunet_dro.evaluation.scoring.scoring import Scoring
@@ -56,7 +62,8 @@ __all__ = [
     "worst_strata",
 ]
 
-#: Module to its public names: each is imported when it is asked for, so that options load nothing heavy.
+#: Module to its public names: each is imported when it is asked for, so that options load nothing
+#: heavy.
 _NAMES_OF = {
     "evaluation.comparing.comparison": ("Comparison", "compare"),
     "evaluation.evaluation": ("evaluate",),

@@ -1,4 +1,7 @@
-"""Work spread over a dask cluster: each item is done once in the result, also if workers are lost meanwhile."""
+"""Work spread over a dask cluster.
+
+Each item is done once in the result, also if workers are lost meanwhile.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,9 +16,16 @@ PATIENCE_S = 30.0  # How long to wait for the scheduler, and for its first worke
 
 
 def each_done(
-    function: Callable[[_Item], _Result], items: Iterable[_Item], *, jobs: int | None, workers: str | None
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    *,
+    jobs: int | None,
+    workers: str | None,
 ) -> Iterator[_Result]:
-    """The results of a function of every item, as they come: several at a time, or on the workers of a cluster."""
+    """The results of a function of every item, as they come.
+
+    Several at a time, or on the workers of a cluster.
+    """
     if workers is not None:
         return done_on_cluster(workers, function, items)
     from joblib import Parallel, delayed
@@ -28,14 +38,18 @@ def each_done(
 def absolute(files: _Item) -> _Item:
     """A dataclass of files with their paths from the root: workers may run in other folders."""
     values: dict[str, Any] = dict(vars(files))
-    return type(files)(**{name: one.absolute() if isinstance(one, Path) else one for name, one in values.items()})
+    return type(files)(
+        **{name: one.absolute() if isinstance(one, Path) else one for name, one in values.items()}
+    )
 
 
-def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+def done_on_cluster(
+    address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[_Result]:
     """The results of a function of every item, as they come, on the workers of a dask cluster.
 
-    If a worker is lost, dask gives to others what it was doing and what it had not yet handed over. The workers need
-    this package and see the same files under the same paths.
+    If a worker is lost, dask gives to others what it was doing and what it had not yet handed over.
+    The workers need this package and see the same files under the same paths.
     """
     try:
         from distributed import Client, as_completed
@@ -51,10 +65,14 @@ def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: I
                 yield result
         except KilledWorker as error:
             cure = "Look into the logs of the workers: often their memory is too small."
-            raise ValueError(f"`workers` must be able to score, but {error.last_worker} stopped. {cure}") from error
+            raise ValueError(
+                f"`workers` must be able to score, but {error.last_worker} stopped. {cure}"
+            ) from error
         except ImportError as error:
             cure = "Install the same version there."
-            raise ValueError(f"`workers` must have nnunet-dro, got {address!r}, where {error}. {cure}") from error
+            raise ValueError(
+                f"`workers` must have nnunet-dro, got {address!r}, where {error}. {cure}"
+            ) from error
         finally:
             client.cancel(futures)
 
@@ -65,11 +83,15 @@ def _client(client_type: Any, address: str) -> Any:
         client = client_type(address, timeout=PATIENCE_S, set_as_default=False, name="nnunet-dro")
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         cure = "Start one with `dask scheduler`, and give the address that it prints."
-        raise ValueError(f"`workers` must be the address of a dask scheduler, got {address!r}. {cure}") from error
+        raise ValueError(
+            f"`workers` must be the address of a dask scheduler, got {address!r}. {cure}"
+        ) from error
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except (OSError, TimeoutError) as error:
         client.close()
         cure = f"Start some with `dask worker {address}`."
-        raise ValueError(f"`workers` must be a scheduler with workers, got {address!r} without any. {cure}") from error
+        raise ValueError(
+            f"`workers` must be a scheduler with workers, got {address!r} without any. {cure}"
+        ) from error
     return client

@@ -1,4 +1,7 @@
-"""From files to an evaluation: score every case, divide the cases into strata, describe the strata."""
+"""From files to an evaluation.
+
+Score every case, divide the cases into strata, describe the strata.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -49,11 +52,13 @@ def evaluate(
 
     Args:
         reference: Folder of reference label maps.
-        prediction: Folder of predicted label maps; or a model folder of nnU-Net (its folds' validation predictions
-            together); or a summary.json of nnU-Net (then no label map is read).
+        prediction: Folder of predicted label maps; or a model folder of nnU-Net (its folds'
+            validation predictions together); or a summary.json of nnU-Net (then no label map is
+            read).
         options: How to evaluate; None for the defaults.
-        kept: Where to keep finished cases, and where those of an interrupted run are; see `keeping`. Those whose files
-            and options are unchanged are taken over, and a note says how many.
+        kept: Where to keep finished cases, and where those of an interrupted run are; see
+            `keeping`. Those whose files and options are unchanged are taken over, and a note says
+            how many.
         progress: Called with the number of finished cases and the number of all cases.
         **given: Fields of `EvaluateOptions`, in place of those in ``options``.
 
@@ -84,7 +89,10 @@ def evaluate(
     options.check()
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
-    scoring, labels = options.scoring, read_labels(options.dataset_json) if options.dataset_json else None
+    scoring, labels = (
+        options.scoring,
+        read_labels(options.dataset_json) if options.dataset_json else None,
+    )
     if scoring.instances and labels:
         scoring.instances.check_labels(list(labels.values))
     # Whatever does not fit is reported before the long work.
@@ -93,7 +101,9 @@ def evaluate(
     ignore = labels.ignore if labels else None
     cases_of = Division.of(inputs, reference, references, options, ignore=ignore, progress=progress)
     _check_reference_stratum(options.reference_stratum, cases_of.strata)
-    _check_requirements_apply(requirements, cases_of, labels, scoring, with_intervals=options.n_resamples > 0)
+    _check_requirements_apply(
+        requirements, cases_of, labels, scoring, with_intervals=options.n_resamples > 0
+    )
     contents = {"case_table": cases_of.path, "dataset_json": options.dataset_json}
     if scored is None:
         scored, inputs = _scored(inputs, labels, options, kept, progress)
@@ -111,7 +121,11 @@ def evaluate(
 
 
 def _scored(
-    inputs: Inputs, labels: Labels | None, options: EvaluateOptions, kept: KeptScores | None, progress: Progress
+    inputs: Inputs,
+    labels: Labels | None,
+    options: EvaluateOptions,
+    kept: KeptScores | None,
+    progress: Progress,
 ) -> tuple[ScoredPairs, Inputs]:
     """The scores of the files, and the files with a note on those that had been scored before."""
     n_cases = len(inputs.pairs)
@@ -126,7 +140,9 @@ def _scored(
         progress=lambda n_done: progress(n_done, n_cases),
     )
     if kept and kept.resume:
-        taken = f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted run"
+        taken = (
+            f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted run"
+        )
         note = f"{taken}: their files and the options are unchanged."
         inputs = replace(inputs, notes=(*inputs.notes, note))
     return scored, inputs
@@ -163,7 +179,9 @@ def _described(
         on_patients = note_on_patients(options.patient, patients)
     own_notes = _notes(inputs, scores, scoring, scored.only_predicted, statistics)
     if cases_of.table is not None:
-        scores = scores.merge(cases_of.table.rename(columns=column_in_scores), on="case", how="left")
+        scores = scores.merge(
+            cases_of.table.rename(columns=column_in_scores), on="case", how="left"
+        )
     return Evaluation(
         method=options.method or inputs.method,
         scores=scores,
@@ -179,20 +197,32 @@ def _described(
 
 
 def _find_inputs(
-    reference: Path, prediction: Path, references: set[str], labels: Labels | None, options: EvaluateOptions
+    reference: Path,
+    prediction: Path,
+    references: set[str],
+    labels: Labels | None,
+    options: EvaluateOptions,
 ) -> tuple[Inputs, ScoredPairs | None]:
     """The files, and their scores where a summary.json has them already."""
     if prediction.suffix != ".json" or prediction.is_dir():
-        return find_inputs(reference, prediction, missing=options.missing, folds=options.folds), None
+        return find_inputs(
+            reference, prediction, missing=options.missing, folds=options.folds
+        ), None
     if options.folds:
         got = f"{str(prediction)!r}, which has its own"
-        raise ValueError(f"`folds` must come with the folder of a model, got {got}. Leave -f out, or give that folder.")
+        raise ValueError(
+            f"`folds` must come with the folder of a model, got {got}. Leave -f out, or give that folder."
+        )
     scores, inputs = read_summary(prediction, labels, options.scoring)
-    return matched_inputs(inputs, prediction, references, missing=options.missing), ScoredPairs(scores)
+    return matched_inputs(inputs, prediction, references, missing=options.missing), ScoredPairs(
+        scores
+    )
 
 
 def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
-    known = list(dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories))
+    known = list(
+        dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories)
+    )
     if name is not None and name not in known:
         cure = f"Choose from: {name_some(known, at_most=20)}."
         raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
@@ -213,7 +243,9 @@ def _check_requirements_apply(
         # The labels are not known before the references are read; the rest can be checked.
         requirements = [replace(requirement, label=None) for requirement in requirements]
     names = labels.values if labels else ["any"]
-    rows = pd.MultiIndex.from_product([cases_of.cases, names], names=["case", "label"]).to_frame(index=False)
+    rows = pd.MultiIndex.from_product([cases_of.cases, names], names=["case", "label"]).to_frame(
+        index=False
+    )
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
     # Without names of labels any label may be one whose lesions are compared.
     with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
@@ -231,17 +263,27 @@ def _check_requirements_apply(
 
 
 def _notes(
-    inputs: Inputs, scores: pd.DataFrame, scoring: Scoring, only_predicted: Sequence[str], statistics: pd.DataFrame
+    inputs: Inputs,
+    scores: pd.DataFrame,
+    scoring: Scoring,
+    only_predicted: Sequence[str],
+    statistics: pd.DataFrame,
 ) -> list[str]:
     notes = list(inputs.notes)
     if only_predicted:
         names = name_some(only_predicted)
-        notes.append(f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them.")
+        notes.append(
+            f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them."
+        )
     one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for metric in scoring.metrics:
         known = METRICS[metric]
         # Of lesions that are missed or invented, the distance is known.
-        if known.unit != "mm" or known.on_lesions or not (lost := int((one_sided & scores[metric].isna()).sum())):
+        if (
+            known.unit != "mm"
+            or known.on_lesions
+            or not (lost := int((one_sided & scores[metric].isna()).sum()))
+        ):
             continue
         notes.append(
             f"{METRICS[metric].title} leaves out {count(lost, 'row')} of scores.csv where only "

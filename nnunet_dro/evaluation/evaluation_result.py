@@ -33,18 +33,23 @@ class Evaluation:
 
     Attributes:
         method: Name of the method that made the predictions; the heading in tables.
-        scores: A row per case and label: ``case``, ``label``, a column per metric (NaN where undefined; fractions, or
-            mm), ``n_reference``, ``n_prediction``, ``n_intersection`` (voxels), ``reference_ml``, ``prediction_ml``
-            (NaN where the voxel size is not known), `LESION_COUNTS` where lesions were compared, then the other columns
-            of the case table, as text, under the names of `column_in_scores`.
-        strata: From `summarise`: a row per attribute, stratum, label and metric, in the order to show them.
-        stratum_of_case: Attribute to the stratum of each case (ordered categories, indexed by case).
+        scores: A row per case and label: ``case``, ``label``, a column per metric (NaN where
+            undefined; fractions, or mm), ``n_reference``, ``n_prediction``, ``n_intersection``
+            (voxels), ``reference_ml``, ``prediction_ml`` (NaN where the voxel size is not known),
+            `LESION_COUNTS` where lesions were compared, then the other columns of the case table,
+            as text, under the names of `column_in_scores`.
+        strata: From `summarise`: a row per attribute, stratum, label and metric, in the order to
+            show them.
+        stratum_of_case: Attribute to the stratum of each case (ordered categories, indexed by
+            case).
         worst: From `worst_strata`.
         false_positives: From `false_positives`.
-        about: What summary.json says of the run: ``versions``, ``options``, ``definitions``, ``inputs``.
-        lesions: A row per lesion of the labels that were compared lesion by lesion; see `lesion_columns`. Empty without
-            any.
-        lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by lesion.
+        about: What summary.json says of the run: ``versions``, ``options``, ``definitions``,
+            ``inputs``.
+        lesions: A row per lesion of the labels that were compared lesion by lesion; see
+            `lesion_columns`. Empty without any.
+        lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by
+            lesion.
         notes: Sentences for the reader: on extra predictions, cases without a value ...
     """
 
@@ -84,12 +89,18 @@ class Evaluation:
 
     @property
     def patient_of_case(self) -> "pd.Series[str] | None":
-        """The patient of each case, named after the column; None where every case is another patient's."""
+        """The patient of each case, named after the column.
+
+        None where every case is another patient's.
+        """
         column, table = self.options.patient, self.case_table
         return table[column].astype(str) if column in table else None
 
     def patient_numbers(self, cases: Sequence[str]) -> tuple[npt.NDArray[np.intp], str | None]:
-        """The number of each case's patient, and the column that names it; None where every case is another's."""
+        """The number of each case's patient, and the column that names it.
+
+        None where every case is another's.
+        """
         of_case = self.patient_of_case
         if of_case is None:
             return np.arange(len(cases), dtype=np.intp), None
@@ -148,23 +159,40 @@ def about_evaluation(
             definitions[metric] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
     of_lesions = {"lesions": scoring.instances.definition} if scoring.instances else {}
     files = {
-        pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
+        pair.case: [
+            str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)
+        ]
         for pair in inputs.pairs
     }
-    packages = ["numpy", "pandas", "scipy", "SimpleITK", *(["connected-components-3d"] if scoring.instances else [])]
+    packages = [
+        "numpy",
+        "pandas",
+        "scipy",
+        "SimpleITK",
+        *(["connected-components-3d"] if scoring.instances else []),
+    ]
     return {
         "versions": versions(*packages),
         "options": dict(options),
-        "definitions": definitions | of_lesions | _DEFINITIONS | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
+        "definitions": definitions
+        | of_lesions
+        | _DEFINITIONS
+        | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
         "inputs": {
             "n_cases": len(inputs.pairs),
             "missing_predictions": inputs.missing,
             "references_without_prediction": list(inputs.lacking),
             "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
-            "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
+            "prediction_names_sha256": _digest(
+                pair.prediction.name for pair in inputs.pairs if pair.prediction
+            ),
             # Of a list with a line per case, so that one number stands for all files.
-            "references_sha256": _digest(f"{c} {reference}" for c, (reference, _) in scored.sha256.items()),
-            "predictions_sha256": _digest(f"{c} {prediction}" for c, (_, prediction) in scored.sha256.items()),
+            "references_sha256": _digest(
+                f"{c} {reference}" for c, (reference, _) in scored.sha256.items()
+            ),
+            "predictions_sha256": _digest(
+                f"{c} {prediction}" for c, (_, prediction) in scored.sha256.items()
+            ),
             **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
             "files": files,
             "files_sha256": {case: list(digests) for case, digests in scored.sha256.items()},

@@ -1,4 +1,7 @@
-"""The options of evaluating, comparing and ranking, once: for Python, the command line, protocols and summary.json."""
+"""The options of evaluating, comparing and ranking, once.
+
+For Python, the command line, protocols and summary.json.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +18,13 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 # The panels of the help, beside the one with what everybody uses.
-STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = "Strata", "Scores", "Lesions", "Requirements", "Running"
+STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = (
+    "Strata",
+    "Scores",
+    "Lesions",
+    "Requirements",
+    "Running",
+)
 MODEL = "A model that nnU-Net trained, in place of the folders"
 
 
@@ -53,29 +62,44 @@ def declared(options: type) -> dict[str, Declared]:
     """The options of a class, by their names at the command line, in their order."""
     hints = get_type_hints(options, include_extras=True)
     own = [(one.name, hints[one.name]) for one in fields(options)]
-    flags = [(name, hint.__origin__, flag) for name, hint in own for flag in getattr(hint, "__metadata__", ())]
-    return {flag.name or name: Declared(name, hint, flag) for name, hint, flag in flags if isinstance(flag, Flag)}
+    flags = [
+        (name, hint.__origin__, flag)
+        for name, hint in own
+        for flag in getattr(hint, "__metadata__", ())
+    ]
+    return {
+        flag.name or name: Declared(name, hint, flag)
+        for name, hint, flag in flags
+        if isinstance(flag, Flag)
+    }
 
 
 _Resamples = Annotated[
     int,
-    Flag("Number of random draws for the 95 % intervals of means; 0 for no intervals.", RUNNING, "bootstrap", least=0),
+    Flag(
+        "Number of random draws for the 95 % intervals of means; 0 for no intervals.",
+        RUNNING,
+        "bootstrap",
+        least=0,
+    ),
 ]
 _Seed = Annotated[int, Flag("Random seed of the intervals.", RUNNING, least=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockedEvaluation:
-    """What decides how predictions are judged, and a protocol locks; the other fields are as the help says.
+    """What decides how predictions are judged, and a protocol locks.
+
+    The other fields are as the help says.
 
     Attributes:
-        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
-            such as ``auto:size`` are computed; see `ATTRIBUTES`.
+        by: What divides the cases: columns of the case table, intersections, or cut columns; see
+            `parse_by`. Attributes such as ``auto:size`` are computed; see `ATTRIBUTES`.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
-        missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
-            the image).
-        failure: When a case has failed, a condition on one of the metrics. None stands for `DEFAULT_FAILURE`, which may
-            be on a metric that is not computed.
+        missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0,
+            distances the diagonal of the image).
+        failure: When a case has failed, a condition on one of the metrics. None stands for
+            `DEFAULT_FAILURE`, which may be on a metric that is not computed.
         match: How lesions are matched; see `parse_match`.
         requirements: As for `parse_requirement`; the outcomes are in ``about["requirements"]``.
     """
@@ -99,35 +123,62 @@ class LockedEvaluation:
             has_commas=True,
         ),
     ] = ("dice",)
-    overall: Annotated[bool, Flag("Report all cases together, too, where --by divides them.", STRATA)] = True
+    overall: Annotated[
+        bool, Flag("Report all cases together, too, where --by divides them.", STRATA)
+    ] = True
     reference_stratum: Annotated[
-        str | None, Flag("Stratum that the worst one is compared with, in place of the best one.", STRATA)
+        str | None,
+        Flag("Stratum that the worst one is compared with, in place of the best one.", STRATA),
     ] = None
     patient: Annotated[
         str | None,
-        Flag("Column of the case table that names the patient, where some have several cases.", STRATA, is_column=True),
+        Flag(
+            "Column of the case table that names the patient, where some have several cases.",
+            STRATA,
+            is_column=True,
+        ),
     ] = None
-    nsd_tolerance_mm: Annotated[float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)] = 1.0
-    empty: Annotated[EmptyRule, Flag("Score of a label that one or both maps lack.", SCORES)] = EmptyRule.UNDEFINED
-    missing: Annotated[MissingRule, Flag("A missing prediction: stop, or score as failed.", SCORES)] = MissingRule.ERROR
-    failure: Annotated[str | None, Flag("When a case has failed, such as hd95>20. Default: dice<0.5.", SCORES)] = None
+    nsd_tolerance_mm: Annotated[
+        float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)
+    ] = 1.0
+    empty: Annotated[EmptyRule, Flag("Score of a label that one or both maps lack.", SCORES)] = (
+        EmptyRule.UNDEFINED
+    )
+    missing: Annotated[
+        MissingRule, Flag("A missing prediction: stop, or score as failed.", SCORES)
+    ] = MissingRule.ERROR
+    failure: Annotated[
+        str | None, Flag("When a case has failed, such as hd95>20. Default: dice<0.5.", SCORES)
+    ] = None
     instances: Annotated[
         Sequence[str],
-        Flag("Label to compare lesion by lesion, by components (repeatable); * for every label.", LESIONS),
+        Flag(
+            "Label to compare lesion by lesion, by components (repeatable); * for every label.",
+            LESIONS,
+        ),
     ] = ()
     match: Annotated[
         str | None,
-        Flag("How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5.", LESIONS),
+        Flag(
+            "How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5.",
+            LESIONS,
+        ),
     ] = None
     connectivity: Annotated[
-        int | None, Flag("Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.", LESIONS)
+        int | None,
+        Flag("Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.", LESIONS),
     ] = None
     lesions_above_mm3: Annotated[
-        float | None, Flag("Count only lesions of the reference above this volume. Default: all.", LESIONS)
+        float | None,
+        Flag("Count only lesions of the reference above this volume. Default: all.", LESIONS),
     ] = None
     requirements: Annotated[
         Sequence[str],
-        Flag('Requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".', REQUIREMENTS, "require"),
+        Flag(
+            'Requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".',
+            REQUIREMENTS,
+            "require",
+        ),
     ] = ()
     n_resamples: _Resamples = 2000
     seed: _Seed = 0
@@ -154,7 +205,10 @@ class LockedEvaluation:
         from nnunet_dro.evaluation.scoring.instances import Instances
 
         return Instances.of(
-            self.instances, match=self.match, connectivity=self.connectivity, above_mm3=self.lesions_above_mm3
+            self.instances,
+            match=self.match,
+            connectivity=self.connectivity,
+            above_mm3=self.lesions_above_mm3,
         )
 
     @property
@@ -167,34 +221,53 @@ class LockedEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(LockedEvaluation):
-    """How predictions are evaluated: what `LockedEvaluation` has, and where files are and how fast it goes.
+    """How predictions are evaluated.
+
+    What `LockedEvaluation` has, and where files are and how fast it goes.
 
     Attributes:
-        cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the dataset of the
-            references (see `case_table_of`) where ``by`` or ``patient`` names a column.
-        dataset_json: The file that names labels and regions. None looks for it in and above the references; without
-            one, each value in the references is a label.
-        jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
+        cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the
+            dataset of the references (see `case_table_of`) where ``by`` or ``patient`` names a
+            column.
+        dataset_json: The file that names labels and regions. None looks for it in and above the
+            references; without one, each value in the references is a label.
+        jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time
+            without any).
         workers: Address of a dask scheduler, whose workers must see the files under the same paths.
     """
 
     _FILES: ClassVar = ("cases", "images", "dataset_json")
 
-    cases: Annotated[Path | None, Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")] = None
+    cases: Annotated[
+        Path | None, Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")
+    ] = None
     images: Annotated[
-        Path | None, Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA)
+        Path | None,
+        Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA),
     ] = None
     dataset_json: Annotated[
-        Path | None, Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES)
+        Path | None,
+        Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES),
     ] = None
-    jobs: Annotated[int | None, Flag("Cases to score at a time; default: one per processor.", RUNNING, least=1)] = None
+    jobs: Annotated[
+        int | None, Flag("Cases to score at a time; default: one per processor.", RUNNING, least=1)
+    ] = None
     workers: Annotated[
-        str | None, Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING)
+        str | None,
+        Flag(
+            "Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING
+        ),
     ] = None
-    method: Annotated[str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)] = None
+    method: Annotated[
+        str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)
+    ] = None
     folds: Annotated[
         Sequence[str],
-        Flag("Folds of the model: -f 0 1 2; default: all with validation predictions.", MODEL, short="-f"),
+        Flag(
+            "Folds of the model: -f 0 1 2; default: all with validation predictions.",
+            MODEL,
+            short="-f",
+        ),
     ] = ()
 
     def __post_init__(self) -> None:
@@ -207,8 +280,19 @@ class EvaluateOptions(LockedEvaluation):
     def record(self) -> dict[str, Any]:
         """The options for summary.json, without those that do not change a number, and with what defaults stand for."""
         texts = {name: str(path) for name in self._FILES if (path := getattr(self, name))}
-        recorded = {one.field: one.flag.value(getattr(self, one.field)) for one in declared(EvaluateOptions).values()}
-        for name in ("jobs", "workers", "method", "requirements", "match", "connectivity", "lesions_above_mm3"):
+        recorded = {
+            one.field: one.flag.value(getattr(self, one.field))
+            for one in declared(EvaluateOptions).values()
+        }
+        for name in (
+            "jobs",
+            "workers",
+            "method",
+            "requirements",
+            "match",
+            "connectivity",
+            "lesions_above_mm3",
+        ):
             del recorded[name]
         lesions = self.lesions
         recorded |= {"metrics": list(self.scoring.metrics), "failure": str(self.failed_if)}
@@ -216,30 +300,48 @@ class EvaluateOptions(LockedEvaluation):
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "EvaluateOptions":
-        """From what `record` wrote; of other software's files, and of other versions, not all options are known."""
-        known = {name: value for name, value in recorded.items() if name in {one.name for one in fields(cls)}}
+        """From what `record` wrote.
+
+        Of other software's files, and of other versions, not all options are known.
+        """
+        known = {
+            name: value
+            for name, value in recorded.items()
+            if name in {one.name for one in fields(cls)}
+        }
         lesions = known.pop("instances", None) or {}
-        known |= {name: lesions.get(name) for name in ("match", "connectivity", "lesions_above_mm3")}
+        known |= {
+            name: lesions.get(name) for name in ("match", "connectivity", "lesions_above_mm3")
+        }
         return cls(**{"metrics": (), **known, "instances": lesions.get("labels", ())})
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockedComparison:
-    """What decides how methods are compared, and a protocol locks; the other fields are as the help says.
+    """What decides how methods are compared, and a protocol locks.
+
+    The other fields are as the help says.
 
     Attributes:
-        margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
-            column ``margin``, see `margin_verdicts`. None for none.
+        margin: How much worse the mean may be, in percentage points (mm for distances); the table
+            then has a last column ``margin``, see `margin_verdicts`. None for none.
         requirements: Requirements on the table, as for `parse_requirement` with `COMPARISON`.
     """
 
     intersect: Annotated[bool, Flag("Compare only the cases that all evaluations have.")] = False
     margin: Annotated[
-        float | None, Flag("How much worse the mean may be, in percentage points (distances: mm), to be not worse.")
+        float | None,
+        Flag(
+            "How much worse the mean may be, in percentage points (distances: mm), to be not worse."
+        ),
     ] = None
     requirements: Annotated[
         Sequence[str],
-        Flag('Requirement on a difference (repeatable): "centre=C mean_difference_low>=0".', REQUIREMENTS, "require"),
+        Flag(
+            'Requirement on a difference (repeatable): "centre=C mean_difference_low>=0".',
+            REQUIREMENTS,
+            "require",
+        ),
     ] = ()
     n_resamples: _Resamples = 2000
     seed: _Seed = 0
@@ -256,11 +358,13 @@ class CompareOptions(LockedComparison):
     """How methods are compared: what `LockedComparison` has, and by what.
 
     Attributes:
-        by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). Without
-            any, the first evaluation's attributes.
+        by: Attributes of the first evaluation, or specs over the columns of its case table (see
+            `parse_by`). Without any, the first evaluation's attributes.
     """
 
-    by: Annotated[Sequence[str], Flag("Columns to report by, as for evaluate; default: as in the baseline.")] = ()
+    by: Annotated[
+        Sequence[str], Flag("Columns to report by, as for evaluate; default: as in the baseline.")
+    ] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -269,16 +373,29 @@ class CompareOptions(LockedComparison):
 
 @dataclass(frozen=True, kw_only=True)
 class RankOptions:
-    """How teams are ranked: what the help of each option says, and ``by`` as in `CompareOptions`."""
+    """How teams are ranked.
 
-    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the others' ranks stand beside it.")] = RankingScheme.MEAN
+    What the help of each option says, and ``by`` as in `CompareOptions`.
+    """
+
+    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the others' ranks stand beside it.")] = (
+        RankingScheme.MEAN
+    )
     by: Annotated[
-        Sequence[str], Flag("Columns to rank by, as for evaluate; default: as in the first evaluation.", is_column=True)
+        Sequence[str],
+        Flag(
+            "Columns to rank by, as for evaluate; default: as in the first evaluation.",
+            is_column=True,
+        ),
     ] = ()
     intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
-    n_resamples: Annotated[int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)] = 1000
+    n_resamples: Annotated[
+        int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)
+    ] = 1000
     seed: Annotated[int, Flag("Random seed of the bootstrap samples.", least=0)] = 0
-    aggregate_only: Annotated[bool, Flag("Write nothing that names or shows a case, for hidden test sets.")] = False
+    aggregate_only: Annotated[
+        bool, Flag("Write nothing that names or shows a case, for hidden test sets.")
+    ] = False
 
     def __post_init__(self) -> None:
         _normalise(self, "by")

@@ -1,1 +1,4 @@
-"""Explore an evaluation: which combinations of attributes have the worst scores, found and confirmed on other cases."""
+"""Explore an evaluation.
+
+Which combinations of attributes have the worst scores, found and confirmed on other cases.
+"""

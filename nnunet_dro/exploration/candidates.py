@@ -20,13 +20,17 @@ LEVEL = 0.05  # The family-wise error rate of the claims.
 _MOST_SETS = 500_000  # The most sets of attributes, times labels, that are looked at: minutes.
 _MOST_TWINS = 3  # Other names of the same cases that are told.
 
-#: How much worse random groups are made to say what could be found (fractions, or mm), and the number of groups.
+#: How much worse random groups are made to say what could be found (fractions, or mm), and the
+#: number of groups.
 _SHIFT, _SHIFT_MM, _GROUPS = 0.1, 10.0, 500
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A combination that is carried over, with the scores of its label; cases of those found before it do not count."""
+    """A combination that is carried over, with the scores of its label.
+
+    Cases of those found before it do not count.
+    """
 
     scores: LabelScores
     found: Found
@@ -67,14 +71,18 @@ def search_and_test(
         raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
     # Each combination that is found begins a search for the next one.
     n_steps, steps = search.n_sets * (len(labels) + n_candidates - 1), itertools.count(1)
-    candidates, n_combinations = _find(search, labels, n_candidates, lambda: progress(next(steps), n_steps))
+    candidates, n_combinations = _find(
+        search, labels, n_candidates, lambda: progress(next(steps), n_steps)
+    )
     if not n_combinations:
         rule = f"leave a combination with at least {limits.min_cases} cases, and as many beside it, in each half"
         cure = "Give a smaller number, more cases, or attributes with fewer strata."
         raise ValueError(f"`min_cases` must {rule}, got none among {len(patients)} cases. {cure}")
     rng = np.random.default_rng([seed, 1])
     rows = [_result(one, search, rng, n_permutations) for one in candidates]
-    for row, p in zip(rows, holm(np.array([row["p"] for row in rows], dtype=np.float64)), strict=True):
+    for row, p in zip(
+        rows, holm(np.array([row["p"] for row in rows], dtype=np.float64)), strict=True
+    ):
         row |= {"holm_p": float(p), "confirmed": bool(p <= LEVEL)}
     return Outcome(candidates, rows, n_combinations, search)
 
@@ -109,9 +117,16 @@ def _find(
     return candidates, sum(n for _, n in looked)
 
 
-def _result(candidate: Candidate, search: Search, rng: np.random.Generator, n_permutations: int) -> dict[str, Any]:
+def _result(
+    candidate: Candidate, search: Search, rng: np.random.Generator, n_permutations: int
+) -> dict[str, Any]:
     """What both halves say of a combination: a row of the table, without Holm's correction."""
-    found, scores, searched, patients = candidate.found, candidate.scores, search.searched, search.patients
+    found, scores, searched, patients = (
+        candidate.found,
+        candidate.scores,
+        search.searched,
+        search.patients,
+    )
     counted = ~np.isnan(candidate.goodness)
     row: dict[str, Any] = {"combination": written(found.parts), "label": scores.label}
     for number, (attribute, stratum) in enumerate(found.parts, start=1):
@@ -143,7 +158,10 @@ def written(parts: Sequence[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True)
 class Power:
-    """The chance that a group is confirmed: the share of random groups that are if their scores are 10 points worse."""
+    """The chance that a group is confirmed.
+
+    The share of random groups that are if their scores are 10 points worse.
+    """
 
     label: str
     n_searched: int  # cases that count in the half that was searched
@@ -152,12 +170,17 @@ class Power:
     share: float
 
 
-def power_of(search: Search, labels: Sequence[LabelScores], metric: Metric, *, rng: np.random.Generator) -> Power:
+def power_of(
+    search: Search, labels: Sequence[LabelScores], metric: Metric, *, rng: np.random.Generator
+) -> Power:
     """The chance, at most, that a group of random patients is confirmed if their scores are 10 points worse."""
     scores = max(labels, key=lambda one: int((~np.isnan(one.goodness)).sum()))
     counted = ~np.isnan(scores.goodness)
     halves = [np.flatnonzero(counted & half) for half in (search.searched, ~search.searched)]
-    counts = [[np.bincount(a.codes[half], minlength=len(a.strata)) for half in halves] for a in search.attributes]
+    counts = [
+        [np.bincount(a.codes[half], minlength=len(a.strata)) for half in halves]
+        for a in search.attributes
+    ]
     fewest = np.concatenate([np.minimum(*of_halves) for of_halves in counts])
     large = fewest[fewest >= search.limits.min_cases]
     n_group = int(np.median(large)) if len(large) else search.limits.min_cases
@@ -165,12 +188,21 @@ def power_of(search: Search, labels: Sequence[LabelScores], metric: Metric, *, r
     if metric.more_is_better:
         # No score is below 0; a label that was missed stays the worst.
         worse = np.maximum(worse, np.minimum(scores.goodness, 0.0))
-    found = [_are_low(scores.goodness[half], worse[half], search.patients[half], n_group, rng) for half in halves]
-    return Power(scores.label, len(halves[0]), len(halves[1]), n_group, float(np.mean(found[0] & found[1])))
+    found = [
+        _are_low(scores.goodness[half], worse[half], search.patients[half], n_group, rng)
+        for half in halves
+    ]
+    return Power(
+        scores.label, len(halves[0]), len(halves[1]), n_group, float(np.mean(found[0] & found[1]))
+    )
 
 
 def _are_low(
-    goodness: FloatArray, worse: FloatArray, patients: CodeArray, n_group: int, rng: np.random.Generator
+    goodness: FloatArray,
+    worse: FloatArray,
+    patients: CodeArray,
+    n_group: int,
+    rng: np.random.Generator,
 ) -> BoolArray:
     """Whether random groups whose cases get the worse scores are low enough to be carried over or confirmed."""
     blocks, found = rank_sums.patients_by_size(patients), np.zeros(_GROUPS, dtype=bool)
@@ -181,5 +213,7 @@ def _are_low(
         last = np.sort(turn)[min(n_group, len(turn)) - 1]
         inside = turn <= last
         ranks = rankdata(np.where(inside, worse, goodness))
-        found[place] = rank_sums.standardised(np.where(inside, 0, -1), 1, ranks, blocks)[0] <= LEAST_Z
+        found[place] = (
+            rank_sums.standardised(np.where(inside, 0, -1), 1, ranks, blocks)[0] <= LEAST_Z
+        )
     return found

@@ -1,4 +1,7 @@
-"""From an evaluation to the combinations of attributes that stand out: searched in one half, tested in the other."""
+"""From an evaluation to the combinations of attributes that stand out.
+
+Searched in one half, tested in the other.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,9 +50,12 @@ class Exploration:
     n_combinations: int  # of those that were looked at, over all labels
     max_attributes: int
     power: Power
-    table: pd.DataFrame  # a row per combination that was carried over, in the order of the search, as in explore.csv
-    #: A row per case and label with a combination, whose place in the table it has (0 for none), with the ``value`` and
-    #: the ``filled`` one, which is the worst where the label was missed or invented, and a column per attribute.
+    table: (
+        pd.DataFrame
+    )  # a row per combination that was carried over, in the order of the search, as in explore.csv
+    #: A row per case and label with a combination, whose place in the table it has (0 for none),
+    #: with the ``value`` and the ``filled`` one, which is the worst where the label was missed or
+    #: invented, and a column per attribute.
     cases: pd.DataFrame
     about: Mapping[str, Any]
     notes: tuple[str, ...] = ()
@@ -80,31 +86,50 @@ def explore_evaluation(
 ) -> Exploration:
     """Find the combinations of attributes whose cases have the worst scores, and confirm them on other cases.
 
-    All labels are one family of tests. On data in which attributes say nothing about scores, some combination is
-    confirmed in at most 5 % of the seeds.
+    All labels are one family of tests. On data in which attributes say nothing about scores, some
+    combination is confirmed in at most 5 % of the seeds.
     """
     limits = Limits(max_attributes, min_cases)
     if n_candidates < 1:
         raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
     metric, wanted = _metric(evaluation, metric), _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
-    attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases)
+    attributes, notes = find_attributes(
+        evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases
+    )
     of_labels, lost = label_scores(evaluation, case_names, metric, wanted)
     names = tuple(of_label.label for of_label in of_labels)
     patients, column = evaluation.patient_numbers(case_names)
     outcome = search_and_test(
-        attributes, of_labels, patients, limits, n_candidates=n_candidates, seed=seed, progress=progress
+        attributes,
+        of_labels,
+        patients,
+        limits,
+        n_candidates=n_candidates,
+        seed=seed,
+        progress=progress,
     )
     rng = np.random.default_rng([seed, 2])
     power = power_of(outcome.search, of_labels, METRICS[metric], rng=rng)
-    options: dict[str, Any] = {"metric": metric, "labels": list(names), "by": None if by is None else list(by)}
-    options |= {"cases": str(cases) if cases else None, "max_attributes": max_attributes, "min_cases": min_cases}
+    options: dict[str, Any] = {
+        "metric": metric,
+        "labels": list(names),
+        "by": None if by is None else list(by),
+    }
+    options |= {
+        "cases": str(cases) if cases else None,
+        "max_attributes": max_attributes,
+        "min_cases": min_cases,
+    }
     options |= {"candidates": n_candidates, "seed": seed, "patient": column}
     return Exploration(
         method=evaluation.method,
         metric=metric,
         labels=names,
-        attributes={a.name: dict(zip(a.strata, np.bincount(a.codes).tolist(), strict=True)) for a in attributes},
+        attributes={
+            a.name: dict(zip(a.strata, np.bincount(a.codes).tolist(), strict=True))
+            for a in attributes
+        },
         n_cases=len(case_names),
         n_patients=int(patients.max()) + 1,
         n_searched=int(outcome.search.searched.sum()),
@@ -144,7 +169,9 @@ def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
 
 def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFrame:
     """The columns of explore.csv, also where there is no row."""
-    parts = [f"{what}_{n}" for n in range(1, max_attributes + 1) for what in ("attribute", "stratum")]
+    parts = [
+        f"{what}_{n}" for n in range(1, max_attributes + 1) for what in ("attribute", "stratum")
+    ]
     of_half = ("n", "n_rest", "n_patients", "n_worst", "mean", "mean_rest")
     numbers = [f"{name}_{half}" for half in ("search", "test") for name in of_half]
     last = ["z_search", "share_lower", "p", "holm_p", "confirmed", "same_cases"]
@@ -154,7 +181,9 @@ def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFra
     return table.assign(**named, confirmed=table["confirmed"].astype(bool))
 
 
-def _case_rows(cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome) -> pd.DataFrame:
+def _case_rows(
+    cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome
+) -> pd.DataFrame:
     """A row per case and label with a combination."""
     strata = {a.name: [a.strata[code] for code in a.codes] for a in attributes}
     frames = []
@@ -171,5 +200,7 @@ def _case_rows(cases: Sequence[str], attributes: Sequence[Attribute], outcome: O
             "half": np.where(outcome.search.searched, "searched", "tested"),
             "combination": place,
         }
-        frames.append(pd.DataFrame(own | {f"stratum of {name}": of_case for name, of_case in strata.items()}))
+        frames.append(
+            pd.DataFrame(own | {f"stratum of {name}": of_case for name, of_case in strata.items()})
+        )
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -1,4 +1,7 @@
-"""What an exploration takes from an evaluation: attributes that divide the cases, their patients and their scores."""
+"""What an exploration takes from an evaluation.
+
+Attributes that divide the cases, their patients and their scores.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,14 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_tab
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, has_many_numbers, parse_by, stratify
+from nnunet_dro.evaluation.stratifying.stratify import (
+    ALL,
+    Part,
+    divide,
+    has_many_numbers,
+    parse_by,
+    stratify,
+)
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
@@ -28,7 +38,10 @@ def find_attributes(
     table: Path | None = None,
     min_cases: int = 1,
 ) -> tuple[list[Attribute], list[str]]:
-    """The attributes to combine, and notes; intersections are taken apart, many numbers cut into thirds."""
+    """The attributes to combine, and notes.
+
+    Intersections are taken apart, many numbers cut into thirds.
+    """
     known = case_table_of(evaluation, cases)
     patient = evaluation.options.patient
     given = read_cases_of(table, cases) if table else known[["case"]]
@@ -37,7 +50,9 @@ def find_attributes(
     for name in (name for name in attributes_of(given) if name not in new):
         before, now = (frame[name].to_numpy(dtype=object) for frame in (known, entries))
         # A number may be written in another way; other text is no number, and unequal.
-        differ = (before != now) & (pd.to_numeric(before, errors="coerce") != pd.to_numeric(now, errors="coerce"))
+        differ = (before != now) & (
+            pd.to_numeric(before, errors="coerce") != pd.to_numeric(now, errors="coerce")
+        )
         if differ.any():
             at = int(differ.argmax())
             got = f"{now[at]!r} for {before[at]!r} in {name!r} of {known['case'].iloc[at]!r}"
@@ -63,7 +78,10 @@ def find_attributes(
 def _usable(
     strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str], min_cases: int, notes: list[str]
 ) -> list[Attribute]:
-    """The attributes that divide the cases and have a stratum that is large enough; notes on the others are added."""
+    """The attributes that divide the cases and have a stratum that is large enough.
+
+    Notes on the others are added.
+    """
     large: list[Attribute] = []
     small: list[Attribute] = []
     constant: list[str] = []
@@ -73,7 +91,9 @@ def _usable(
             constant.append(name)
             continue
         enough = np.bincount(codes).max() >= min_cases
-        (large if enough else small).append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
+        (large if enough else small).append(
+            Attribute(name, codes, tuple(str(stratum) for stratum in names))
+        )
     if not large and not small:
         got = f"only {name_some(constant)}, which is the same in all" if constant else "none"
         cure = "Evaluate with --by, or name a case table with --cases."
@@ -102,7 +122,9 @@ def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
     single = [name for name in specs if name not in intersections]
     covered = {_column(name, table) for name in single}
     for name in intersections:
-        spec = next((s for s in evaluation.options.by if _columns_in(s, table) == name.split(",")), name)
+        spec = next(
+            (s for s in evaluation.options.by if _columns_in(s, table) == name.split(",")), name
+        )
         for part in parse_by(spec, [str(column) for column in table.columns]):
             if part.column not in covered:
                 covered.add(part.column)
@@ -128,7 +150,12 @@ def _column(attribute: str, table: pd.DataFrame) -> str:
 
 
 def _add(
-    strata: "dict[str, pd.Series[str]]", notes: list[str], table: pd.DataFrame, part: Part, *, in_thirds: bool
+    strata: "dict[str, pd.Series[str]]",
+    notes: list[str],
+    table: pd.DataFrame,
+    part: Part,
+    *,
+    in_thirds: bool,
 ) -> None:
     """Add the strata of a column, in thirds if wanted and it has many numbers."""
     if in_thirds and has_many_numbers(table[part.column].tolist()):
@@ -147,13 +174,18 @@ def _add(
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """The scores of one label, where a label that was missed or invented is the worst; arrays of shape (n_cases,)."""
+    """The scores of one label, where a label that was missed or invented is the worst.
+
+    Arrays of shape (n_cases,).
+    """
 
     label: str
     values: FloatArray  # the metric; NaN where undefined
     failed: BoolArray  # whether it is undefined because the label was missed or invented
     goodness: FloatArray  # larger is better: -inf where failed, NaN where the case does not count
-    filled: FloatArray  # the metric, where failed 0 or the largest distance of any case for the label
+    filled: (
+        FloatArray  # the metric, where failed 0 or the largest distance of any case for the label
+    )
 
 
 def label_scores(
@@ -176,17 +208,23 @@ def label_scores(
     ]
     if not found:
         cure = "Choose another label or metric."
-        raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
+        raise ValueError(
+            f"`metric` must have a value in some case, got {metric!r} without any. {cure}"
+        )
     notes = []
     if gone := [label for label in labels if label not in {of_label.label for of_label in found}]:
         notes.append(f"No case has a value of {', '.join(gone)}.")
     if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
-        worst = "0" if known.more_is_better else f"the largest {known.noun} of any case for the label"
+        worst = (
+            "0" if known.more_is_better else f"the largest {known.noun} of any case for the label"
+        )
         notes.append(
             f"{count(n_failed, 'score')} without a value, of a label that was missed or invented, "
             f"{'counts' if n_failed == 1 else 'count'} as the worst; in means as {worst}."
         )
     if n_left_out := sum(int(np.isnan(of_label.goodness).sum()) for of_label in found):
         do = "does" if n_left_out == 1 else "do"
-        notes.append(f"{count(n_left_out, 'score')} without a value for another reason {do} not count.")
+        notes.append(
+            f"{count(n_left_out, 'score')} without a value for another reason {do} not count."
+        )
     return found, notes

@@ -1,4 +1,7 @@
-"""What readers are told of an exploration: its files, the page, which is self-contained, and the terminal's table."""
+"""What readers are told of an exploration.
+
+Its files, the page, which is self-contained, and the terminal's table.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -10,7 +13,14 @@ from markupsafe import Markup
 from rich.console import RenderableType
 
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
-from nnunet_dro.evaluation.report.formatting import metric_title, number, p_value, quantity, shown, unit_sign
+from nnunet_dro.evaluation.report.formatting import (
+    metric_title,
+    number,
+    p_value,
+    quantity,
+    shown,
+    unit_sign,
+)
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.files.json_file import json_records, json_text
@@ -33,7 +43,10 @@ def exploration_files(exploration: Exploration) -> dict[str, str]:
         "method": exploration.method,
         "found": heading(exploration),
         "findings": findings(exploration),
-        **{name: getattr(exploration, name) for name in ("n_combinations", "n_cases", "n_patients", "n_searched")},
+        **{
+            name: getattr(exploration, name)
+            for name in ("n_combinations", "n_cases", "n_patients", "n_searched")
+        },
         "power": asdict(exploration.power),
         "attributes": {name: dict(strata) for name, strata in exploration.attributes.items()},
         **exploration.about,
@@ -61,7 +74,11 @@ def exploration_html(exploration: Exploration) -> str:
     if charts:
         about = f"The cases of the half that was tested. {about_distribution(metric)} A label that was missed or"
         about += " invented and has no value is drawn at the worst value."
-        blocks += [Heading("Against the rest", anchor="pictures", short="Pictures"), Prose(about), Figure(charts)]
+        blocks += [
+            Heading("Against the rest", anchor="pictures", short="Pictures"),
+            Prose(about),
+            Figure(charts),
+        ]
     attributes = [(name, _strata(strata)) for name, strata in exploration.attributes.items()]
     blocks += [
         Heading("Attributes", anchor="attributes", short="Attributes"),
@@ -76,7 +93,9 @@ def exploration_html(exploration: Exploration) -> str:
             Heading("How it was found", anchor="methods", short="How it was found"),
             Table.of_pairs("Definitions", terms, kind="terms"),
         ],
-        about={name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
+        about={
+            name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")
+        },
         table=table if charts or table is None else replace(table, hint=""),
         kind="nnunet-dro · exploration",
         title=f"Exploration of {exploration.method}",
@@ -87,7 +106,9 @@ def exploration_html(exploration: Exploration) -> str:
 
 def _strata(n_cases: Mapping[str, int]) -> str:
     named = "; ".join(f"{stratum} ({n:,})" for stratum, n in list(n_cases.items())[:_MOST_STRATA])
-    return named + (f" and {len(n_cases) - _MOST_STRATA} more" if len(n_cases) > _MOST_STRATA else "")
+    return named + (
+        f" and {len(n_cases) - _MOST_STRATA} more" if len(n_cases) > _MOST_STRATA else ""
+    )
 
 
 def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
@@ -102,25 +123,38 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
     combination = [names[n - 1] if n else NO_VALUE for n in cases["combination"].tolist()]
     columns.append(SortableColumn("Combination", "text", combination, filtered=True))
     strata = {name: cases[f"stratum of {name}"] for name in exploration.attributes}
-    columns += [SortableColumn(name, "text", of_case, filtered=True) for name, of_case in strata.items()]
+    columns += [
+        SortableColumn(name, "text", of_case, filtered=True) for name, of_case in strata.items()
+    ]
     by_value = 2 if len(exploration.labels) > 1 else 1
     keys = list(zip(cases["case"], cases["label"], strict=True))
     about, file = "Every case of the labels in the table above.", "scores.csv of the evaluation"
-    return SortableTable(tuple(columns), keys, by_value, not metric.more_is_better, about, file=file)
+    return SortableTable(
+        tuple(columns), keys, by_value, not metric.more_is_better, about, file=file
+    )
 
 
-def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> list[tuple[str, list[Markup]]]:
-    """A figure for each combination that was confirmed: its cases against the others, of the half that was tested."""
+def _charts(
+    exploration: Exploration, metric: Metric, table: SortableTable
+) -> list[tuple[str, list[Markup]]]:
+    """A figure for each combination that was confirmed.
+
+    Its cases against the others, of the half that was tested.
+    """
     found = []
     column = table.column(metric_title(metric))
     for number_of_row, row in enumerate(exploration.table.to_dict("records"), start=1):
         if not row["confirmed"]:
             continue
         cases = exploration.cases
-        cases = cases[(cases["label"] == row["label"]) & (cases["half"] == "tested") & cases["filled"].notna()]
+        cases = cases[
+            (cases["label"] == row["label"]) & (cases["half"] == "tested") & cases["filled"].notna()
+        ]
         cases = cases[~cases["combination"].between(1, number_of_row - 1)]
         strata = _against_the_rest(cases, row, number_of_row, metric)
-        drawn = distribution(strata, metric, label=str(row["label"]), column=column, at_most=_MOST_DOTS)
+        drawn = distribution(
+            strata, metric, label=str(row["label"]), column=column, at_most=_MOST_DOTS
+        )
         caption = title(row) + (f", {row['label']}" if len(exploration.labels) > 1 else "")
         found.append((caption, [drawn]))
     return found
@@ -141,7 +175,10 @@ def _against_the_rest(
     found = []
     for place, (name, where) in enumerate(groups):
         if where.any():
-            values, rows = np.array(shown(cases["filled"][where], metric)), cases.index[where].to_numpy(dtype=np.int64)
+            values, rows = (
+                np.array(shown(cases["filled"][where], metric)),
+                cases.index[where].to_numpy(dtype=np.int64),
+            )
             found.append(StratumCases.of(place, name, values, rows, metric))
     return found
 
@@ -225,7 +262,9 @@ def combinations_table(exploration: Exploration) -> Table:
     several = len(exploration.labels) > 1
 
     def name(row: Mapping[Any, Any]) -> Cell:
-        return Cell(title(row), (f"the same cases: {row['same_cases']}",) if row["same_cases"] else ())
+        return Cell(
+            title(row), (f"the same cases: {row['same_cases']}",) if row["same_cases"] else ()
+        )
 
     def counted(row: Mapping[Any, Any]) -> str:
         n, n_worst = row["n_test"], row["n_worst_test"]
@@ -259,7 +298,14 @@ def combinations_table(exploration: Exploration) -> Table:
 
 
 def exploration_table(exploration: Exploration) -> RenderableType:
-    """The combinations that were tested, and what was found, for rich's console; names are shown as they are."""
+    """The combinations that were tested, and what was found, for rich's console.
+
+    Names are shown as they are.
+    """
     tables = [combinations_table(exploration)] if len(exploration.table) else []
-    blocks: list[Block] = [Heading(heading(exploration)), Prose(size(exploration), kind=""), *tables]
+    blocks: list[Block] = [
+        Heading(heading(exploration)),
+        Prose(size(exploration), kind=""),
+        *tables,
+    ]
     return printed([*blocks, Prose(findings(exploration)), *map(Note, exploration.notes)])

@@ -1,10 +1,11 @@
 """Whether some cases score lower than the others: sums of ranks under permutations of the patients.
 
-Patients with equally many cases change places as a whole. So nothing is assumed of how alike the cases of a patient
-are, nor of the shape of the scores, and ties are no matter. With one case per patient this is the
-Wilcoxon-Mann-Whitney test with the distribution of its permutations.
+Patients with equally many cases change places as a whole. So nothing is assumed of how alike the
+cases of a patient are, nor of the shape of the scores, and ties are no matter. With one case per
+patient this is the Wilcoxon-Mann-Whitney test with the distribution of its permutations.
 
-Everywhere, ``ranks`` are those of n cases, 1 for the worst, and ``blocks`` come from `patients_by_size`.
+Everywhere, ``ranks`` are those of n cases, 1 for the worst, and ``blocks`` come from
+`patients_by_size`.
 """
 
 import numpy as np
@@ -14,7 +15,9 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 CodeArray = npt.NDArray[np.intp]
 
-N_PERMUTATIONS = 9_999  # Random permutations of a test; the least p value is 1 / (N_PERMUTATIONS + 1).
+N_PERMUTATIONS = (
+    9_999  # Random permutations of a test; the least p value is 1 / (N_PERMUTATIONS + 1).
+)
 _MOST_CELLS = 1 << 21  # The most cases in an array of permutations at a time.
 
 
@@ -25,15 +28,19 @@ def patients_by_size(patients: CodeArray) -> list[CodeArray]:
     return [order[starts[sizes == k, None] + np.arange(k)] for k in np.unique(sizes)]
 
 
-def standardised(groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: list[CodeArray]) -> FloatArray:
+def standardised(
+    groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: list[CodeArray]
+) -> FloatArray:
     """How low the ranks of each group's cases are, in standard deviations of the permutations, shape (n_groups,).
 
-    z = (S - E[S]) / sd[S], with S the sum of the ranks of a group's cases. With the patients i of one size, their
-    membership m_i and ranks r_i (vectors over their cases), and dashes for means over patients,
+    z = (S - E[S]) / sd[S], with S the sum of the ranks of a group's cases. With the patients i of
+    one size, their membership m_i and ranks r_i (vectors over their cases), and dashes for means
+    over patients,
 
         E[S] = N m' . r',    Var[S] = <sum (m_i - m')(m_i - m')^T, sum (r_i - r')(r_i - r')^T> / (N - 1),
 
-    added up over the sizes. A case of a negative group is in none; z is 0 where permutations change nothing.
+    added up over the sizes. A case of a negative group is in none; z is 0 where permutations change
+    nothing.
 
     Source: Hoeffding 1951, A combinatorial central limit theorem (mean and variance).
     """
@@ -55,7 +62,12 @@ def standardised(groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: li
                 variance += together * float(centred[:, a] @ centred[:, b]) / (n_patients - 1)
     # What rounding leaves of a variance of zero is no variance.
     moves = variance > 1e-9 * max(1.0, float(ranks.max(initial=0)))
-    return np.divide(excess, np.sqrt(variance, where=moves, out=np.ones(n_groups)), where=moves, out=np.zeros(n_groups))
+    return np.divide(
+        excess,
+        np.sqrt(variance, where=moves, out=np.ones(n_groups)),
+        where=moves,
+        out=np.zeros(n_groups),
+    )
 
 
 def _counts(groups: CodeArray, n_groups: int) -> npt.NDArray[np.intp]:
@@ -72,8 +84,9 @@ def p_lower(
 ) -> float:
     """One-sided p value of the hypothesis that some cases score as the others do, against lower scores.
 
-    p = (1 + #{S_b <= S}) / (1 + B), with S the sum of the ranks inside and S_b that of the b-th of B random
-    permutations. It is valid for every size of the sample, and with ties; 1 where no permutation changes anything.
+    p = (1 + #{S_b <= S}) / (1 + B), with S the sum of the ranks inside and S_b that of the b-th of
+    B random permutations. It is valid for every size of the sample, and with ties; 1 where no
+    permutation changes anything.
 
     Source: Phipson and Smyth 2010, Permutation p-values should never be zero.
     """
@@ -93,7 +106,10 @@ def p_lower(
 
 
 def share_lower(inside: BoolArray, ranks: FloatArray) -> float:
-    """How often a case inside scores lower than one outside; equal scores count one half. NaN without a case."""
+    """How often a case inside scores lower than one outside; equal scores count one half.
+
+    NaN without a case.
+    """
     n_inside, n_outside = int(inside.sum()), int((~inside).sum())
     if not n_inside or not n_outside:
         return float("nan")

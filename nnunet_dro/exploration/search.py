@@ -1,7 +1,8 @@
 """The combination of attributes whose cases have the lowest scores: every combination is looked at.
 
-The combinations of some attributes are looked at together, as groups of cases, so that the cost does not depend on how
-many strata there are: with d attributes, n cases and combinations of up to k attributes it is O(d^k n).
+The combinations of some attributes are looked at together, as groups of cases, so that the cost
+does not depend on how many strata there are: with d attributes, n cases and combinations of up to k
+attributes it is O(d^k n).
 """
 
 import itertools
@@ -12,15 +13,25 @@ from math import comb
 import numpy as np
 from scipy.stats import rankdata
 
-from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray, patients_by_size, standardised
+from nnunet_dro.exploration.rank_sums import (
+    BoolArray,
+    CodeArray,
+    FloatArray,
+    patients_by_size,
+    standardised,
+)
 
-#: Differences of z that are smaller come from rounding: of two combinations of the same cases the first one counts.
+#: Differences of z that are smaller come from rounding: of two combinations of the same cases the
+#: first one counts.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """What divides the cases: ``codes`` holds the place of each case's stratum in ``strata``, shape (n_cases,)."""
+    """What divides the cases.
+
+    ``codes`` holds the place of each case's stratum in ``strata``, shape (n_cases,).
+    """
 
     name: str
     codes: CodeArray
@@ -37,9 +48,13 @@ class Limits:
     def __post_init__(self) -> None:
         if not 1 <= self.max_attributes <= 3:
             cure = "Combinations of more have too few cases to say anything."
-            raise ValueError(f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. {cure}")
+            raise ValueError(
+                f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. {cure}"
+            )
         if self.min_cases < 2:
-            raise ValueError(f"`min_cases` must be at least 2, got {self.min_cases!r}. One case is no group.")
+            raise ValueError(
+                f"`min_cases` must be at least 2, got {self.min_cases!r}. One case is no group."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +78,18 @@ class Search:
     @property
     def n_sets(self) -> int:
         """How many sets of attributes there are."""
-        return sum(comb(len(self.attributes), size) for size in range(1, self.limits.max_attributes + 1))
+        return sum(
+            comb(len(self.attributes), size) for size in range(1, self.limits.max_attributes + 1)
+        )
 
-    def lowest(self, goodness: FloatArray, *, progress: Callable[[], None] = lambda: None) -> tuple[Found | None, int]:
+    def lowest(
+        self, goodness: FloatArray, *, progress: Callable[[], None] = lambda: None
+    ) -> tuple[Found | None, int]:
         """The combination with the least z in the half that is searched, and the number of those that were looked at.
 
-        The scores are larger where better, -inf is the worst, NaN does not count. Of the other half only the attributes
-        are looked at, and which scores there are. Of equal combinations the one with the fewest attributes counts.
+        The scores are larger where better, -inf is the worst, NaN does not count. Of the other half
+        only the attributes are looked at, and which scores there are. Of equal combinations the one
+        with the fewest attributes counts.
         """
         counted, min_cases = ~np.isnan(goodness), self.limits.min_cases
         halves = (counted & self.searched, counted & ~self.searched)
@@ -113,11 +133,18 @@ class Search:
 
     def _parts(self, chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
         first, attributes = int(members.argmax()), [self.attributes[n] for n in chosen]
-        return tuple((attribute.name, attribute.strata[attribute.codes[first]]) for attribute in attributes)
+        return tuple(
+            (attribute.name, attribute.strata[attribute.codes[first]]) for attribute in attributes
+        )
 
 
-def _large_strata(attribute: Attribute, halves: Sequence[BoolArray], min_cases: int) -> tuple[CodeArray, int]:
-    """The strata that have enough cases in each half, numbered anew, -1 for the others: no combination needs them."""
+def _large_strata(
+    attribute: Attribute, halves: Sequence[BoolArray], min_cases: int
+) -> tuple[CodeArray, int]:
+    """The strata that have enough cases in each half, numbered anew, -1 for the others.
+
+    No combination needs them.
+    """
     enough = np.ones(len(attribute.strata), dtype=bool)
     for half in halves:
         enough &= np.bincount(attribute.codes[half], minlength=len(enough)) >= min_cases

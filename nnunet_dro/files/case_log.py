@@ -1,4 +1,7 @@
-"""The logs that a training writes about its cases after every epoch: weights.csv and hardness.csv."""
+"""The logs that a training writes about its cases after every epoch.
+
+Weights.csv and hardness.csv.
+"""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -25,10 +28,15 @@ LOSSES = LogKind("hardness.csv", "loss", "draws")
 
 @dataclass(frozen=True, eq=False)
 class EpochLog:
-    """The values of a log by epoch and case: mean weights of the epoch, or stale losses at its end."""
+    """The values of a log by epoch and case.
+
+    Mean weights of the epoch, or stale losses at its end.
+    """
 
     kind: LogKind
-    values: pd.DataFrame  # a row per epoch, ascending, and a column per case; NaN where a case has none
+    values: (
+        pd.DataFrame
+    )  # a row per epoch, ascending, and a column per case; NaN where a case has none
     times_seen: pd.DataFrame
 
     @property
@@ -43,7 +51,10 @@ class EpochLog:
 
     @property
     def first_counted(self) -> int:
-        """Position of the first epoch that counts; in the first third, a network knows too little."""
+        """Position of the first epoch that counts.
+
+        In the first third, a network knows too little.
+        """
         return len(self.values) // 3
 
 
@@ -59,13 +70,20 @@ def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, Epo
     kind = by or there[0]
     if kind not in there:
         got = f"{kind.value!r} but no {kind.file} in {str(folder)!r}"
-        raise FileNotFoundError(f"`by` must be what the training has logged, got {got}. Leave it out.")
+        raise FileNotFoundError(
+            f"`by` must be what the training has logged, got {got}. Leave it out."
+        )
     with_losses = kind is WEIGHTS and LOSSES in there
-    return read_log(folder / kind.file, kind), read_log(folder / LOSSES.file, LOSSES) if with_losses else None
+    return read_log(folder / kind.file, kind), read_log(
+        folder / LOSSES.file, LOSSES
+    ) if with_losses else None
 
 
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
-    """The mean over folds of logs of one kind; weights are averaged over the times seen, losses over the folds."""
+    """The mean over folds of logs of one kind.
+
+    Weights are averaged over the times seen, losses over the folds.
+    """
     if len(logs) == 1:
         return logs[0]
     kind = logs[0].kind
@@ -75,14 +93,21 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
 
     counts = [log.values.notna() * (log.times_seen if kind is WEIGHTS else 1) for log in logs]
     n = added(counts)
-    values = added(log.values * count for log, count in zip(logs, counts, strict=True)) / n.where(n > 0)
+    values = added(log.values * count for log, count in zip(logs, counts, strict=True)) / n.where(
+        n > 0
+    )
     return EpochLog(kind, values, added(log.times_seen for log in logs).astype("int64"))
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
     """Read a log; an incomplete last line is left out, and of an entry that is duplicated, the last one counts."""
     complete, _, _ = path.read_bytes().rpartition(b"\n")
-    columns: dict[Any, Any] = {"epoch": "int32", "case": "category", kind.value: "float32", kind.times: "int32"}
+    columns: dict[Any, Any] = {
+        "epoch": "int32",
+        "case": "category",
+        kind.value: "float32",
+        kind.times: "int32",
+    }
     try:
         rows = pd.read_csv(
             io.BytesIO(complete),
@@ -94,22 +119,35 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
             encoding="utf-8",
             encoding_errors="replace",
         )
-    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors, that of an empty file as well
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # pandas' own errors are ValueErrors, that of an empty file as well
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         cure = "Remove the damaged rows, or train again."
         rule = f"a table of {', '.join(columns)}"
-        raise ValueError(f"`{kind.file}` must be {rule}, got {str(path)!r}: {reason}. {cure}") from error
+        raise ValueError(
+            f"`{kind.file}` must be {rule}, got {str(path)!r}: {reason}. {cure}"
+        ) from error
     if rows.empty:
         cure = "Wait until the training has finished an epoch."
-        raise ValueError(f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. {cure}")
+        raise ValueError(
+            f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. {cure}"
+        )
     return _arranged(rows, path, kind)
 
 
 def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
     if np.isinf(rows[kind.value]).any() or (rows[kind.times] < 0).any():
-        got = "an infinite value" if np.isinf(rows[kind.value]).any() else "a negative number of times"
+        got = (
+            "an infinite value"
+            if np.isinf(rows[kind.value]).any()
+            else "a negative number of times"
+        )
         cure = "Remove the damaged rows, or train again."
-        raise ValueError(f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}")
+        raise ValueError(
+            f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}"
+        )
     epochs, row = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
     codes, cases = pd.factorize(rows["case"])
 

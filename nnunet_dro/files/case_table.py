@@ -16,9 +16,13 @@ from nnunet_dro.naming import name_some, repeated
 CASE_TABLE_FILE = "cases.csv"  # Name of the case table in the folders of a dataset.
 
 #: What to do where a column is asked for and there is no case table.
-NO_TABLE = f"Name the table with --cases, or write {CASE_TABLE_FILE} into the folder of the dataset."
+NO_TABLE = (
+    f"Name the table with --cases, or write {CASE_TABLE_FILE} into the folder of the dataset."
+)
 
-MISSING = "missing"  # The entry of a case whose value is unknown, which is also the name of its stratum.
+MISSING = (
+    "missing"  # The entry of a case whose value is unknown, which is also the name of its stratum.
+)
 _MOST_STRATA = 10  # The most strata of a column that divides the cases where nobody names one.
 
 #: Entries that mean that a value is unknown.
@@ -34,20 +38,23 @@ def case_table_places(*folders: Path | None) -> list[Path]:
 
 
 def find_case_table(*folders: Path | None) -> Path | None:
-    """The first ``cases.csv`` in some folders, such as the preprocessed and the raw one; None without any."""
+    """The first ``cases.csv`` in some folders, such as the preprocessed and the raw one.
+
+    None without any.
+    """
     return next((path for path in case_table_places(*folders) if path.is_file()), None)
 
 
 def read_cases(path: Path) -> pd.DataFrame:
     r"""Read a case table.
 
-    It is a CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per case, which the column
-    ``case``, or else ``case_id``, or else ``participant_id``, names. JSON is a list of records, a mapping from cases to
-    attributes, or a mapping from columns to entries.
+    It is a CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per
+    case, which the column ``case``, or else ``case_id``, or else ``participant_id``, names. JSON is
+    a list of records, a mapping from cases to attributes, or a mapping from columns to entries.
 
-    Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers are written as such
-    (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column ``case``, empty entries and those that
-    mean an unknown value (n/a, NA, NaN) become ``missing``.
+    Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers
+    are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
+    ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN) become ``missing``.
 
     Example:
         >>> path = Path("cases.csv")
@@ -60,17 +67,25 @@ def read_cases(path: Path) -> pd.DataFrame:
     if not path.is_file():
         cure = "Write a table with a column `case` and a row per case."
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which {what}. {cure}")
+        raise FileNotFoundError(
+            f"`cases` must be a case table, got {str(path)!r}, which {what}. {cure}"
+        )
     if (ending := path.suffix.lower()) not in (".csv", ".tsv", ".xlsx", ".json"):
-        raise _refusal("end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats.")
+        raise _refusal(
+            "end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats."
+        )
     read = {".xlsx": _read_xlsx, ".json": _read_json}.get(ending, _read_text)
     try:
         # Rows are numbered as in an editor; the records of JSON have no row of names.
-        rows = [(n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)]
+        rows = [
+            (n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)
+        ]
     except (csv.Error, ValueError, RecursionError) as error:
         cure = f"Save it again{' as UTF-8' * isinstance(error, UnicodeDecodeError)}."
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise ValueError(f"`cases` must be a readable table, got {str(path)!r}: {reason}. {cure}") from error
+        raise ValueError(
+            f"`cases` must be a readable table, got {str(path)!r}: {reason}. {cure}"
+        ) from error
     return _checked_table(rows, path)
 
 
@@ -83,18 +98,33 @@ def _read_text(path: Path) -> list[list[str]]:
         first = file.readline()
         file.seek(0)
         # Spreadsheets write semicolons where the decimal mark is a comma.
-        separator = "\t" if path.suffix.lower() == ".tsv" else ";" if ";" in first and "," not in first else ","
-        return [[_text(entry) for entry in row] for row in csv.reader(file, delimiter=separator, strict=True)]
+        separator = (
+            "\t"
+            if path.suffix.lower() == ".tsv"
+            else ";"
+            if ";" in first and "," not in first
+            else ","
+        )
+        return [
+            [_text(entry) for entry in row]
+            for row in csv.reader(file, delimiter=separator, strict=True)
+        ]
 
 
 def _read_xlsx(path: Path) -> list[list[str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
-            sheet = pd.read_excel(path, header=None, dtype=object, na_filter=False, engine="openpyxl")
+            sheet = pd.read_excel(
+                path, header=None, dtype=object, na_filter=False, engine="openpyxl"
+            )
     except ImportError as error:
-        raise ValueError("XLSX needs openpyxl; install it (pip install openpyxl) or use CSV") from error
-    except Exception as error:  # openpyxl lets through whatever unzipping and XML raise on a damaged file
+        raise ValueError(
+            "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
+        ) from error
+    except (
+        Exception
+    ) as error:  # openpyxl lets through whatever unzipping and XML raise on a damaged file
         raise ValueError(f"it is not a complete spreadsheet ({error})") from error
     return [[_text(entry) for entry in row] for row in sheet.itertuples(index=False)]
 
@@ -106,9 +136,14 @@ def _read_json(path: Path) -> list[list[str]]:
     if named and records and all(isinstance(entries, list) for entries in records):
         if len({len(entries) for entries in records}) > 1:
             raise ValueError("its columns differ in length")
-        return [list(content), *([_text(entry) for entry in row] for row in zip(*records, strict=True))]
+        return [
+            list(content),
+            *([_text(entry) for entry in row] for row in zip(*records, strict=True)),
+        ]
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise ValueError("it must be a list of records, or a mapping from cases to attributes or columns to entries")
+        raise ValueError(
+            "it must be a list of records, or a mapping from cases to attributes or columns to entries"
+        )
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = [[_text(record.get(name)) for name in names] for record in records]
     if not named:
@@ -127,7 +162,9 @@ def _text(entry: Any) -> str:
     if entry is None or entry != entry:
         return ""
     if isinstance(entry, (dict, list)):
-        raise ValueError(f"an entry has several values: {json.dumps(entry, ensure_ascii=False)[:40]}")
+        raise ValueError(
+            f"an entry has several values: {json.dumps(entry, ensure_ascii=False)[:40]}"
+        )
     if isinstance(entry, bool):
         return str(entry).lower()
     if isinstance(entry, float) and entry.is_integer() and abs(entry) < 1e15:
@@ -145,9 +182,18 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
         if len(row) != len(names):
             is_long = len(row) > len(names)
             rule = f"have {'a name' if is_long else 'an entry'} for every column"
-            got = f"{len(names)} for {len(row)} entries" if is_long else f"{len(row)} for {len(names)} columns"
+            got = (
+                f"{len(names)} for {len(row)} entries"
+                if is_long
+                else f"{len(row)} for {len(names)} columns"
+            )
             got += f" in row {number}"
-            raise _refusal(rule, got, path, "Correct the row; put quotes around an entry that contains the separator.")
+            raise _refusal(
+                rule,
+                got,
+                path,
+                "Correct the row; put quotes around an entry that contains the separator.",
+            )
     # Spreadsheets leave behind columns that are empty from top to bottom.
     kept = [n for n, name in enumerate(names) if name or any(row[n] for _, row in rows)]
     if unnamed := [str(n + 1) for n in kept if not names[n]]:
@@ -167,7 +213,10 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
         raise _refusal("name every case", got, path, "Fill it in.")
     if twice := repeated(cases):
         raise _refusal("name every case once", f"{name_some(twice)} twice", path, "Remove a row.")
-    cleaned = {name: [MISSING if e in _EMPTY_ENTRIES else e for e in entries] for name, entries in columns.items()}
+    cleaned = {
+        name: [MISSING if e in _EMPTY_ENTRIES else e for e in entries]
+        for name, entries in columns.items()
+    }
     return pd.DataFrame(cleaned | {identifiers[0]: cases}).rename(columns={identifiers[0]: "case"})
 
 
@@ -175,9 +224,15 @@ def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
     """Check that a case table has a row for each of these cases; it may have more rows."""
     known, listed = set(cases), set(table["case"])
     if missing := sorted(known - listed):
-        others = f" (other rows: {name_some(sorted(listed - known), at_most=3)})" if listed - known else ""
+        others = (
+            f" (other rows: {name_some(sorted(listed - known), at_most=3)})"
+            if listed - known
+            else ""
+        )
         cure = "Add the rows, or name the cases like their label maps, without the file ending."
-        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}{others}. {cure}")
+        raise ValueError(
+            f"`cases` must have a row for every case, got none for {name_some(missing)}{others}. {cure}"
+        )
 
 
 def read_cases_of(path: Path, cases: Collection[str]) -> pd.DataFrame:
@@ -196,6 +251,9 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
 
 
 def dividing_attributes(table: pd.DataFrame) -> list[str]:
-    """The columns that divide the cases of a table: at most ten entries, of which two or more have several cases."""
+    """The columns that divide the cases of a table.
+
+    At most ten entries, of which two or more have several cases.
+    """
     sizes = {name: table[name].value_counts() for name in attributes_of(table)}
     return [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]

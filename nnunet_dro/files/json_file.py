@@ -18,7 +18,10 @@ def json_text(content: Any) -> str:
 def json_records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as dictionaries, with None for NaN."""
     rows = table.to_dict(orient="records")
-    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+    return [
+        {str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in rows
+    ]
 
 
 def read_json(

@@ -12,7 +12,10 @@ from nnunet_dro.files.json_file import read_json
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write to a temporary file that replaces ``path`` once it is complete; after an error ``path`` is as it was."""
+    """Write to a temporary file that replaces ``path`` once it is complete.
+
+    After an error ``path`` is as it was.
+    """
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     partial.unlink(missing_ok=True)  # of a process that was killed
@@ -27,21 +30,36 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_output(
-    folder: Path, *, overwrite: bool | None, inputs: Collection[str | os.PathLike[str]] = (), name: str = "output"
+    folder: Path,
+    *,
+    overwrite: bool | None,
+    inputs: Collection[str | os.PathLike[str]] = (),
+    name: str = "output",
 ) -> None:
-    """Check, before long work, that results can be written to a folder: a new one, or with ``overwrite`` our own.
+    """Check, before long work, that results can be written to a folder.
 
-    What is overwritten must be the results of an earlier run, and none of the ``inputs``. None: it cannot be asked for.
+    A new one, or with ``overwrite`` our own.
+
+    What is overwritten must be the results of an earlier run, and none of the ``inputs``. None: it
+    cannot be asked for.
     """
     check_writable(folder, name=name, cure="Name another folder.")
     if not (folder.is_dir() and any(folder.iterdir())):
         return
     if not overwrite:
-        also = "" if overwrite is None else ", or give --overwrite to replace what an earlier run wrote"
+        also = (
+            ""
+            if overwrite is None
+            else ", or give --overwrite to replace what an earlier run wrote"
+        )
         got = f"{str(folder)!r}, which holds files"
-        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. Name another{also}.")
+        raise FileExistsError(
+            f"`{name}` must be a new or empty folder, got {got}. Name another{also}."
+        )
     if folder.resolve() in [Path(path).resolve() for path in inputs]:
-        raise ValueError(f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another.")
+        raise ValueError(
+            f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another."
+        )
     try:
         is_ours = str(read_json(folder / "summary.json")["format"]).startswith("nnunet-dro ")
     except (OSError, ValueError, LookupError, TypeError):
@@ -54,34 +72,58 @@ def check_output(
 
 
 def check_writable(
-    folder: Path, *, name: str = "nnUNet_results", cure: str = "Set nnUNet_results to a folder that you may write to."
+    folder: Path,
+    *,
+    name: str = "nnUNet_results",
+    cure: str = "Set nnUNet_results to a folder that you may write to.",
 ) -> None:
     """Check, before long work, that a folder can be written to, or made."""
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    existing = next(
+        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
+    )
     if not existing.is_dir():
-        raise NotADirectoryError(f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}")
+        raise NotADirectoryError(
+            f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}"
+        )
     if not os.access(existing, os.W_OK):
         raise PermissionError(f"`{name}` must be writable, got {str(existing)!r}. {cure}")
 
 
-def check_new_file(path: Path, *, overwrite: bool, name: str = "output", option: str = "--overwrite") -> None:
-    """Check, before long work, that a file can be written: it is new or may be replaced, and its folder exists."""
+def check_new_file(
+    path: Path, *, overwrite: bool, name: str = "output", option: str = "--overwrite"
+) -> None:
+    """Check, before long work, that a file can be written.
+
+    It is new or may be replaced, and its folder exists.
+    """
     if path.is_dir() or (path.exists() and not overwrite):
         also = "" if path.is_dir() else f", or give {option} to replace it"
-        raise FileExistsError(f"`{name}` must be a new file, got {str(path)!r}, which exists. Name another{also}.")
+        raise FileExistsError(
+            f"`{name}` must be a new file, got {str(path)!r}, which exists. Name another{also}."
+        )
     if not path.absolute().parent.is_dir():
         cure = "Make the folder, or name another."
-        raise FileNotFoundError(f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}")
+        raise FileNotFoundError(
+            f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}"
+        )
     if not os.access(path.absolute().parent, os.W_OK):
         cure = "Name a file in another folder."
-        raise PermissionError(f"`{name}` must be in a folder that is writable, got {str(path)!r}. {cure}")
+        raise PermissionError(
+            f"`{name}` must be in a folder that is writable, got {str(path)!r}. {cure}"
+        )
 
 
-def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:
-    """Write files into a folder once all are written; delete the ``outdated`` ones, and return their names."""
+def write_files(
+    folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()
+) -> list[str]:
+    """Write files into a folder once all are written.
+
+    Delete the ``outdated`` ones, and return their names.
+    """
     folder = folder.absolute()
     if folder.is_dir():
-        # An empty folder is kept, too: it may be a mount point, or the working directory of the shell.
+        # An empty folder is kept, too: it may be a mount point, or the working directory of the
+        # shell.
         with ExitStack() as stack:
             for name, content in files.items():
                 _write(stack.enter_context(replacing(folder / name)), content)

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 class CaseByCaseLoss(nn.Module):
     """Any loss of a batch, evaluated on each case alone.
 
-    The training loss is (1/b) sum_i w_i l_i. It costs one call per case, and it differs from the loss of the batch if
-    that is no mean over cases (a batch Dice, the hardest voxels of a batch). Prefer `DiceCELoss` where it applies.
+    The training loss is (1/b) sum_i w_i l_i. It costs one call per case, and it differs from the
+    loss of the batch if that is no mean over cases (a batch Dice, the hardest voxels of a batch).
+    Prefer `DiceCELoss` where it applies.
 
     Args:
-        loss: Called as ``loss(output, target)``, with tensors or, in deep supervision, lists; returns a scalar.
+        loss: Called as ``loss(output, target)``, with tensors or, in deep supervision, lists;
+            returns a scalar.
 
     Example:
         >>> loss = CaseByCaseLoss(nn.MSELoss())
@@ -27,14 +29,18 @@ class CaseByCaseLoss(nn.Module):
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        #: What would gather from the other ranks, which may have another number of cases than this one.
+        #: What would gather from the other ranks, which may have another number of cases than this
+        #: one.
         self._gathering: list[Any] = [
             module
             for module in loss.modules()
-            if getattr(module, "ddp", False) is True and getattr(module, "batch_dice", False) is True
+            if getattr(module, "ddp", False) is True
+            and getattr(module, "batch_dice", False) is True
         ]
 
-    def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "SingleCaseLosses":
+    def forward(
+        self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
+    ) -> "SingleCaseLosses":
         """Evaluate a batch; any shapes that the loss accepts, with the cases along the first axis."""
         n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
         for module in self._gathering:
@@ -69,4 +75,6 @@ class SingleCaseLosses:
 
 def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
     """Case ``i`` as a batch of its own, from a tensor or from each tensor of a list."""
-    return values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]
+    return (
+        values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]
+    )

@@ -12,16 +12,25 @@ from nnunet_dro.losses.voxel_loss import VoxelLoss
 #: Sums a tensor over the processes of a distributed training; the gradient flows back through it.
 SumOverRanks = Callable[[Tensor], Tensor]
 
-#: What counts as the hardness of a case: the whole loss, its cross-entropy, or the loss with the Dice of those classes
-#: only that are in the patch or in its prediction.
+#: What counts as the hardness of a case: the whole loss, its cross-entropy, or the loss with the
+#: Dice of those classes only that are in the patch or in its prediction.
 Hardness = Literal["loss", "ce", "present"]
 
 
 class VoxelSums(nn.Module):
-    """Sums over the voxels of each case; a module, because only this part is worth compiling, all of it at once."""
+    """Sums over the voxels of each case.
+
+    A module, because only this part is worth compiling, all of it at once.
+    """
 
     def __init__(
-        self, voxel_loss: VoxelLoss, *, regions: bool, do_bg: bool, ignore_label: int | None, finds_predicted: bool
+        self,
+        voxel_loss: VoxelLoss,
+        *,
+        regions: bool,
+        do_bg: bool,
+        ignore_label: int | None,
+        finds_predicted: bool,
     ) -> None:
         super().__init__()
         self.voxel_loss = voxel_loss
@@ -30,16 +39,22 @@ class VoxelSums(nn.Module):
         self.ignore_label = ignore_label
         self.finds_predicted = finds_predicted
 
-    def forward(self, outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    def forward(
+        self, outputs: Sequence[Tensor], targets: Sequence[Tensor]
+    ) -> tuple[Tensor | None, ...]:
         """The first fields of `DiceCECaseLosses`, in order, from one output and target per resolution."""
         scales = [self._of_scale(*scale) for scale in zip(outputs, targets, strict=True)]
-        return tuple(None if sums[0] is None else torch.stack(sums) for sums in zip(*scales, strict=True))
+        return tuple(
+            None if sums[0] is None else torch.stack(sums) for sums in zip(*scales, strict=True)
+        )
 
     def _of_scale(self, logits: Tensor, target: Tensor) -> tuple[Tensor | None, ...]:
         mask = self._taking_part(target)
         if self.regions:
             probabilities = torch.sigmoid(logits)
-            reference = target.to(torch.bool) if mask is None else target[:, :-1].to(torch.bool) & mask
+            reference = (
+                target.to(torch.bool) if mask is None else target[:, :-1].to(torch.bool) & mask
+            )
         else:
             probabilities = torch.softmax(logits, 1)
             classes = torch.arange(logits.shape[1], device=target.device, dtype=target.dtype)
@@ -87,17 +102,19 @@ class VoxelSums(nn.Module):
 class DiceCELoss(nn.Module):
     """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
 
-    The *hardness* of a case is this loss on the case alone, unless ``hardness`` says otherwise. The *training loss* is
-    the loss of the batch with the weights inside. If all weights are 1, it is nnU-Net's loss; weights c times as large
-    make the loss and its gradient c times as large:
+    The *hardness* of a case is this loss on the case alone, unless ``hardness`` says otherwise. The
+    *training loss* is the loss of the batch with the weights inside. If all weights are 1, it is
+    nnU-Net's loss; weights c times as large make the loss and its gradient c times as large:
 
     - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
-    - ``batch_dice``: mean(w) times the one Dice of the batch, in which w_i / mean(w) multiplies the intersection and
+    - ``batch_dice``: mean(w) times the one Dice of the batch, in which w_i / mean(w) multiplies the
+    intersection and
       the volumes of each case. A weight of 2 has the effect of the case twice in the batch and a weight of 0 that of
       its absence, up to the factor 1/b, as in the other parts. (Without the factor mean(w) a common weight would cancel
       in the Dice and change its balance with the cross-entropy. ``batch_dice`` exists to avoid the Dice of single
       slices without a class.)
-    - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part. This is the (1/b) sum_i w_i mean(CE_i)
+    - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part. This is the (1/b)
+    sum_i w_i mean(CE_i)
       of the paper if all cases have equally many such voxels, which is always so without an ignore label.
 
     Args:
@@ -105,26 +122,32 @@ class DiceCELoss(nn.Module):
         batch_dice: Whether there is one Dice for the whole batch instead of one per case.
         do_bg: Whether the Dice counts the first channel.
         smooth: Number that is added to the numerator and the denominator of the Dice.
-        ignore_label: Label of voxels without annotation, or None. With regions, any value says that the target's last
-            channel marks the voxels to ignore.
+        ignore_label: Label of voxels without annotation, or None. With regions, any value says that
+            the target's last channel marks the voxels to ignore.
         weight_ce: Factor of the cross-entropy.
         weight_dice: Factor of the Dice.
-        scale_weights: Factor of each output of deep supervision, highest resolution first. Outputs with factor 0 are
-            not evaluated.
-        sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch has the cases of all ranks.
-        voxel_loss: Cross-entropy of each voxel; None for the plain one. The Dice uses the logits as they are.
+        scale_weights: Factor of each output of deep supervision, highest resolution first. Outputs
+            with factor 0 are not evaluated.
+        sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch has the
+            cases of all ranks.
+        voxel_loss: Cross-entropy of each voxel; None for the plain one. The Dice uses the logits as
+            they are.
         hardness: What counts as the hardness of a case; the training loss does not depend on it.
 
-            - ``"loss"``: this loss on the case alone. A patch without a class gets a soft Dice of about 0 for this
-              class, however good the network is, so this hardness largely reflects where the patch fell.
+            - ``"loss"``: this loss on the case alone. A patch without a class gets a soft Dice of
+            about 0 for this
+              class, however good the network is, so this hardness largely reflects where the patch
+              fell.
             - ``"ce"``: the cross-entropy alone, times ``weight_ce``.
-            - ``"present"``: this loss, with the Dice averaged over the classes that are in the patch's reference or in
-              its hard prediction (the largest logit, or a probability above 0.5 for regions), among the voxels that
-              take part; the Dice is 1 if there is no such class.
+            - ``"present"``: this loss, with the Dice averaged over the classes that are in the
+            patch's reference or in
+              its hard prediction (the largest logit, or a probability above 0.5 for regions), among
+              the voxels that take part; the Dice is 1 if there is no such class.
 
     Raises:
-        ValueError: If ``hardness`` is none of these, ``voxel_loss`` is for the other kind of reference, or
-            ``weight_ce`` is 0 although ``hardness`` or ``voxel_loss`` asks for the cross-entropy.
+        ValueError: If ``hardness`` is none of these, ``voxel_loss`` is for the other kind of
+            reference, or ``weight_ce`` is 0 although ``hardness`` or ``voxel_loss`` asks for the
+            cross-entropy.
 
     Example:
         >>> loss = DiceCELoss(batch_dice=False, do_bg=False)
@@ -163,22 +186,34 @@ class DiceCELoss(nn.Module):
         self.weight_ce = weight_ce
         self.weight_dice = weight_dice
         self.scale_weights = tuple(float(weight) for weight in scale_weights)
-        used = torch.tensor([weight for weight in self.scale_weights if weight != 0], dtype=torch.float32)
+        used = torch.tensor(
+            [weight for weight in self.scale_weights if weight != 0], dtype=torch.float32
+        )
         self.register_buffer("factors", used, persistent=False)
         self.sum_over_ranks = sum_over_ranks
         self.hardness: Hardness = hardness
         self.voxel_sums: Any = VoxelSums(
-            voxel_loss, regions=regions, do_bg=do_bg, ignore_label=ignore_label, finds_predicted=hardness == "present"
+            voxel_loss,
+            regions=regions,
+            do_bg=do_bg,
+            ignore_label=ignore_label,
+            finds_predicted=hardness == "present",
         )
 
-    def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
-        """Evaluate a batch in one pass over its voxels; with deep supervision, highest resolution first.
+    def forward(
+        self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
+    ) -> "DiceCECaseLosses":
+        """Evaluate a batch in one pass over its voxels.
 
-        The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1, *spatial) or regions (b,
-        regions [+ 1 to ignore], *spatial).
+        With deep supervision, highest resolution first.
+
+        The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1,
+        *spatial) or regions (b, regions [+ 1 to ignore], *spatial).
         """
         logits, references, _ = zip(*self.resolutions(outputs, targets), strict=True)
-        sums: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None] = self.voxel_sums(logits, references)
+        sums: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None] = self.voxel_sums(
+            logits, references
+        )
         return DiceCECaseLosses(*sums, settings=self)
 
     def resolutions(
@@ -187,12 +222,16 @@ class DiceCELoss(nn.Module):
         """Logits, target and factor of each output that counts, from the arguments of `forward`."""
         if isinstance(outputs, Tensor):
             outputs, targets = [outputs], [targets]  # type: ignore[list-item]
-        return [one for one in zip(outputs, targets, self.scale_weights, strict=False) if one[2] != 0]
+        return [
+            one for one in zip(outputs, targets, self.scale_weights, strict=False) if one[2] != 0
+        ]
 
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:
     if hardness not in get_args(Hardness):
-        raise ValueError(f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}. Choose one.")
+        raise ValueError(
+            f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}. Choose one."
+        )
     if voxel_loss.regions != regions:
         kinds = ("a label map", "regions")
         raise ValueError(
@@ -201,7 +240,9 @@ def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: fl
         )
     if weight_ce == 0 and (hardness == "ce" or voxel_loss.is_adjusted):
         what = "`hardness` 'ce'" if hardness == "ce" else "An adjusted `voxel_loss`"
-        raise ValueError(f"{what} needs a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`.")
+        raise ValueError(
+            f"{what} needs a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`."
+        )
 
 
 def mean_of_present(dice: Tensor, is_present: Tensor) -> Tensor:
@@ -221,7 +262,8 @@ class DiceCECaseLosses:
     reference: Tensor
     cross_entropy: Tensor  # summed over voxels (and regions), shape (s, b)
     n_voxels: Tensor  # number of terms that the cross-entropy is a mean of, shape (s, b)
-    #: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not need it.
+    #: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not
+    #: need it.
     is_predicted: Tensor | None
     settings: DiceCELoss  # the loss that computed these sums
 
@@ -235,11 +277,16 @@ class DiceCECaseLosses:
             dice = self._dice(self.intersection, self.predicted, self.reference)
             if self.is_predicted is None:
                 return self._total(dice.mean(2), cross_entropy)
-            return self._total(mean_of_present(dice, self.is_predicted | (self.reference > 0)), cross_entropy)
+            return self._total(
+                mean_of_present(dice, self.is_predicted | (self.reference > 0)), cross_entropy
+            )
 
     @property
     def losses(self) -> Tensor:
-        """The training loss of each case alone, shape (b,), with gradient; it never uses a batch Dice."""
+        """The training loss of each case alone, shape (b,), with gradient.
+
+        It never uses a batch Dice.
+        """
         dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
         return self._total(dice, self.cross_entropy / self.n_voxels.clamp_min(1))
 
@@ -263,14 +310,23 @@ class DiceCECaseLosses:
         return (2 * intersection + smooth) / (reference + predicted + smooth).clamp_min(1e-8)
 
     def _weighted_batch_dice(self, weights: Tensor) -> Tensor:
-        """Mean weight times the Dice of the whole batch, all ranks' cases, with weights of mean 1; shape (s,)."""
+        """Mean weight times the Dice of the whole batch, all ranks' cases, with weights of mean 1.
+
+        Shape (s,).
+        """
         per_class = weights[None, :, None]
-        totals = torch.stack([(n * per_class).sum(1) for n in (self.intersection, self.predicted, self.reference)])
+        totals = torch.stack(
+            [(n * per_class).sum(1) for n in (self.intersection, self.predicted, self.reference)]
+        )
         total_weight, n_cases = weights.sum(), torch.full_like(weights[0], len(weights))
         if self.settings.sum_over_ranks is not None:
             everything = torch.cat([totals.flatten(), total_weight[None], n_cases[None]])
             everything = self.settings.sum_over_ranks(everything)
-            totals, total_weight, n_cases = everything[:-2].view_as(totals), everything[-2], everything[-1]
+            totals, total_weight, n_cases = (
+                everything[:-2].view_as(totals),
+                everything[-2],
+                everything[-1],
+            )
         mean_weight = total_weight / n_cases
         # Without any weight the Dice is that of nothing, and its gradient 0.
         totals = totals / mean_weight.masked_fill(mean_weight == 0, 1.0)

@@ -20,9 +20,11 @@ class WeightedGradient:
     """The gradient of a batch of b cases, weighted by how much each case helps the trusted cases.
 
     Attributes:
-        weights: Weight of each case, shape (b,), >= 0; they sum to 1 over the batches of all ranks, or are all 0.
-        total: The sum over all ranks that the weights were divided by. It is 0 if no case helps, and not finite if a
-            gradient is not finite (an overflow in half precision); the weights and the gradient are NaN then.
+        weights: Weight of each case, shape (b,), >= 0; they sum to 1 over the batches of all ranks,
+            or are all 0.
+        total: The sum over all ranks that the weights were divided by. It is 0 if no case helps,
+            and not finite if a gradient is not finite (an overflow in half precision); the weights
+            and the gradient are NaN then.
         losses: Loss of each case, shape (b,), detached.
         parameters: The parameters that the gradient belongs to: those that the loss depends on.
         gradient: The weighted gradient of all ranks, flat, times the scale of the loss.
@@ -37,35 +39,45 @@ class WeightedGradient:
     def write(self) -> None:
         """Write it to the ``grad`` of the parameters, as a backward pass would."""
         sizes = [parameter.numel() for parameter in self.parameters]
-        for parameter, gradient in zip(self.parameters, torch.split(self.gradient, sizes), strict=True):
+        for parameter, gradient in zip(
+            self.parameters, torch.split(self.gradient, sizes), strict=True
+        ):
             parameter.grad = gradient.view_as(parameter)
 
 
 class LearnedWeights:
-    r"""Learning to reweight: the weight of a case is how much a step on it would lower the loss of trusted cases.
+    r"""Learning to reweight.
 
-    .. math:: w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i = 1
+    The weight of a case is how much a step on it would lower the loss of trusted cases.
 
-    Ren et al. find the weights by differentiating through a look-ahead step with weights epsilon, at epsilon = 0. There
-    the look-ahead network is the current one, so the derivative is this inner product, and neither a second derivative
-    nor a copy of the network is needed.
+    .. math:: w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i
+    = 1
 
-    The inner products are computed exactly, in one of two ways, each of which needs memory for one more gradient:
+    Ren et al. find the weights by differentiating through a look-ahead step with weights epsilon,
+    at epsilon = 0. There the look-ahead network is the current one, so the derivative is this inner
+    product, and neither a second derivative nor a copy of the network is needed.
 
-    - *case by case*: one backward pass per case. Each gradient is added to the weighted sum as soon as it is computed,
+    The inner products are computed exactly, in one of two ways, each of which needs memory for one
+    more gradient:
+
+    - *case by case*: one backward pass per case. Each gradient is added to the weighted sum as soon
+    as it is computed,
       so one pass over the batch gives both the weights and the weighted gradient.
-    - *at once*: forward-mode differentiation gives the derivatives of all outputs along the trusted gradient, at about
+    - *at once*: forward-mode differentiation gives the derivatives of all outputs along the trusted
+    gradient, at about
       the cost of a forward and a backward pass; a weighted pass over the batch follows.
 
-    The network must treat the cases of a batch independently: instance, group or layer norm, not batch norm.
+    The network must treat the cases of a batch independently: instance, group or layer norm, not
+    batch norm.
 
     Args:
         network: Called with a batch's data.
         losses_of: Returns the loss of each case, shape (b,), with gradient, from output and target.
-        at_once: Whether to work at once instead of case by case. It becomes False if the network has no forward-mode
-            derivative, and ``not_at_once`` says why.
+        at_once: Whether to work at once instead of case by case. It becomes False if the network
+            has no forward-mode derivative, and ``not_at_once`` says why.
         autocast: Returns the context for the forward passes.
-        scale: Scales a loss before its backward pass, for half precision. The scale cancels in the weights.
+        scale: Scales a loss before its backward pass, for half precision. The scale cancels in the
+            weights.
         sum_over_ranks: Sums a tensor in place over the processes of a distributed training.
 
     Example:
@@ -77,7 +89,8 @@ class LearnedWeights:
         >>> found.weights.tolist()  # the second case contradicts the trusted one
         [1.0, 0.0]
 
-    Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1, eq. (7) to (9).
+    Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1,
+    eq. (7) to (9).
     """
 
     def __init__(
@@ -99,22 +112,34 @@ class LearnedWeights:
         self.sum_over_ranks = sum_over_ranks or (lambda values: None)
 
     def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
-        """The weighted gradient of a batch of data and targets, from trusted cases; no parameter's ``grad`` changes."""
-        parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        """The weighted gradient of a batch of data and targets, from trusted cases.
+
+        No parameter's ``grad`` changes.
+        """
+        parameters = [
+            parameter for parameter in self.network.parameters() if parameter.requires_grad
+        ]
         loss = self.scale(self._losses(*trusted).mean())
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        used = [parameter for parameter, found in zip(parameters, gradients, strict=True) if found is not None]
+        used = [
+            parameter
+            for parameter, found in zip(parameters, gradients, strict=True)
+            if found is not None
+        ]
         direction = _flat([gradient for gradient in gradients if gradient is not None])
         del gradients, loss
         self.sum_over_ranks(direction)
-        # Its length cancels in the weights; products of scaled gradients with a direction of length 1 do not overflow.
+        # Its length cancels in the weights; products of scaled gradients with a direction of length
+        # 1 do not overflow.
         for order in (torch.inf, 2):  # first divide by the largest entry, whose square may overflow
             length = torch.linalg.vector_norm(direction, order)
             direction = torch.where(length > 0, direction / length, direction)
         if self.at_once:
             try:
                 products = self._derivatives_along(direction, *batch, used).clamp_min(0)
-            except RuntimeError as error:  # an operation without forward-mode derivative, or no memory
+            except (
+                RuntimeError
+            ) as error:  # an operation without forward-mode derivative, or no memory
                 self.at_once, self.not_at_once = False, str(error).splitlines()[0]
             else:
                 return self._at_once(batch, used, products)
@@ -124,7 +149,9 @@ class LearnedWeights:
         with self.autocast():
             return self.losses_of(self.network(data), target)
 
-    def _case_by_case(self, batch: Batch, parameters: list[nn.Parameter], direction: Tensor) -> WeightedGradient:
+    def _case_by_case(
+        self, batch: Batch, parameters: list[nn.Parameter], direction: Tensor
+    ) -> WeightedGradient:
         data, target = batch
         products, losses = [], []
         weighted = torch.zeros_like(direction)
@@ -139,9 +166,13 @@ class LearnedWeights:
         total, divisor = self._total(unnormalised)
         weighted /= divisor
         self.sum_over_ranks(weighted)
-        return WeightedGradient(unnormalised / divisor, total, torch.stack(losses), parameters, weighted)
+        return WeightedGradient(
+            unnormalised / divisor, total, torch.stack(losses), parameters, weighted
+        )
 
-    def _at_once(self, batch: Batch, parameters: list[nn.Parameter], products: Tensor) -> WeightedGradient:
+    def _at_once(
+        self, batch: Batch, parameters: list[nn.Parameter], products: Tensor
+    ) -> WeightedGradient:
         total, divisor = self._total(products)
         weights = products / divisor
         losses = self._losses(*batch)
@@ -150,25 +181,41 @@ class LearnedWeights:
         return WeightedGradient(weights, total, losses.detach(), parameters, gradient)
 
     def _derivatives(self, loss: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
-        found = torch.autograd.grad(self.scale(loss), parameters, allow_unused=True, materialize_grads=True)
+        found = torch.autograd.grad(
+            self.scale(loss), parameters, allow_unused=True, materialize_grads=True
+        )
         return _flat(found)
 
     def _total(self, products: Tensor) -> tuple[Tensor, Tensor]:
         """The sum over all ranks, and the divisor, which is NaN after an overflow, as then are weights and gradient."""
         total = products.sum()
         self.sum_over_ranks(total)
-        return total, total.masked_fill(total == 0, 1.0).masked_fill(~torch.isfinite(total), torch.nan)
+        return total, total.masked_fill(total == 0, 1.0).masked_fill(
+            ~torch.isfinite(total), torch.nan
+        )
 
     def _derivatives_along(
         self, direction: Tensor, data: Tensor, target: Any, parameters: Sequence[nn.Parameter]
     ) -> Tensor:
         """Derivative of the loss of each case along a direction of the parameters, shape (b,)."""
         sizes = [parameter.numel() for parameter in parameters]
-        tangents = [part.view_as(p) for part, p in zip(torch.split(direction, sizes), parameters, strict=True)]
-        with forward_ad.dual_level(), torch.no_grad(), _moving(self.network, parameters, tangents), self.autocast():
-            outputs = getattr(self.network, "_orig_mod", self.network)(data)  # compiled networks know no duals
+        tangents = [
+            part.view_as(p)
+            for part, p in zip(torch.split(direction, sizes), parameters, strict=True)
+        ]
+        with (
+            forward_ad.dual_level(),
+            torch.no_grad(),
+            _moving(self.network, parameters, tangents),
+            self.autocast(),
+        ):
+            outputs = getattr(self.network, "_orig_mod", self.network)(
+                data
+            )  # compiled networks know no duals
             is_list = not isinstance(outputs, Tensor)
-            duals = [forward_ad.unpack_dual(output) for output in (outputs if is_list else [outputs])]  # type: ignore[no-untyped-call]
+            duals = [
+                forward_ad.unpack_dual(output) for output in (outputs if is_list else [outputs])
+            ]  # type: ignore[no-untyped-call]
         # For the loss, a backward pass to the outputs is enough, and every loss has one.
         leaves = [dual.primal.float().requires_grad_() for dual in duals]
         losses = self.losses_of(leaves if is_list else leaves[0], target)
@@ -176,13 +223,20 @@ class LearnedWeights:
         products = torch.zeros_like(losses)
         for gradient, dual in zip(gradients, duals, strict=True):
             if gradient is not None and dual.tangent is not None:
-                products = products + (gradient * dual.tangent.float()).reshape(len(losses), -1).sum(1)
+                products = products + (gradient * dual.tangent.float()).reshape(
+                    len(losses), -1
+                ).sum(1)
         return products
 
 
 @contextmanager
-def _moving(network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]) -> Iterator[None]:
-    """Move the parameters along tangents; functional_call damages networks whose modules have two names."""
+def _moving(
+    network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]
+) -> Iterator[None]:
+    """Move the parameters along tangents.
+
+    Functional_call damages networks whose modules have two names.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from torch's own modules
         duals = {

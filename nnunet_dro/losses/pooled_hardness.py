@@ -13,16 +13,19 @@ from nnunet_dro.losses.dice_ce import DiceCECaseLosses, mean_of_present
 class PooledHardness:
     """Dice + cross-entropy of each case over the patches that were seen of it last.
 
-    The sums over voxels that Dice and cross-entropy are computed from are kept for each case, S <- m S + s, and
+    The sums over voxels that Dice and cross-entropy are computed from are kept for each case, S <-
+    m S + s, and
 
         l_i  =  weight_ce  CE_i / n_i  -  weight_dice  mean_c 2 I_ic / (P_ic + R_ic)
 
-    is computed from these sums, with the classes c that any of these patches has (none: the Dice is 1). The loss of a
-    single patch says above all what the patch contains: where a class is absent its soft Dice is about 0, and a patch
-    with a few voxels of it is hard in every case. Here a patch counts as much as there is in it, as in nnU-Net's own
-    pseudo Dice, and false positives in patches without the class count in the Dice of the patches with it.
+    is computed from these sums, with the classes c that any of these patches has (none: the Dice is
+    1). The loss of a single patch says above all what the patch contains: where a class is absent
+    its soft Dice is about 0, and a patch with a few voxels of it is hard in every case. Here a
+    patch counts as much as there is in it, as in nnU-Net's own pseudo Dice, and false positives in
+    patches without the class count in the Dice of the patches with it.
 
-    The sums are those of the full resolution. Under several ranks each rank keeps the sums of the patches that it saw.
+    The sums are those of the full resolution. Under several ranks each rank keeps the sums of the
+    patches that it saw.
 
     Args:
         n: Number of cases.
@@ -34,7 +37,9 @@ class PooledHardness:
 
     def __init__(self, n: int, *, memory: float) -> None:
         if not 0 <= memory < 1:
-            raise ValueError(f"`memory` must be in [0, 1), got {memory!r}. 0.9 remembers about ten patches.")
+            raise ValueError(
+                f"`memory` must be in [0, 1), got {memory!r}. 0.9 remembers about ten patches."
+            )
         self.n = n
         self.memory = memory
         # (n, 3 c + 2); the number of classes is known at the first batch.
@@ -44,11 +49,15 @@ class PooledHardness:
     def __call__(self, indices: Tensor, cases: DiceCECaseLosses) -> Tensor:
         """Take the patches of a batch in, and return the hardness of their cases, shape (b,), detached.
 
-        The patches of a case that comes several times are added up. A sum that is not finite is not taken in, and the
-        hardness of its case is NaN.
+        The patches of a case that comes several times are added up. A sum that is not finite is not
+        taken in, and the hardness of its case is NaN.
         """
-        dice = torch.stack([cases.intersection[0], cases.predicted[0], cases.reference[0]], 1).flatten(1)
-        new = torch.cat([dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1).float()
+        dice = torch.stack(
+            [cases.intersection[0], cases.predicted[0], cases.reference[0]], 1
+        ).flatten(1)
+        new = torch.cat(
+            [dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1
+        ).float()
         if self._sums is None:
             self._sums = new.new_zeros((self.n, new.shape[1]))
         sums = self._sums.to(new.device)
@@ -63,15 +72,22 @@ class PooledHardness:
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
         settings = cases.settings
         intersection, predicted, reference = sums[:, :-2].chunk(3, 1)
-        dice = (2 * intersection + settings.smooth) / (predicted + reference + settings.smooth).clamp_min(1e-8)
+        dice = (2 * intersection + settings.smooth) / (
+            predicted + reference + settings.smooth
+        ).clamp_min(1e-8)
         mean = mean_of_present(dice, reference > 0)
-        return settings.weight_ce * sums[:, -2] / sums[:, -1].clamp_min(1) - settings.weight_dice * mean
+        return (
+            settings.weight_ce * sums[:, -2] / sums[:, -1].clamp_min(1)
+            - settings.weight_dice * mean
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: the sums of each case, or None before the first batch."""
         return {"sums": None if self._sums is None else self._sums.cpu().numpy()}
 
-    def load_state_dict(self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+    def load_state_dict(
+        self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
+    ) -> None:
         """Restore the sums of cases, whose positions are ``here`` in this object and ``there`` in the state."""
         self._sums = None
         if state["sums"] is not None:

@@ -1,4 +1,7 @@
-"""The terms of the surrogate that `nnUNetTrainerGILS` ascends: cross-entropy and distance of the features, by case."""
+"""The terms of the surrogate that `nnUNetTrainerGILS` ascends.
+
+Cross-entropy and distance of the features, by case.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +11,18 @@ from torch import Tensor
 
 from nnunet_dro.losses.dice_ce import DiceCELoss
 
-#: Features that are looked at at once, at most: 2^23 numbers are 32 MiB in float32, two channels of 2 x 128^3 voxels.
+#: Features that are looked at at once, at most: 2^23 numbers are 32 MiB in float32, two channels of
+#: 2 x 128^3 voxels.
 _CHUNK = 2**23
 
 
-def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> Tensor:
+def cross_entropies(
+    loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
+) -> Tensor:
     """What the cross-entropy contributes to the loss of each case alone.
 
-    Unlike the Dice it is a mean over voxels: the gradient at a voxel, times their number, depends on what the network
-    says there, and not on how many other voxels the patch has.
+    Unlike the Dice it is a mean over voxels: the gradient at a voxel, times their number, depends
+    on what the network says there, and not on how many other voxels the patch has.
 
     The result is (b,), with gradient; outputs and targets are those of `DiceCELoss.forward`.
     """
@@ -51,9 +57,9 @@ class _MeanSquaredDistance(torch.autograd.Function):
 def mean_squared_distance(features: Tensor, original: Tensor) -> Tensor:
     """Mean over voxels of ||z - z_0||^2 of each case.
 
-    The features are those of full resolution, often the largest tensors of a training step, and in half precision on a
-    GPU. They are subtracted, squared and summed in float32, a few channels at a time, so that no copy of them all in
-    float32 is needed, neither here nor for the gradient.
+    The features are those of full resolution, often the largest tensors of a training step, and in
+    half precision on a GPU. They are subtracted, squared and summed in float32, a few channels at a
+    time, so that no copy of them all in float32 is needed, neither here nor for the gradient.
 
     Args:
         features: z, shape (b, channels, *spatial).

@@ -19,44 +19,47 @@ class VoxelLoss(nn.Module):
 
         s_c = (pi_c / max pi)^gamma  logit_c  +  tau log pi_c
 
-    Regions are one binary decision per channel, and the scale depends on whether the voxel is inside the region (y = 1,
-    pi_1 = share) or outside (y = 0, pi_0 = 1 - share):
+    Regions are one binary decision per channel, and the scale depends on whether the voxel is
+    inside the region (y = 1, pi_1 = share) or outside (y = 0, pi_0 = 1 - share):
 
         s = (pi_y / max(pi_0, pi_1))^gamma  logit  +  tau log(share / (1 - share))
 
-    ``tau`` alone is logit adjustment: with tau 1, the best network has the smallest mean error over classes, not over
-    voxels. ``gamma`` alone is the class-dependent temperature: it moves the boundary away from rare classes even when
-    the network separates the training data, where shifts and weights no longer have an effect. Together they are the
-    vector-scaling loss.
+    ``tau`` alone is logit adjustment: with tau 1, the best network has the smallest mean error over
+    classes, not over voxels. ``gamma`` alone is the class-dependent temperature: it moves the
+    boundary away from rare classes even when the network separates the training data, where shifts
+    and weights no longer have an effect. Together they are the vector-scaling loss.
 
-    ``alpha`` replaces the exponential tail of the cross-entropy by a polynomial one. With the margin
-    z = s_label - log sum_{c != label} e^{s_c} (for regions z = s inside, -s outside)
+    ``alpha`` replaces the exponential tail of the cross-entropy by a polynomial one. With the
+    margin z = s_label - log sum_{c != label} e^{s_c} (for regions z = s inside, -s outside)
 
         l(z) = log(1 + e^-z)                             for z <= 0, the cross-entropy of a misclassified voxel
         l(z) = log 2 (1 + z / (2 alpha log 2))^-alpha    for z > 0
 
-    with the value log 2 and the slope -1/2 at the joint from both sides. So the weight of a case still matters once its
-    voxels are fitted. The source joins its tail at z = 1 to a scaled cross-entropy; here the loss does not change for
-    z <= 0. alpha -> infinity gives the exponential tail log 2 exp(-z / (2 log 2)).
+    with the value log 2 and the slope -1/2 at the joint from both sides. So the weight of a case
+    still matters once its voxels are fitted. The source joins its tail at z = 1 to a scaled
+    cross-entropy; here the loss does not change for z <= 0. alpha -> infinity gives the exponential
+    tail log 2 exp(-z / (2 log 2)).
 
-    ``smoothing`` a softens the reference: the label has probability 1 - a, and each of the k - 1 other classes has
-    a / (k - 1). For regions, 1 becomes 1 - a and 0 becomes a. (PyTorch's ``label_smoothing`` a' is spread over all k
-    classes; a' = a k / (k - 1) gives the same.)
+    ``smoothing`` a softens the reference: the label has probability 1 - a, and each of the k - 1
+    other classes has a / (k - 1). For regions, 1 becomes 1 - a and 0 becomes a. (PyTorch's
+    ``label_smoothing`` a' is spread over all k classes; a' = a k / (k - 1) gives the same.)
 
     With the defaults it is the plain cross-entropy, at the same cost.
 
     Args:
-        regions: Whether the reference has one channel per region (sigmoid) instead of being a label map (softmax).
-        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Needed by ``tau`` and
-            ``gamma``.
+        regions: Whether the reference has one channel per region (sigmoid) instead of being a label
+            map (softmax).
+        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Needed
+            by ``tau`` and ``gamma``.
         tau: Strength of the additive adjustment, >= 0.
         gamma: Strength of the multiplicative adjustment, >= 0.
         alpha: Exponent of the tail, > 0, or None for the exponential tail.
-        smoothing: Probability that the reference gives to the other classes, in [0, 0.5]; not with ``alpha``.
+        smoothing: Probability that the reference gives to the other classes, in [0, 0.5]; not with
+            ``alpha``.
 
     Raises:
-        ValueError: If a number is out of its range, the shares are missing, or both ``smoothing`` and ``alpha`` are
-            given.
+        ValueError: If a number is out of its range, the shares are missing, or both ``smoothing``
+            and ``alpha`` are given.
 
     Example:
         >>> loss = VoxelLoss(regions=False, shares=(0.9, 0.1), tau=1.0)
@@ -64,9 +67,10 @@ class VoxelLoss(nn.Module):
         >>> [round(loss(logits, torch.tensor([[[label]]])).item(), 3) for label in (0, 1)]
         [0.105, 2.303]
 
-    Source: Menon et al. 2021, eq. (10), for tau; Ye et al. 2020 (CDT) for gamma; Kini et al. 2021 (VS loss, also its
-    binary form) for both; Wang et al. 2022, "Is importance weighting incompatible with interpolating classifiers?";
-    label smoothing as in Wang et al. 2024, "Generalizing Few Data to Unseen Domains Flexibly ...".
+    Source: Menon et al. 2021, eq. (10), for tau; Ye et al. 2020 (CDT) for gamma; Kini et al. 2021
+    (VS loss, also its binary form) for both; Wang et al. 2022, "Is importance weighting
+    incompatible with interpolating classifiers?"; label smoothing as in Wang et al. 2024,
+    "Generalizing Few Data to Unseen Domains Flexibly ...".
     """
 
     scale: Tensor
@@ -86,11 +90,17 @@ class VoxelLoss(nn.Module):
         super().__init__()
         for name, value in (("tau", tau), ("gamma", gamma)):
             if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"`{name}` must be a number >= 0, got {value!r}. 0 turns the adjustment off.")
+                raise ValueError(
+                    f"`{name}` must be a number >= 0, got {value!r}. 0 turns the adjustment off."
+                )
         if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
-            raise ValueError(f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own tail.")
+            raise ValueError(
+                f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own tail."
+            )
         if not 0 <= smoothing <= 0.5:
-            raise ValueError(f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 smooths nothing.")
+            raise ValueError(
+                f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 smooths nothing."
+            )
         if smoothing and alpha is not None:
             raise ValueError(
                 f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: the margin of the tail belongs to "
@@ -112,7 +122,9 @@ class VoxelLoss(nn.Module):
 
     def _set_shares(self, shares: Sequence[float] | None) -> None:
         if shares is None:
-            raise ValueError("`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel.")
+            raise ValueError(
+                "`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel."
+            )
         high = 1.0 if self.regions else math.inf
         if len(shares) == 0 or not all(0 < share < high for share in shares):
             rule = "between 0 and 1, both excluded," if self.regions else "positive and finite"
@@ -124,13 +136,20 @@ class VoxelLoss(nn.Module):
         if self.regions:
             larger = [max(share, 1 - share) for share in shares]
             shift = [math.log(share / (1 - share)) for share in shares]
-            outside = [((1 - share) / most) ** self.gamma for share, most in zip(shares, larger, strict=True)]
+            outside = [
+                ((1 - share) / most) ** self.gamma
+                for share, most in zip(shares, larger, strict=True)
+            ]
         else:
             larger = [max(shares)] * len(shares)
             shift = [math.log(share) for share in shares]
             outside = []
         scale = [(share / most) ** self.gamma for share, most in zip(shares, larger, strict=True)]
-        for name, values in (("scale", scale), ("scale_outside", outside), ("shift", [self.tau * s for s in shift])):
+        for name, values in (
+            ("scale", scale),
+            ("scale_outside", outside),
+            ("shift", [self.tau * s for s in shift]),
+        ):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
 
     def forward(self, logits: Tensor, target: Tensor, ignore_label: int | None = None) -> Tensor:
@@ -139,11 +158,12 @@ class VoxelLoss(nn.Module):
         Args:
             logits: Shape (b, channels, *spatial).
             target: Shape (b, 1, *spatial) with labels, or (b, regions [+ 1 to ignore], *spatial).
-            ignore_label: Voxels of this label have a loss of 0. With regions, any value says that the target's last
-                channel marks the voxels to ignore.
+            ignore_label: Voxels of this label have a loss of 0. With regions, any value says that
+                the target's last channel marks the voxels to ignore.
 
         Returns:
-            Shape (b, *spatial), or (b, regions, *spatial); if adjusted, at least float32, also under autocast.
+            Shape (b, *spatial), or (b, regions, *spatial); if adjusted, at least float32, also
+            under autocast.
 
         Raises:
             ValueError: If the number of shares is not that of the channels.
@@ -168,7 +188,9 @@ class VoxelLoss(nn.Module):
             ignored = -100 if ignore_label is None else ignore_label
             n_classes = logits.shape[1]
             evenly = self.smoothing * n_classes / max(1, n_classes - 1)
-            return F.cross_entropy(logits, labels, ignore_index=ignored, reduction="none", label_smoothing=evenly)
+            return F.cross_entropy(
+                logits, labels, ignore_index=ignored, reduction="none", label_smoothing=evenly
+            )
         if ignore_label is None:
             return polynomially_tailed(_margin(logits, labels), alpha=self.alpha)
         is_ignored = labels == ignore_label
@@ -178,7 +200,10 @@ class VoxelLoss(nn.Module):
     def _of_regions(self, logits: Tensor, target: Tensor, ignore_label: int | None) -> Tensor:
         reference = target if ignore_label is None else target[:, :-1]
         if self.gamma:
-            inside, outside = _per_channel(self.scale, logits), _per_channel(self.scale_outside, logits)
+            inside, outside = (
+                _per_channel(self.scale, logits),
+                _per_channel(self.scale_outside, logits),
+            )
             logits = logits * torch.where(reference.to(torch.bool), inside, outside)
         if self.tau:
             logits = logits + _per_channel(self.shift, logits)
@@ -188,7 +213,9 @@ class VoxelLoss(nn.Module):
                 soft = soft + self.smoothing * (1 - 2 * soft)
             voxelwise = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
         else:
-            voxelwise = polynomially_tailed(logits, alpha=self.alpha, is_inside=reference.to(torch.bool))
+            voxelwise = polynomially_tailed(
+                logits, alpha=self.alpha, is_inside=reference.to(torch.bool)
+            )
         return voxelwise if ignore_label is None else voxelwise * ~target[:, -1:].to(torch.bool)
 
 
@@ -200,8 +227,8 @@ def polynomially_tailed(scores: Tensor, *, alpha: float, is_inside: Tensor | Non
 class _PolynomialTail(torch.autograd.Function):
     """l(z) as the product of log(1 + e^-min(z, 0)) and (1 + max(z, 0) / (2 alpha log 2))^-alpha.
 
-    A function of its own because the gradient needs nothing but the scores: what autograd would keep of the formula is
-    more than twice the memory of the plain cross-entropy.
+    A function of its own because the gradient needs nothing but the scores: what autograd would
+    keep of the formula is more than twice the memory of the plain cross-entropy.
     """
 
     @staticmethod
@@ -209,7 +236,8 @@ class _PolynomialTail(torch.autograd.Function):
         ctx.save_for_backward(scores, is_inside)
         ctx.alpha = alpha
         margin = _with_sign(scores, is_inside)
-        # Above its threshold `softplus` is linear: at 50 that is exact in double precision, and e^50 fits in single.
+        # Above its threshold `softplus` is linear: at 50 that is exact in double precision, and
+        # e^50 fits in single.
         loss = F.softplus(margin.clamp_max(0).neg_(), threshold=50)
         return loss.mul_(_power(margin, -alpha, alpha=alpha))
 
@@ -234,7 +262,10 @@ def _power(margin: Tensor, exponent: float, *, alpha: float) -> Tensor:
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logit less log-sum-exp of the others (b, *spatial): log-odds not by p, which rounds to 1 above 17 (float32)."""
+    """Logit less log-sum-exp of the others (b, *spatial).
+
+    Log-odds not by p, which rounds to 1 above 17 (float32).
+    """
     label = labels.unsqueeze(1)
     others = torch.logsumexp(logits.scatter(1, label, -torch.inf), 1)
     return logits.gather(1, label).squeeze(1) - others

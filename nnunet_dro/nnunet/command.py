@@ -19,13 +19,21 @@ from typing import Any, NoReturn
 
 from nnunet_dro.nnunet.watcher import Watcher
 
-#: Signals that request termination: of a cluster at its time limit, and of a terminal that is closed (not on Windows).
-_TERMINATION = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+#: Signals that request termination: of a cluster at its time limit, and of a terminal that is
+#: closed (not on Windows).
+_TERMINATION = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 @contextmanager
-def _handled(numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle signals in a way of our own; in any thread but the main one, which alone receives them, do nothing."""
+def _handled(
+    numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
+    """Handle signals in a way of our own.
+
+    In any thread but the main one, which alone receives them, do nothing.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handler) for number in numbers if is_main}
     try:
@@ -38,8 +46,8 @@ def _handled(numbers: Sequence[int], handler: Callable[[int, FrameType | None], 
 class SafeStop:
     """A context in which Ctrl-C and requests to terminate wait until the program can stop without damage.
 
-    An interrupt in the middle of a transaction would leave a database locked. A second request is obeyed at once. Only
-    the main thread receives signals; in any other, the context does nothing.
+    An interrupt in the middle of a transaction would leave a database locked. A second request is
+    obeyed at once. Only the main thread receives signals; in any other, the context does nothing.
     """
 
     def __init__(self) -> None:
@@ -77,7 +85,8 @@ def termination_as_exit() -> Iterator[None]:
 
 N_LINES = 15  # How many of the last lines of a log an error shows.
 
-#: Seconds between two checks of a running command, and seconds that it has to end after being asked to.
+#: Seconds between two checks of a running command, and seconds that it has to end after being asked
+#: to.
 POLL_SECONDS, GRACE_SECONDS = 0.5, 15.0
 
 
@@ -95,7 +104,9 @@ def best_device(wished: str | None) -> str:
 
     has_cuda = torch.cuda.is_available()
     if wished == "cuda" and not has_cuda:
-        raise ValueError("`device` must be available, got 'cuda', and PyTorch finds no GPU. Use --device cpu.")
+        raise ValueError(
+            "`device` must be available, got 'cuda', and PyTorch finds no GPU. Use --device cpu."
+        )
     return wished or ("cuda" if has_cuda else "cpu")
 
 
@@ -104,7 +115,9 @@ class CommandError(RuntimeError):
 
     def __init__(self, command: str, exit_code: int, lines: Sequence[str], log: Path) -> None:
         printed = "".join(f"\n    {line}" for line in lines)
-        super().__init__(f"{command} failed with exit code {exit_code}. It printed:{printed}\nEverything is in {log}")
+        super().__init__(
+            f"{command} failed with exit code {exit_code}. It printed:{printed}\nEverything is in {log}"
+        )
         self.command, self.exit_code, self.lines, self.log = command, exit_code, list(lines), log
 
     def __reduce__(self) -> tuple[type["CommandError"], tuple[str, int, list[str], Path]]:
@@ -128,10 +141,16 @@ def variables(**values: str) -> Iterator[None]:
 
 def find_command(name: str) -> str:
     """Find one of nnU-Net's commands, in the environment of this Python before any other."""
-    folders = [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
+    folders = [
+        str(Path(sys.executable).parent),
+        sysconfig.get_path("scripts"),
+        os.environ.get("PATH", ""),
+    ]
     found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None:
-        raise FileNotFoundError(f"`{name}` must be installed, got no such command. Install it: pip install nnunetv2")
+        raise FileNotFoundError(
+            f"`{name}` must be installed, got no such command. Install it: pip install nnunetv2"
+        )
     return found
 
 
@@ -153,17 +172,24 @@ def run_command(
     safe_stop: SafeStop | None = None,
 ) -> None:
     """Run a command until it ends: `run_commands` with one `Command`."""
-    run_commands([Command(arguments, log, environment)], while_running=while_running, safe_stop=safe_stop)
+    run_commands(
+        [Command(arguments, log, environment)], while_running=while_running, safe_stop=safe_stop
+    )
 
 
 def run_commands(
-    commands: Sequence[Command], *, while_running: Callable[[], None], safe_stop: SafeStop | None = None
+    commands: Sequence[Command],
+    *,
+    while_running: Callable[[], None],
+    safe_stop: SafeStop | None = None,
 ) -> None:
-    """Run commands at the same time until all have ended; ``while_running`` is called about twice a second.
+    """Run commands at the same time until all have ended.
 
-    If one fails, or this function is interrupted, all commands and their children are ended: as if by Ctrl-C, and after
-    a while by force. If this process is killed, they are ended as well. ``safe_stop`` holds back requests to stop until
-    a call is over.
+    ``while_running`` is called about twice a second.
+
+    If one fails, or this function is interrupted, all commands and their children are ended: as if
+    by Ctrl-C, and after a while by force. If this process is killed, they are ended as well.
+    ``safe_stop`` holds back requests to stop until a call is over.
     """
     programs = [find_command(command.arguments[0]) for command in commands]
     running: list[_Running] = []
@@ -226,7 +252,8 @@ def last_lines(log: Path, *, start: int = 0) -> list[str]:
 
 def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
     """End commands as Ctrl-C would, and then whatever is left of them."""
-    # Where this process ignores Ctrl-C, as in the background of a script, the commands ignore it as well.
+    # Where this process ignores Ctrl-C, as in the background of a script, the commands ignore it as
+    # well.
     is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     try:
         for process in processes:

@@ -4,53 +4,87 @@ import re
 from pathlib import Path
 
 from nnunet_dro.files.case_table import find_case_table
-from nnunet_dro.nnunet.folders import DATASET_JSON, dataset_folder, find_dataset, folder_of, read_dataset_json
+from nnunet_dro.nnunet.folders import (
+    DATASET_JSON,
+    dataset_folder,
+    find_dataset,
+    folder_of,
+    read_dataset_json,
+)
 
 
 def find_raw_dataset(name: str) -> Path:
-    """The absolute path of a raw dataset, which has a dataset.json: by its path, name (Dataset123_Name) or number."""
+    """The absolute path of a raw dataset, which has a dataset.json.
+
+    By its path, name (Dataset123_Name) or number.
+    """
     folder = Path(name).absolute()
     if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
         folder = find_dataset(name, folder_of("nnUNet_raw", cure="give the dataset's path"))
     if not (folder / DATASET_JSON).is_file():
         cure = "Check the path, or give a name or number in $nnUNet_raw."
-        raise FileNotFoundError(f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}")
+        raise FileNotFoundError(
+            f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}"
+        )
     return folder
 
 
 def case_table_of(folder: Path) -> Path | None:
-    """The ``cases.csv`` of a dataset: in a folder of it, the two above, or nnU-Net's folders; None without one."""
+    """The ``cases.csv`` of a dataset: in a folder of it, the two above, or nnU-Net's folders.
+
+    None without one.
+    """
     near = (folder.absolute(), *folder.absolute().parents[:2])
     names = [place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)]
-    known = [dataset_folder(variable, name) for name in names for variable in ("nnUNet_preprocessed", "nnUNet_raw")]
+    known = [
+        dataset_folder(variable, name)
+        for name in names
+        for variable in ("nnUNet_preprocessed", "nnUNet_raw")
+    ]
     return find_case_table(*near, *known)
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
-    """The training cases of a raw dataset, sorted: those that dataset.json lists, or else the files in labelsTr."""
+    """The training cases of a raw dataset, sorted.
+
+    Those that dataset.json lists, or else the files in labelsTr.
+    """
     path = raw_dataset / DATASET_JSON
     if not path.is_file():
-        raise FileNotFoundError(f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path.")
+        raise FileNotFoundError(
+            f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path."
+        )
     try:
         description = read_dataset_json(path)
         listed = description.get("dataset")
         ending = "" if listed is not None else str(description["file_ending"])
         cases = sorted(listed.keys()) if listed is not None else []
     except (ValueError, KeyError, AttributeError) as error:
-        cure = "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
-        raise ValueError(f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}") from error
+        cure = (
+            "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
+        )
+        raise ValueError(
+            f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}"
+        ) from error
     if listed is None:
         folder = raw_dataset / "labelsTr"
         if not folder.is_dir():
-            raise FileNotFoundError(f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path.")
+            raise FileNotFoundError(
+                f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path."
+            )
         cases = sorted(case_names(folder, ending))
     if not cases:
-        raise ValueError(f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}.")
+        raise ValueError(
+            f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}."
+        )
     return cases
 
 
 def case_names(folder: Path, ending: str) -> set[str]:
-    """The names of a folder's files without their ending; hidden files, which systems leave behind, do not count."""
+    """The names of a folder's files without their ending.
+
+    Hidden files, which systems leave behind, do not count.
+    """
     if not ending or not folder.is_dir():
         return set()
     names = (path.name for path in folder.iterdir() if not path.name.startswith("."))

@@ -51,8 +51,15 @@ class Target:
         return find_case_table(self.preprocessed, dataset_folder("nnUNet_raw", self.dataset))
 
     def validation_cases(self) -> list[str]:
-        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself."""
-        every = sorted(case_names(self.references, str(read_dataset_json(self.dataset_json).get("file_ending", ""))))
+        """The validation cases of the fold.
+
+        All cases if nnU-Net has not divided them yet, or divides them itself.
+        """
+        every = sorted(
+            case_names(
+                self.references, str(read_dataset_json(self.dataset_json).get("file_ending", ""))
+            )
+        )
         path = self.preprocessed / SPLITS_FILE
         if self.fold == "all" or not path.is_file():
             return every
@@ -61,7 +68,9 @@ class Target:
             return sorted(splits[int(self.fold)]["val"]) if int(self.fold) < len(splits) else every
         except (ValueError, KeyError, TypeError) as error:
             cure = "Write it again with `nnunet-dro splits --force`, or remove it."
-            raise ValueError(f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}") from error
+            raise ValueError(
+                f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}"
+            ) from error
 
     def fold_folder(self, trainer: str) -> Path:
         """The folder in which nnU-Net writes the results of a trainer."""
@@ -71,22 +80,35 @@ class Target:
 def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> Target:
     """Find what nnU-Net would train on, or say what is missing or not writable."""
     if not re.fullmatch(r"\d+|all", fold, re.ASCII):
-        raise ValueError(f"`fold` must be a number or all, got {fold!r}. Give it as to nnUNetv2_train.")
-    preprocessed = find_dataset(dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess")
+        raise ValueError(
+            f"`fold` must be a number or all, got {fold!r}. Give it as to nnUNetv2_train."
+        )
+    preprocessed = find_dataset(
+        dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess"
+    )
     results = folder_of("nnUNet_results") / preprocessed.name
     target = Target(
-        preprocessed.name, configuration, str(int(fold)) if fold != "all" else fold, plans, preprocessed, results
+        preprocessed.name,
+        configuration,
+        str(int(fold)) if fold != "all" else fold,
+        plans,
+        preprocessed,
+        results,
     )
     path = preprocessed / f"{plans}.json"
     lacking = [file for file in (path, target.dataset_json) if not file.is_file()]
     lacking += [] if target.references.is_dir() else [target.references]
     if lacking:
         cure = "Run nnUNetv2_plan_and_preprocess, or name other plans with -p."
-        raise FileNotFoundError(f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}")
+        raise FileNotFoundError(
+            f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}"
+        )
     try:
         configurations = list(read_json(path)["configurations"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"`plans` must be a plans file of nnU-Net, got {str(path)!r}. Plan again.") from error
+        raise ValueError(
+            f"`plans` must be a plans file of nnU-Net, got {str(path)!r}. Plan again."
+        ) from error
     if configuration not in configurations:
         cure = f"Choose from: {name_some(configurations, at_most=20)}."
         raise ValueError(f"`configuration` must be in {str(path)!r}, got {configuration!r}. {cure}")
@@ -106,8 +128,8 @@ class Epochs:
     """The epochs that the log of a training reports."""
 
     current: int | None  # the epoch that began last; None before the first one
-    #: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the foreground mean of
-    #: the pseudo Dice, for each finished epoch that has a value.
+    #: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the
+    #: foreground mean of the pseudo Dice, for each finished epoch that has a value.
     pseudo_dice: dict[int, float]
     n_validated: int  # number of validation cases that have been predicted after the last epoch
 
@@ -121,7 +143,9 @@ class Epochs:
 def log_files(fold: Path) -> list[Path]:
     """The log files of a fold, one for each start of the training, oldest first."""
     # Sorting by name would put 2026_11_1 before 2026_9_1.
-    return sorted(fold.glob("training_log_*.txt"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return sorted(
+        fold.glob("training_log_*.txt"), key=lambda path: (path.stat().st_mtime_ns, path.name)
+    )
 
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
@@ -144,7 +168,11 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
         value = mean if value is None else _EMA * value + (1 - _EMA) * mean
         running[epoch] = value
     # Beside the label maps there may be their probabilities, and the summary in the end.
-    predicted = [path for path in (fold / "validation").glob("*") if path.suffix not in (".json", ".npz", ".pkl")]
+    predicted = [
+        path
+        for path in (fold / "validation").glob("*")
+        if path.suffix not in (".json", ".npz", ".pkl")
+    ]
     return Epochs(current, running, len(predicted))
 
 
@@ -156,7 +184,9 @@ def training_seconds(fold: Path) -> float:
 
 def _mean(numbers: str) -> float:
     """Mean of the classes that have a value: ``np.float32(0.5), nan`` gives 0.5."""
-    values = [float(text) for text in re.findall(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", numbers)]
+    values = [
+        float(text) for text in re.findall(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", numbers)
+    ]
     return sum(values) / len(values) if values else math.nan
 
 
@@ -189,8 +219,9 @@ def train(
 ) -> None:
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
 
-    If it is interrupted, the training is ended. ``watch`` is called about twice a second, and at the end, with the
-    epochs of nnU-Net's log. A nnUNet_results in ``environment`` must be that of ``target``.
+    If it is interrupted, the training is ended. ``watch`` is called about twice a second, and at
+    the end, with the epochs of nnU-Net's log. A nnUNet_results in ``environment`` must be that of
+    ``target``.
     """
     fold = target.fold_folder(trainer)
     if is_validated(fold):

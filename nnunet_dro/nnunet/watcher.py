@@ -1,8 +1,10 @@
-"""End a command whose starter was killed: a process of its own waits for that, and does nothing else.
+"""End a command whose starter was killed.
 
-A process that is killed (SIGKILL, out of memory) cannot end what it has started, and nnU-Net's training would go on for
-days. The watcher holds one end of a pipe that closes with the starter, however that ends. This file is run as a script,
-with nothing but the standard library.
+A process of its own waits for that, and does nothing else.
+
+A process that is killed (SIGKILL, out of memory) cannot end what it has started, and nnU-Net's
+training would go on for days. The watcher holds one end of a pipe that closes with the starter,
+however that ends. This file is run as a script, with nothing but the standard library.
 """
 
 import os
@@ -13,19 +15,30 @@ import sys
 import time
 from pathlib import Path
 
-#: Seconds between two looks at who the parent is, and seconds that a command has to end before it is killed.
+#: Seconds between two looks at who the parent is, and seconds that a command has to end before it
+#: is killed.
 _LOOK_SECONDS, _GRACE_SECONDS = 1.0, 5.0
 
 _DISMISSED = b"."
 
 
 class Watcher:
-    """Watches over a process group for as long as this process lives; on Windows, which has none, it does nothing."""
+    """Watches over a process group for as long as this process lives.
+
+    On Windows, which has none, it does nothing.
+    """
 
     def __init__(self, group: int) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         if hasattr(os, "killpg"):
-            arguments = [sys.executable, "-I", "-S", str(Path(__file__)), str(group), str(os.getpid())]
+            arguments = [
+                sys.executable,
+                "-I",
+                "-S",
+                str(Path(__file__)),
+                str(group),
+                str(os.getpid()),
+            ]
             # A session of its own: Ctrl-C in the terminal is none of its business.
             self._process = subprocess.Popen(
                 arguments,
@@ -48,7 +61,8 @@ class Watcher:
 
 def _watch(group: int, starter: int) -> None:
     """Wait until the starter dismisses this process or dies, and end the group in the second case."""
-    # A process that was forked from the starter may keep the pipe open: then the change of parents tells.
+    # A process that was forked from the starter may keep the pipe open: then the change of parents
+    # tells.
     while os.getppid() == starter:
         if select.select([0], [], [], _LOOK_SECONDS)[0]:
             if os.read(0, 1) == _DISMISSED:

@@ -1,1 +1,4 @@
-"""What the self-contained pages are made of: templates, figures, outlines, pictures and a sortable table."""
+"""What the self-contained pages are made of.
+
+Templates, figures, outlines, pictures and a sortable table.
+"""

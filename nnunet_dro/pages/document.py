@@ -1,4 +1,7 @@
-"""What reports are made of: five kinds of blocks, which HTML, Markdown, LaTeX and the terminal print alike."""
+"""What reports are made of.
+
+Five kinds of blocks, which HTML, Markdown, LaTeX and the terminal print alike.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +27,8 @@ class Prose:
     """Text."""
 
     text: str | Sequence[str]  # a paragraph, or the points of a list
-    #: ``about`` (an explanation), ``key`` (to a table or figure), ``first`` (that matters most), ``command``, ``steps``
-    #: (a numbered list), or a word for its looks on a page.
+    #: ``about`` (an explanation), ``key`` (to a table or figure), ``first`` (that matters most),
+    #: ``command``, ``steps`` (a numbered list), or a word for its looks on a page.
     kind: str = "about"
 
 
@@ -46,7 +49,9 @@ class Note:
 class Figure:
     """What only a page can show."""
 
-    charts: Sequence[tuple[str, Sequence[Markup]]] = ()  # the heading, or none, and the drawings of each chart
+    charts: Sequence[
+        tuple[str, Sequence[Markup]]
+    ] = ()  # the heading, or none, and the drawings of each chart
     legend: Sequence[tuple[Sequence[Markup], str]] = ()  # icons and what they stand for
     drawing: str | Markup = ""  # another drawing, as HTML
 
@@ -77,7 +82,10 @@ class Cell:
     def beside(self) -> list[str]:
         """What is below as it is written beside the entry: in brackets of some kind."""
         others = ", ".join(text for text in self.below if not text.startswith("["))
-        return [*(text for text in self.below if text.startswith("[")), *([f"({others})"] if others else [])]
+        return [
+            *(text for text in self.below if text.startswith("[")),
+            *([f"({others})"] if others else []),
+        ]
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,10 @@ class Table:
     @classmethod
     def of_pairs(cls, title: str, pairs: Iterable[tuple[str, str]], **described: Any) -> "Table":
         """A table of names and their values (``facts``) or definitions (``terms``)."""
-        columns = ((Column("", "name"), lambda pair: pair[0]), (Column("", "text"), lambda pair: pair[1]))
+        columns = (
+            (Column("", "name"), lambda pair: pair[0]),
+            (Column("", "text"), lambda pair: pair[1]),
+        )
         return cls.of(title, columns, list(pairs), **described)
 
     @property
@@ -126,7 +137,10 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, list[tuple[str, Sequence[Cell]]]]]:
-        """The rows by the first of several names, which they lack then: groups of a name and rows of kind and cells."""
+        """The rows by the first of several names, which they lack then.
+
+        Groups of a name and rows of kind and cells.
+        """
         rows = list(zip(self.row_kinds or [""] * len(self.rows), self.rows, strict=True))
         if self.n_names < 2:
             return [("", rows)]
@@ -141,7 +155,10 @@ class Table:
     @property
     def heads(self) -> list[str]:
         """The headings on one line, with what is above them."""
-        return [f"{column.above}: {column.title}" if column.above else column.title for column in self.columns]
+        return [
+            f"{column.above}: {column.title}" if column.above else column.title
+            for column in self.columns
+        ]
 
 
 Block = Heading | Prose | Note | Table | Figure

@@ -17,7 +17,8 @@ from markupsafe import Markup, escape
 from nnunet_dro.pages.document import Block, Figure, Heading, Note
 from nnunet_dro.pages.pictures import Picture
 
-#: What a browser may load into a page: its own styles, scripts and pictures, and nothing from anywhere else.
+#: What a browser may load into a page: its own styles, scripts and pictures, and nothing from
+#: anywhere else.
 CONTENT_SECURITY_POLICY = Markup(
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -25,13 +26,17 @@ CONTENT_SECURITY_POLICY = Markup(
 
 _ASSETS = Path(__file__).parent / "assets"
 
-#: With more dots the browser draws only the figures in view: the page opens faster and scrolls more slowly.
+#: With more dots the browser draws only the figures in view: the page opens faster and scrolls more
+#: slowly.
 _MANY_DOTS = 6_000
 
 
 @cache
 def page_environment(*folders: Path) -> Environment:
-    """The templates in some folders, and those that all pages share; a folder given earlier takes precedence."""
+    """The templates in some folders, and those that all pages share.
+
+    A folder given earlier takes precedence.
+    """
     environment = Environment(
         loader=FileSystemLoader([*folders, _ASSETS]),
         autoescape=True,
@@ -46,13 +51,20 @@ def page_environment(*folders: Path) -> Environment:
 
 def breakable(name: str) -> Markup:
     """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, and before the humps of camel case."""
-    return Markup(re.sub(r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])", "<wbr>", str(escape(name))))
+    return Markup(
+        re.sub(
+            r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])", "<wbr>", str(escape(name))
+        )
+    )
 
 
 def page_assets() -> dict[str, Markup]:
     """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
     script = (_ASSETS / "page.js").read_text(encoding="utf-8")
-    return {"style": Markup(page_environment().get_template("style.css").render()), "script": Markup(script)}
+    return {
+        "style": Markup(page_environment().get_template("style.css").render()),
+        "script": Markup(script),
+    }
 
 
 def page(
@@ -65,15 +77,23 @@ def page(
 ) -> str:
     """A page, in which all names are escaped.
 
-    The appendix stands below the table, and ``about``, how all was made, is last. ``head`` has ``kind``, ``title``,
-    ``heading`` and ``lede``.
+    The appendix stands below the table, and ``about``, how all was made, is last. ``head`` has
+    ``kind``, ``title``, ``heading`` and ``lede``.
     """
     if about:
         macros: Any = page_environment().get_template("blocks.html").module
-        appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=Markup(macros.tree(about)))]
+        appendix = [
+            *appendix,
+            Heading("How this was made", 3),
+            Figure(drawing=Markup(macros.tree(about))),
+        ]
     every = (*blocks, Heading("", anchor="cases", short="Cases" if table else ""), *appendix)
     content = {
-        "contents": [(block.anchor, block.short) for block in every if isinstance(block, Heading) and block.short],
+        "contents": [
+            (block.anchor, block.short)
+            for block in every
+            if isinstance(block, Heading) and block.short
+        ],
         "content": html(blocks),
         "appendix": html(appendix),
         "table": table,
@@ -85,9 +105,18 @@ def page(
 def html(blocks: Sequence[Block]) -> Markup:
     """Blocks as HTML, a section for each heading of level 2."""
     macros: Any = page_environment().get_template("blocks.html").module
-    charts = [drawing for b in blocks if isinstance(b, Figure) for _, drawings in b.charts for drawing in drawings]
+    charts = [
+        drawing
+        for b in blocks
+        if isinstance(b, Figure)
+        for _, drawings in b.charts
+        for drawing in drawings
+    ]
     many = " many" if sum(drawing.count("data-row=") for drawing in charts) > _MANY_DOTS else ""
-    runs = [list(run) for _, run in groupby(blocks, key=lambda b: b.kind if isinstance(b, Note) else id(b))]
+    runs = [
+        list(run)
+        for _, run in groupby(blocks, key=lambda b: b.kind if isinstance(b, Note) else id(b))
+    ]
     has_lead = sum(isinstance(run[0], Note) and run[0].kind == "finding" for run in runs) == 1
     parts: list[Markup] = []
     #: Level and end of the elements that are open.
@@ -119,7 +148,9 @@ def html(blocks: Sequence[Block]) -> Markup:
     return Markup("").join(parts)
 
 
-def gallery(pictures: Sequence[Picture], legend: Sequence[tuple[str, str]], *, kind: str = "") -> Figure:
+def gallery(
+    pictures: Sequence[Picture], legend: Sequence[tuple[str, str]], *, kind: str = ""
+) -> Figure:
     """Pictures of cases; the legend has words for the looks of outlines, and what these are."""
     template = page_environment().get_template("gallery.html")
     return Figure(drawing=Markup(template.render(pictures=pictures, legend=legend, kind=kind)))
@@ -130,8 +161,8 @@ class SortableColumn:
     """A column of a `SortableTable`."""
 
     title: str
-    #: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml), ``decimal`` (three
-    #: decimals) or ``count``.
+    #: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml),
+    #: ``decimal`` (three decimals) or ``count``.
     kind: str
     values: Iterable[Any]  # a value per row: text, or numbers in shown units
     filtered: bool = False  # whether the page offers a choice of its values
@@ -140,7 +171,9 @@ class SortableColumn:
         """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
         head = {"title": self.title, "kind": self.kind, "filtered": self.filtered}
         if self.kind != "text":
-            return head | {"values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]}
+            return head | {
+                "values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]
+            }
         codes, names = pd.factorize(np.asarray([str(value) for value in self.values], dtype=object))
         return head | {"names": [str(name) for name in names], "codes": codes.tolist()}
 
@@ -171,6 +204,10 @@ class SortableTable:
             "columns": [column.payload() for column in self.columns],
             "sortedBy": self.sorted_by,
             "descending": self.descending,
-            "pictures": {row: self.pictures[key] for row, key in enumerate(self.keys) if key in self.pictures},
-            "links": {row: self.links[key] for row, key in enumerate(self.keys) if key in self.links},
+            "pictures": {
+                row: self.pictures[key] for row, key in enumerate(self.keys) if key in self.pictures
+            },
+            "links": {
+                row: self.links[key] for row, key in enumerate(self.keys) if key in self.links
+            },
         }

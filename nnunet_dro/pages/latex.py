@@ -8,14 +8,33 @@ from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
 
 _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"}
-_SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
-_SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", '"': r"\textquotedbl{}", "–": "--", "−": "$-$"}
-_SPECIAL |= {"×": r"$\times$", "∞": r"$\infty$", "≤": r"$\le$", "≥": r"$\ge$", "→": r"$\rightarrow$"}
+_SPECIAL |= {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "|": r"\textbar{}",
+}
+_SPECIAL |= {
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    "−": "$-$",
+}
+_SPECIAL |= {
+    "×": r"$\times$",
+    "∞": r"$\infty$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "→": r"$\rightarrow$",
+}
 _SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "³": r"\textsuperscript{3}"}
 _SPECIAL |= {"†": r"\textsuperscript{\textdagger}", "‡": r"\textsuperscript{\textdaggerdbl}"}
 
 #: An entry with what is below it.
-_BELOW = r"\providecommand{\withbelow}[2]{\begin{tabular}[t]{@{}r@{}}#1\\{\scriptsize #2}\end{tabular}}"
+_BELOW = (
+    r"\providecommand{\withbelow}[2]{\begin{tabular}[t]{@{}r@{}}#1\\{\scriptsize #2}\end{tabular}}"
+)
 
 
 def latex(blocks: Sequence[Block], *remarks: str) -> str:
@@ -55,12 +74,17 @@ def _body(table: Table) -> Iterator[str]:
     names = [tuple(cell.text for cell in row[: table.n_names]) for row in table.rows]
     for place, row in enumerate(table.rows):
         # The first name in which this row differs from the one above.
-        new = next((n for n, name in enumerate(names[place]) if not place or names[place - 1][n] != name), 0)
+        new = next(
+            (n for n, name in enumerate(names[place]) if not place or names[place - 1][n] != name),
+            0,
+        )
         if place and new < table.n_names - 1:
             yield r"\midrule" if new == 0 else rf"\cmidrule{{{new + 1}-{len(table.columns)}}}"
         written = [_cell(cell) for cell in row]
         for n in range(table.n_names - 1):
-            alike = takewhile(names[place][: n + 1].__eq__, (other[: n + 1] for other in names[place:]))
+            alike = takewhile(
+                names[place][: n + 1].__eq__, (other[: n + 1] for other in names[place:])
+            )
             if n < new:
                 written[n] = ""
             elif (n_rows := len(list(alike))) > 1:

@@ -10,8 +10,12 @@ from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose,
 def markdown(blocks: Sequence[Block]) -> str:
     """Blocks without the figures; all names are escaped, and the text ends with a line break."""
     # Remarks follow each other without a blank line, and so do other notes.
-    runs = groupby(blocks, key=lambda block: block.kind == "remark" if isinstance(block, Note) else id(block))
-    text = "\n\n".join("\n".join(line for block in run for line in _printed(block)) for _, run in runs)
+    runs = groupby(
+        blocks, key=lambda block: block.kind == "remark" if isinstance(block, Note) else id(block)
+    )
+    text = "\n\n".join(
+        "\n".join(line for block in run for line in _printed(block)) for _, run in runs
+    )
     return re.sub(r"\n{3,}", "\n\n", text.strip()) + "\n"
 
 
@@ -47,8 +51,17 @@ def _printed(block: Block) -> list[str]:
 def _table(table: Table) -> list[str]:
     rule = "".join(" ---: |" if column.kind == "num" else " --- |" for column in table.columns)
     title = [f"## {escape(table.title)}", ""] if table.title else []
-    lines = [*title, _line(map(escape, table.heads)), f"|{rule}", *(_line(map(_cell, row)) for row in table.rows)]
-    return [*lines, *(line for note in (*table.notes, *table.hints) for line in ("", escape(note))), ""]
+    lines = [
+        *title,
+        _line(map(escape, table.heads)),
+        f"|{rule}",
+        *(_line(map(_cell, row)) for row in table.rows),
+    ]
+    return [
+        *lines,
+        *(line for note in (*table.notes, *table.hints) for line in ("", escape(note))),
+        "",
+    ]
 
 
 def _cell(cell: Cell) -> str:

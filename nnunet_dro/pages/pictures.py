@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-#: Longest side of a picture in pixels, and its bytes: a page with 60 cases in three planes stays below 5 MB.
+#: Longest side of a picture in pixels, and its bytes: a page with 60 cases in three planes stays
+#: below 5 MB.
 SMALL = (288, 16_000)
 
 #: Qualities of WebP to try until a picture is small enough; only noise needs the last ones.
@@ -21,7 +22,9 @@ _WINDOW = (0.5, 99.5)  # Percentiles of the image that become black and white.
 
 Vertex = tuple[int, int]
 
-Masks = Iterable[tuple[str, npt.NDArray[np.bool_]]]  # Masks, each with a word for the looks of its outline.
+Masks = Iterable[
+    tuple[str, npt.NDArray[np.bool_]]
+]  # Masks, each with a word for the looks of its outline.
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Plane:
     aspect: float  # physical width / height
     line: float  # width of the outlines, CSS pixels
     image: str  # in grey, as a data URI
-    outlines: tuple[tuple[str, str], ...]  # word for the looks of each outline that is there, and its path
+    outlines: tuple[
+        tuple[str, str], ...
+    ]  # word for the looks of each outline that is there, and its path
 
     @classmethod
     def of(
@@ -82,8 +87,13 @@ def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(np.clip((image - low) / max(float(high - low), 1e-9), 0, 1))
 
 
-def data_uri(grey: npt.NDArray[np.float64], longest: int = SMALL[0], most_bytes: int = SMALL[1]) -> str:
-    """A grey image as WebP in a data URI: its longest side fits, and quality is given up for bytes, to a limit."""
+def data_uri(
+    grey: npt.NDArray[np.float64], longest: int = SMALL[0], most_bytes: int = SMALL[1]
+) -> str:
+    """A grey image as WebP in a data URI.
+
+    Its longest side fits, and quality is given up for bytes, to a limit.
+    """
     from PIL import Image
 
     picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
@@ -102,7 +112,10 @@ def outlines_of(masks: Masks) -> tuple[tuple[str, str], ...]:
 
 
 def outline(mask: npt.NDArray[np.bool_]) -> str:
-    """The outline of a mask (rows, columns) as closed loops of an SVG path in pixels, not smoothed; or empty."""
+    """The outline of a mask (rows, columns) as closed loops of an SVG path in pixels, not smoothed.
+
+    Or empty.
+    """
     return "".join(_subpath(loop) for loop in _loops(mask))
 
 
@@ -114,7 +127,8 @@ def _loops(mask: npt.NDArray[np.bool_]) -> list[list[Vertex]]:
         change: npt.NDArray[Any] = np.diff(padded, axis=axis)[inside]
         for y, x in np.argwhere(change).tolist():
             ends = [(x, y), (x, y + 1) if axis else (x + 1, y)]
-            # Where the mask begins downwards its upper edge runs right, and where it begins to the right, up.
+            # Where the mask begins downwards its upper edge runs right, and where it begins to the
+            # right, up.
             start, end = ends if (change[y, x] > 0) == (axis == 0) else ends[::-1]
             following.setdefault(start, []).append(end)
     loops = []
@@ -137,7 +151,11 @@ def _subpath(loop: list[Vertex]) -> str:
     """One loop as relative steps; corners on a straight line are left out."""
     around = zip([loop[-1], *loop], loop, [*loop[1:], loop[0]], strict=False)
     # The corners before and after a turn differ in both coordinates.
-    turns = [corner for before, corner, after in around if before[0] != after[0] and before[1] != after[1]]
+    turns = [
+        corner
+        for before, corner, after in around
+        if before[0] != after[0] and before[1] != after[1]
+    ]
     parts = [f"M{turns[0][0]} {turns[0][1]}"]
     for (x0, y0), (x1, y1) in pairwise(turns):
         parts.append(f"h{x1 - x0}" if y0 == y1 else f"v{y1 - y0}")

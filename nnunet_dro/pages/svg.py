@@ -38,7 +38,10 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, at_most: int = 6) -> list[float]:
-        """Round values inside the scale: powers of ten (with 2 and 5 between if few) or multiples of a round step."""
+        """Round values inside the scale.
+
+        Powers of ten (with 2 and 5 between if few) or multiples of a round step.
+        """
         if self.logarithmic:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for factors in ((1, 2, 5), (1,)):
@@ -59,7 +62,10 @@ def round_step(least: float) -> float:
 
 
 def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, float]:
-    """Rounded limits of an axis in shown units that hold every value; fractions end at 100 %, to compare figures."""
+    """Rounded limits of an axis in shown units that hold every value.
+
+    Fractions end at 100 %, to compare figures.
+    """
     low, high = min(values, default=0.0), max(values, default=1.0)
     if fraction:
         high = 100.0
@@ -67,7 +73,9 @@ def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, floa
         low = max(0.0, math.floor((low - 2) / 10) * 10)
         return min(low, 80.0), high
     step = round_step(max(high, -low, 1e-3) / 5)
-    return min(0.0, math.floor(low / step - 1e-9) * step), max(0.0, math.ceil(high / step + 1e-9) * step)
+    return min(0.0, math.floor(low / step - 1e-9) * step), max(
+        0.0, math.ceil(high / step + 1e-9) * step
+    )
 
 
 def tick_text(value: float) -> str:
@@ -88,14 +96,26 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def scales(
-    x_limits: tuple[float, float], y_limits: tuple[float, float], *, height: float = HEIGHT, logarithmic: bool = False
+    x_limits: tuple[float, float],
+    y_limits: tuple[float, float],
+    *,
+    height: float = HEIGHT,
+    logarithmic: bool = False,
 ) -> tuple[Scale, Scale]:
     """The scales of a figure with `axes`; ``logarithmic`` is the horizontal one."""
-    return Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic), Scale(*y_limits, height - 46, 26)
+    return Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic), Scale(
+        *y_limits, height - 46, 26
+    )
 
 
 def axes(
-    x: Scale, y: Scale, x_title: str, y_title: str, *, x_ticks: Sequence[float] | None = None, x_kind: str = "grid"
+    x: Scale,
+    y: Scale,
+    x_title: str,
+    y_title: str,
+    *,
+    x_ticks: Sequence[float] | None = None,
+    x_kind: str = "grid",
 ) -> list[Markup]:
     """The grid of two scales, its numbers, and the titles of the axes."""
     x_ticks = x.ticks() if x_ticks is None else x_ticks
@@ -110,17 +130,33 @@ def axes(
 
 
 def figure(
-    parts: Sequence[Markup], *, label: str, columns: Sequence[int] = (), height: float = HEIGHT, width: float = WIDTH
+    parts: Sequence[Markup],
+    *,
+    label: str,
+    columns: Sequence[int] = (),
+    height: float = HEIGHT,
+    width: float = WIDTH,
 ) -> Markup:
     """The SVG element; ``label`` is for those who do not see it, ``columns`` for the tooltips of dots."""
-    form = Markup('<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>')
+    form = Markup(
+        '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>'
+    )
     role = "group" if columns else "img"
-    return form.format(at(width), at(height), role, label, ",".join(map(str, columns)), Markup("").join(parts))
+    return form.format(
+        at(width), at(height), role, label, ",".join(map(str, columns)), Markup("").join(parts)
+    )
 
 
 def dot(x: float, y: float, row: int, *, colour: int, shape: int = 0) -> Markup:
     """A case: a mark that knows its row of the case table."""
-    places = {"x": at(x), "y": at(y), "x0": at(x - 3.1), "y0": at(y - 3.1), "y1": at(y - 3.9), "y2": at(y + 3.1)}
+    places = {
+        "x": at(x),
+        "y": at(y),
+        "x0": at(x - 3.1),
+        "y0": at(y - 3.1),
+        "y1": at(y - 3.9),
+        "y2": at(y + 3.1),
+    }
     path = _SHAPES[shape % len(_SHAPES)].format(**places)
     # Not Markup.format: all of it is made here, and there are tens of thousands of dots.
     return Markup(f'<path class="dot s{colour % N_COLOURS}" d="{path}" data-row="{row}"/>')

@@ -18,7 +18,10 @@ _STYLES |= {"best": "bold", "confirmed": "bold", "few": "dim", "refuted": "dim"}
 
 
 def printed(blocks: Sequence[Block]) -> RenderableType:
-    """Blocks without figures and requirements for rich's console; names from files are never read as markup."""
+    """Blocks without figures and requirements for rich's console.
+
+    Names from files are never read as markup.
+    """
     parts: list[RenderableType] = []
     said: set[str] = set()
     for block in blocks:
@@ -36,7 +39,9 @@ def printed(blocks: Sequence[Block]) -> RenderableType:
                 parts += [Text(plain(point)) for point in points]
             case Note(kind="finding"):
                 where = f" ({block.where})" if block.where else ""
-                parts.append(Text.assemble((plain(f"{block.title}{where}: "), "bold"), plain(block.text)))
+                parts.append(
+                    Text.assemble((plain(f"{block.title}{where}: "), "bold"), plain(block.text))
+                )
             case Note(kind="remark"):
                 parts.append(Text(plain(f"Note: {block.text}"), style="yellow"))
     return Group(*parts)
@@ -49,7 +54,9 @@ class _FittingTable:
     table: Table
     notes: tuple[str, ...]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         unlimited = options.update(max_width=10_000)
         for without_spare in (False, True):
             drawn = self._drawn(without_spare=without_spare, between=" ")
@@ -57,27 +64,48 @@ class _FittingTable:
                 break
         else:
             drawn = self._drawn(without_spare=True, between="\n")
-            widths = [Measurement.get(console, unlimited, Group(c.header, *c.cells)) for c in drawn.columns]
+            widths = [
+                Measurement.get(console, unlimited, Group(c.header, *c.cells))
+                for c in drawn.columns
+            ]
             room = options.max_width - sum(width.minimum + 1 for width in widths)
-            # No word is broken where there is room for the longest of every column; who lacks least is helped first.
+            # No word is broken where there is room for the longest of every column; who lacks least
+            # is helped first.
             if room >= 0:
-                for width, column in sorted(zip(widths, drawn.columns, strict=True), key=lambda pair: pair[0].span):
+                for width, column in sorted(
+                    zip(widths, drawn.columns, strict=True), key=lambda pair: pair[0].span
+                ):
                     column.width = width.minimum + min(room, width.span)
                     room -= column.width - width.minimum
         if self.table.title:
             yield Text(plain(self.table.title), style="bold")
         yield drawn
-        spared = any(row[n].below for row in self.table.rows for n, c in enumerate(self.table.columns) if c.spare)
-        notes = [*self.notes, *(["A wider terminal has room for all of it."] if without_spare and spared else [])]
+        spared = any(
+            row[n].below
+            for row in self.table.rows
+            for n, c in enumerate(self.table.columns)
+            if c.spare
+        )
+        notes = [
+            *self.notes,
+            *(["A wider terminal has room for all of it."] if without_spare and spared else []),
+        ]
         if self.notes:
             yield Text(plain(" ".join(notes)), style="dim")
 
     def _drawn(self, *, without_spare: bool, between: str) -> RichTable:
         table = self.table
         drawn = RichTable(
-            box=None, pad_edge=False, padding=(0, 1, 0, 0) if without_spare else (0, 1), show_header=table.has_head
+            box=None,
+            pad_edge=False,
+            padding=(0, 1, 0, 0) if without_spare else (0, 1),
+            show_header=table.has_head,
         )
-        shown = [n for n, column in enumerate(table.columns) if not (without_spare and column.spare == "column")]
+        shown = [
+            n
+            for n, column in enumerate(table.columns)
+            if not (without_spare and column.spare == "column")
+        ]
         for place in shown:
             column = table.columns[place]
             is_number = column.kind == "num"
@@ -88,11 +116,15 @@ class _FittingTable:
             head = Text("\n".join(map(plain, filter(None, (column.above, column.title)))))
             justify: Literal["right", "left"] = "right" if is_number else "left"
             least = 6 if column.kind == "name" else None
-            drawn.add_column(head, justify=justify, overflow="fold", no_wrap=not breaks, min_width=least)
+            drawn.add_column(
+                head, justify=justify, overflow="fold", no_wrap=not breaks, min_width=least
+            )
         for place, row in enumerate(table.rows):
             style = _STYLES.get(table.row_kinds[place], "") if table.row_kinds else ""
             is_last = place + 1 == len(table.rows) or row[0].text != table.rows[place + 1][0].text
-            beside = {n: [] if without_spare and table.columns[n].spare else row[n].beside for n in shown}
+            beside = {
+                n: [] if without_spare and table.columns[n].spare else row[n].beside for n in shown
+            }
             cells = [_cell(row[n], beside[n], between) for n in shown]
             drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
         return drawn

@@ -11,7 +11,10 @@ from nnunet_dro.ranking.from_evaluations import FloatArray
 
 _ROW, _SIDE = 24.0, 172.0
 
-_MARK, _BLOB = 9.5, 11.5  # Radius of the mark of a rank, and of the blob of a rank that is always the same.
+_MARK, _BLOB = (
+    9.5,
+    11.5,
+)  # Radius of the mark of a rank, and of the blob of a rank that is always the same.
 _LETTERS = 20  # Letters of a name beside a figure.
 
 
@@ -23,8 +26,13 @@ class Stop(NamedTuple):
     ranks: Sequence[float]  # in the order of the ranking; NaN where a team has none
 
 
-def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Figure:
-    """The ranks of the teams from stratum to stratum, the whole ranking first; ties are drawn one below the other."""
+def bump_chart(
+    teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0
+) -> Figure:
+    """The ranks of the teams from stratum to stratum, the whole ranking first.
+
+    Ties are drawn one below the other.
+    """
     step = spacing or max(62.0, min(110.0, 560 / max(len(stops) - 1, 1)))
     width, top = 2 * _SIDE + step * (len(stops) - 1), 48.0
     x = [_SIDE + step * place for place in range(len(stops))]
@@ -36,12 +44,19 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
     parts = []
     for stop, at_x in zip(stops, x, strict=True):
         title = Markup("<title>{}</title>").format(f"{stop.title}, {stop.about}")
-        head = text(at_x, 16, shortened(stop.title, max(7, int(step / 6.3))), anchor="middle", kind="axis")
-        parts += [Markup("<g>{}{}</g>").format(title, head), text(at_x, 32, stop.about, anchor="middle")]
+        head = text(
+            at_x, 16, shortened(stop.title, max(7, int(step / 6.3))), anchor="middle", kind="axis"
+        )
+        parts += [
+            Markup("<g>{}{}</g>").format(title, head),
+            text(at_x, 32, stop.about, anchor="middle"),
+        ]
         parts.append(line(at_x, top, at_x, top + _ROW * len(teams), "grid"))
     # The first team is drawn last, above the others.
     for team in reversed(range(len(teams))):
-        points = " ".join(f"{at(px)},{at(y(row[team]))}" for px, row in zip(x, rows, strict=True) if team in row)
+        points = " ".join(
+            f"{at(px)},{at(y(row[team]))}" for px, row in zip(x, rows, strict=True) if team in row
+        )
         parts.append(Markup('<polyline class="way {}" points="{}"/>').format(_kind(team), points))
     for team in reversed(range(len(teams))):
         for stop, px, row in zip(stops, x, rows, strict=True):
@@ -49,17 +64,25 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
                 about = f"{teams[team]}: {stop.title}"
                 parts.append(_mark(px, y(row[team]), _kind(team), int(stop.ranks[team]), about))
     for row, px, anchor in ((rows[0], x[0] - 18, "end"), (rows[-1], x[-1] + 18, "start")):
-        parts += [_name(px, y(row[team]) + 4, name, anchor) for team, name in enumerate(teams) if team in row]
+        parts += [
+            _name(px, y(row[team]) + 4, name, anchor)
+            for team, name in enumerate(teams)
+            if team in row
+        ]
     return _wide(parts, label, width, top + _ROW * len(teams) + 6)
 
 
 def blob_plot(
-    teams: Sequence[str], shares: FloatArray, intervals: Sequence[tuple[float, float, float]], *, label: str
+    teams: Sequence[str],
+    shares: FloatArray,
+    intervals: Sequence[tuple[float, float, float]],
+    *,
+    label: str,
 ) -> Figure:
     """How often each team has each rank: the area of a blob is the share of the bootstrap samples.
 
-    ``shares`` are of shape (n_teams, n_ranks). A line spans the 2.5th to the 97.5th percentile of each team's rank, the
-    ends of its interval, with a cross at the median, between these.
+    ``shares`` are of shape (n_teams, n_ranks). A line spans the 2.5th to the 97.5th percentile of
+    each team's rank, the ends of its interval, with a cross at the median, between these.
     """
     n, top = len(teams), 34.0
     step = 30.0 if n <= 20 else max(13.0, 600 / n)
@@ -75,10 +98,16 @@ def blob_plot(
         low, median, high = (_SIDE + step * (rank - 0.5) for rank in intervals[team])
         for place, share in enumerate(shares[team].tolist()):
             if share > 0:
-                form = Markup('<circle class="blob {}" cx="{}" cy="{}" r="{:.2f}"><title>{}</title></circle>')
+                form = Markup(
+                    '<circle class="blob {}" cx="{}" cy="{}" r="{:.2f}"><title>{}</title></circle>'
+                )
                 about = f"{name}: rank {place + 1} in {100 * share:.1f} % of the samples"
                 radius = max(0.9, min(_BLOB, step * 0.48) * share**0.5)
-                parts.append(form.format(_kind(team), at(_SIDE + step * (place + 0.5)), at(py), radius, about))
+                parts.append(
+                    form.format(
+                        _kind(team), at(_SIDE + step * (place + 0.5)), at(py), radius, about
+                    )
+                )
         parts.append(line(low, py, high, py, "span"))
         parts += [line(median - 4, py - arm, median + 4, py + arm, "span") for arm in (4, -4)]
     return _wide(parts, label, width, top + _ROW * n + 6)
@@ -95,9 +124,14 @@ def _wide(parts: Sequence[Markup], label: str, width: float, height: float) -> F
 
 
 def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
-    """The row of each team: by rank, equal ones in the order of the ranking; teams without a rank have none."""
+    """The row of each team: by rank, equal ones in the order of the ranking.
+
+    Teams without a rank have none.
+    """
     ranked = [team for team in range(len(ranks)) if ranks[team] == ranks[team]]
-    return {team: row for row, team in enumerate(sorted(ranked, key=lambda team: (ranks[team], team)))}
+    return {
+        team: row for row, team in enumerate(sorted(ranked, key=lambda team: (ranks[team], team)))
+    }
 
 
 def _kind(team: int) -> str:

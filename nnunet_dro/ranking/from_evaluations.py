@@ -1,4 +1,7 @@
-"""From evaluations of the same cases to a contest: the scores of all teams, and what counts as the worst."""
+"""From evaluations of the same cases to a contest.
+
+The scores of all teams, and what counts as the worst.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +18,12 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     find_common_strata,
     shared_notes,
 )
-from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values, worst_values
+from nnunet_dro.evaluation.comparing.one_sided import (
+    MethodValues,
+    completed,
+    method_values,
+    worst_values,
+)
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
@@ -28,13 +36,19 @@ CodeArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """What is ranked: the scores of every team in every task and case. A task is a metric of a label."""
+    """What is ranked: the scores of every team in every task and case.
 
-    #: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value and others have, NaN
-    #: where no team has one: the case does not count in that task.
+    A task is a metric of a label.
+    """
+
+    #: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value
+    #: and others have, NaN where no team has one: the case does not count in that task.
     goodness: FloatArray
-    filled: FloatArray  # the same with the worst possible value in place of -inf: for means and medians
-    #: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in resamples.
+    filled: (
+        FloatArray  # the same with the worst possible value in place of -inf: for means and medians
+    )
+    #: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in
+    #: resamples.
     units: CodeArray
 
     @property
@@ -49,15 +63,22 @@ class Contest:
 
     @cached_property
     def case_ranks(self) -> FloatArray:
-        """The rank of each team in each case and task, the shape of ``goodness``; NaN where the case does not count."""
-        return np.asarray(rankdata(-self.goodness, method="min", axis=1, nan_policy="omit"), dtype=np.float64)
+        """The rank of each team in each case and task, the shape of ``goodness``.
+
+        NaN where the case does not count.
+        """
+        return np.asarray(
+            rankdata(-self.goodness, method="min", axis=1, nan_policy="omit"), dtype=np.float64
+        )
 
     @cached_property
     def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:
-        """For each pair of teams i < j how much better i is, averaged over the cases of each unit; i and j.
+        """For each pair of teams i < j how much better i is, averaged over the cases of each unit.
 
-        Shape (n_tasks, n_pairs, n_units): NaN where no case counts, infinite where one of the two failed and the other
-        did not.
+        I and j.
+
+        Shape (n_tasks, n_pairs, n_units): NaN where no case counts, infinite where one of the two
+        failed and the other did not.
         """
         n_tasks, n_teams, n_cases = self.goodness.shape
         first, second = np.triu_indices(n_teams, 1)
@@ -113,7 +134,8 @@ class Entries:
     contest: Contest
     #: Attribute to the names of its strata and, for each, its cases: bool, shape (n_cases,).
     strata: Mapping[str, tuple[tuple[str, BoolArray], ...]]
-    #: The column of the case table that names the patients; None where every case is another patient.
+    #: The column of the case table that names the patients; None where every case is another
+    #: patient.
     patient: str | None
     notes: tuple[str, ...]  # sentences for the reader, of which none names a case
     notes_on_cases: tuple[str, ...]  # sentences that may name cases
@@ -125,22 +147,35 @@ class Entries:
         return np.where(np.isneginf(self.contest.goodness), np.nan, signs * self.contest.filled)
 
 
-def read_entries(evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (), intersect: bool = False) -> Entries:
-    """Check that evaluations can be ranked together, and align their scores; see `rank_evaluations`."""
+def read_entries(
+    evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (), intersect: bool = False
+) -> Entries:
+    """Check that evaluations can be ranked together, and align their scores.
+
+    See `rank_evaluations`.
+    """
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
     tasks = tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels)
     of_metrics = [
-        _oriented({team: method_values(evaluation, ground, metric) for team, evaluation in evaluations.items()}, metric)
+        _oriented(
+            {
+                team: method_values(evaluation, ground, metric)
+                for team, evaluation in evaluations.items()
+            },
+            metric,
+        )
         for metric in ground.metrics
     ]
     goodness, filled = (np.concatenate(arrays) for arrays in zip(*of_metrics, strict=True))
     contest = Contest(goodness, filled, units)
     if not contest.defined.any():
         cure = "Evaluate with labels that the cases have, or with another --empty."
-        raise ValueError(f"`evaluations` must have a case in which some team has a value, got none. {cure}")
+        raise ValueError(
+            f"`evaluations` must have a case in which some team has a value, got none. {cure}"
+        )
     return Entries(
         teams=tuple(evaluations),
         tasks=tasks,
@@ -161,11 +196,13 @@ def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArr
     nobody = np.isnan(every).all(axis=0)
     # Whoever has no value where another team has one is last, for whatever reason.
     last = (failed | np.isnan(every)) & ~nobody
-    # Without a distance of this label that of another one; without any, all that is not a failure is 0 mm.
+    # Without a distance of this label that of another one; without any, all that is not a failure
+    # is 0 mm.
     worst = worst_values(values, METRICS[metric])
     worst[np.isnan(worst)] = np.nanmax(worst) if (~np.isnan(worst)).any() else 1.0
     filled = np.where(last, worst, every)
-    # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays where nobody has one.
+    # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays
+    # where nobody has one.
     filled = METRICS[metric].sign * filled.transpose(2, 0, 1)
     return np.where(last.transpose(2, 0, 1), -np.inf, filled), filled
 

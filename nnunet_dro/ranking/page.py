@@ -1,4 +1,7 @@
-"""The files of a ranking: tables, a summary, Markdown, and the page, which is one self-contained file."""
+"""The files of a ranking.
+
+Tables, a summary, Markdown, and the page, which is one self-contained file.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,13 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
-from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, shown, stratum_title
+from nnunet_dro.evaluation.report.formatting import (
+    attribute_title,
+    metric_title,
+    scaled,
+    shown,
+    stratum_title,
+)
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
@@ -17,7 +26,9 @@ from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 
 FORMAT = "nnunet-dro ranking 1"  # The name of the format of summary.json; its number changes with the format.
-_MOST_DOTS = 20_000  # The most dots on a page; with more cases, figures draw only the worst of each team.
+_MOST_DOTS = (
+    20_000  # The most dots on a page; with more cases, figures draw only the worst of each team.
+)
 
 
 def ranking_files(ranking: Ranking) -> dict[str, str]:
@@ -54,7 +65,9 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
 def _csv(table: pd.DataFrame) -> str:
     # An attribute of the cases may be called like a rank.
     numbers = table.select_dtypes("number")
-    ranks = {str(name): numbers[name].astype("Int64") for name in numbers if str(name).startswith("rank")}
+    ranks = {
+        str(name): numbers[name].astype("Int64") for name in numbers if str(name).startswith("rank")
+    }
     return table.assign(**ranks).to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 
@@ -66,7 +79,9 @@ def ranking_html(ranking: Ranking) -> str:
         blocks += _attribute(ranking, attribute, place)
     if len(ranking.tasks) > 1:
         blocks.append(Heading("Metrics and labels", anchor="tasks", short="Metrics and labels"))
-        blocks.append(Prose("The rank of each team, and what it was ranked by. The darker, the further back."))
+        blocks.append(
+            Prose("The rank of each team, and what it was ranked by. The darker, the further back.")
+        )
         blocks.append(tables.tasks_table(ranking))
     if table is not None:
         blocks += _scores(ranking, table)
@@ -130,10 +145,14 @@ def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
     for stratum, n in ranking.strata[attribute].items():
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         stops.append(Stop(stratum_title(attribute, stratum), f"n = {n:,}", ranks.tolist()))
-    stops.append(Stop("worst stratum", "", ranking.overall(kind="worst", attribute=attribute).tolist()))
+    stops.append(
+        Stop("worst stratum", "", ranking.overall(kind="worst", attribute=attribute).tolist())
+    )
     title = attribute_title(attribute)
     yield Heading(f"By {title}", anchor=f"by-{place}", short=f"By {title}")
-    yield Prose("The ranking of all cases, of each stratum alone, and by the stratum in which each team is worst.")
+    yield Prose(
+        "The ranking of all cases, of each stratum alone, and by the stratum in which each team is worst."
+    )
     yield bump_chart(ranking.teams, stops, label=f"Ranks of the teams by {title}")
     if len(ranking.strata[attribute]) > 1:
         yield Heading("Without one stratum", 3)
@@ -141,7 +160,10 @@ def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
 
 
 def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
-    """A row per case and label: strata, and for each metric the best, median and worst value of the teams."""
+    """A row per case and label.
+
+    Strata, and for each metric the best, median and worst value of the teams.
+    """
     metrics = list(dict.fromkeys(task.metric for task in ranking.tasks))
     columns = [SortableColumn("Case", "text", cases["case"])]
     columns.append(SortableColumn("Label", "text", cases["label"], filtered=True))
@@ -155,9 +177,13 @@ def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
             values = shown(cases[f"{name}_{what}"], metric)
             columns.append(SortableColumn(f"{metric_title(metric)}, {what}", "number", values))
         if (undefined := cases[f"{name}_undefined"]).any():
-            columns.append(SortableColumn(f"{metric.title}, teams without value", "count", undefined))
+            columns.append(
+                SortableColumn(f"{metric.title}, teams without value", "count", undefined)
+            )
     keys = list(zip(cases["case"], cases["label"], strict=True))
-    about = "The best, the median and the worst value of the teams in each case, hardest case first."
+    about = (
+        "The best, the median and the worst value of the teams in each case, hardest case first."
+    )
     descending = not ranking.metric(metrics[0]).more_is_better
     return SortableTable(tuple(columns), keys, first, descending, about, file="cases.csv")
 
@@ -174,9 +200,17 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
     charts = []
     for number, label in enumerate(labels):
         rows = np.array([row_of[case, label] for case in ranking.case_names])
-        values = [np.array([scaled(float(value), metric) for value in of_team]) for of_team in ranking.values[number]]
-        teams = [StratumCases.of(n, name, values[n], rows, metric) for n, name in enumerate(ranking.teams)]
-        charts.append((label, [distribution(teams, metric, label=label, column=column, at_most=most)]))
+        values = [
+            np.array([scaled(float(value), metric) for value in of_team])
+            for of_team in ranking.values[number]
+        ]
+        teams = [
+            StratumCases.of(n, name, values[n], rows, metric)
+            for n, name in enumerate(ranking.teams)
+        ]
+        charts.append(
+            (label, [distribution(teams, metric, label=label, column=column, at_most=most)])
+        )
     yield Heading(f"{metric.title} of every case", anchor="scores", short="Scores")
     yield Prose(about_distribution(metric, most if ranking.n_cases > most else None))
     yield Figure(charts)
@@ -184,16 +218,22 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
 
 def _methods(ranking: Ranking) -> list[Block]:
     terms = {TITLES[scheme].capitalize(): text for scheme, text in DEFINITIONS.items()}
-    terms["Ties"] = "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."
+    terms["Ties"] = (
+        "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."
+    )
     terms["No value"] = (
         "A team without a value where another team has one has the last rank of the case; in means and medians it has "
         "the worst value: 0, or the largest distance of any team for the label. A case in which no team has a value "
         "does not count."
     )
     if len(ranking.tasks) > 1:
-        terms["Overall"] = "The mean of the ranks over all metrics and labels, each of the same weight."
+        terms["Overall"] = (
+            "The mean of the ranks over all metrics and labels, each of the same weight."
+        )
     if ranking.strata:
-        terms["Worst stratum"] = "In each metric and label a team has the score of the stratum in which it is worst."
+        terms["Worst stratum"] = (
+            "In each metric and label a team has the score of the stratum in which it is worst."
+        )
     terms["Kendall’s tau"] = (
         "tau-b, which counts ties: the number of pairs of teams in the same order in both rankings less that of pairs "
         "in opposite order, divided by the geometric mean of the numbers of untied pairs."

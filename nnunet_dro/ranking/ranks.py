@@ -1,8 +1,8 @@
 """Ranking schemes: from the scores of teams to ranks, for all cases, strata and resamples of them alike.
 
-Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing and visualizing challenge results,
-Scientific Reports 11:2369; Maier-Hein et al. 2018, Why rankings of biomedical image analysis competitions should be
-interpreted with care, Nature Communications 9:5217.
+Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing and visualizing
+challenge results, Scientific Reports 11:2369; Maier-Hein et al. 2018, Why rankings of biomedical
+image analysis competitions should be interpreted with care, Nature Communications 9:5217.
 """
 
 from dataclasses import dataclass
@@ -39,28 +39,47 @@ DEFINITIONS = {
 
 
 def ranks_of(scores: FloatArray) -> FloatArray:
-    """Ranks over the last axis: one plus the number of teams that are better; NaN where the score is."""
+    """Ranks over the last axis: one plus the number of teams that are better.
+
+    NaN where the score is.
+    """
     ranks = rankdata(-np.round(scores, _DECIMALS), method="min", axis=-1, nan_policy="omit")
     return np.asarray(ranks, dtype=np.float64)
 
 
-def task_scores(contest: Contest, scheme: RankingScheme, counts: IntArray | None = None) -> FloatArray:
-    """What a scheme ranks the teams by in each task, larger is better (ranks have a minus); NaN where no case counts.
+def task_scores(
+    contest: Contest, scheme: RankingScheme, counts: IntArray | None = None
+) -> FloatArray:
+    """What a scheme ranks the teams by in each task, larger is better (ranks have a minus).
 
-    Shape (n_resamples, n_tasks, n_teams). ``counts`` is how often each unit is in each resample, shape (n_resamples,
-    n_units); None takes every case once, and then tests are exact where they can be.
+    NaN where no case counts.
+
+    Shape (n_resamples, n_tasks, n_teams). ``counts`` is how often each unit is in each resample,
+    shape (n_resamples, n_units); None takes every case once, and then tests are exact where they
+    can be.
     """
     if scheme is RankingScheme.TEST:
         return _wins(contest, counts)
-    values = -contest.case_ranks if scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN) else contest.filled
-    weights = np.ones((1, len(contest.units)), dtype=np.int64) if counts is None else counts[:, contest.units]
+    values = (
+        -contest.case_ranks
+        if scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN)
+        else contest.filled
+    )
+    weights = (
+        np.ones((1, len(contest.units)), dtype=np.int64)
+        if counts is None
+        else counts[:, contest.units]
+    )
     if scheme in (RankingScheme.MEAN, RankingScheme.RANK_MEAN):
         return _means(values, contest, weights)
     return _medians(values, contest, weights)
 
 
 def consensus(task_ranks: FloatArray) -> FloatArray:
-    """Minus the mean of the ranks (..., n_tasks, n_teams) over the tasks that have any; NaN where none has."""
+    """Minus the mean of the ranks (..., n_tasks, n_teams) over the tasks that have any.
+
+    NaN where none has.
+    """
     counted = ~np.isnan(task_ranks)
     n = counted.sum(axis=-2)
     with np.errstate(invalid="ignore"):
@@ -68,12 +87,18 @@ def consensus(task_ranks: FloatArray) -> FloatArray:
 
 
 def overall_ranks(scores: FloatArray) -> FloatArray:
-    """The ranks (..., n_teams) over all tasks: those of the mean of the ranks per task, from `task_scores`."""
+    """The ranks (..., n_teams) over all tasks.
+
+    Those of the mean of the ranks per task, from `task_scores`.
+    """
     return ranks_of(consensus(ranks_of(scores)))
 
 
 def worst_scores(of_strata: FloatArray) -> FloatArray:
-    """The score of each team in its worst stratum, from shape (n_strata, n_tasks, n_teams); NaN where none has one."""
+    """The score of each team in its worst stratum, from shape (n_strata, n_tasks, n_teams).
+
+    NaN where none has one.
+    """
     return np.asarray(np.fmin.reduce(of_strata, axis=0))
 
 
@@ -131,7 +156,8 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
 class Stability:
     """The distribution of the ranks of one scheme."""
 
-    #: How often each team has each rank, shape (n_teams, n_teams): row team, column rank - 1. Rows sum to 1.
+    #: How often each team has each rank, shape (n_teams, n_teams): row team, column rank - 1. Rows
+    #: sum to 1.
     shares: FloatArray
     low: FloatArray  # the 2.5th percentile of the rank of each team, shape (n_teams,)
     median: FloatArray  # its median
@@ -145,7 +171,10 @@ def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArr
 
 
 def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
-    """Rank every bootstrap sample; one in which no case counts has no ranks and is left out, if others have."""
+    """Rank every bootstrap sample.
+
+    One in which no case counts has no ranks and is left out, if others have.
+    """
     full = overall_ranks(task_scores(contest, scheme))[0]
     sampled = overall_ranks(task_scores(contest, scheme, counts))
     ranked = sampled[~np.isnan(sampled).any(axis=1)]
@@ -161,8 +190,8 @@ def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
 
     tau = (concordant - discordant) / sqrt((pairs not tied in one) (pairs not tied in the other)),
 
-    0 for a ranking that has only ties, and NaN where the reference has, or one of the two has no ranks. From shapes
-    (n, n_teams) and (n_teams,), shape (n,).
+    0 for a ranking that has only ties, and NaN where the reference has, or one of the two has no
+    ranks. From shapes (n, n_teams) and (n_teams,), shape (n,).
     """
     first, second = np.triu_indices(len(reference), 1)
     signs = np.sign(rankings[:, first] - rankings[:, second])

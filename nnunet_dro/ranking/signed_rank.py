@@ -11,19 +11,23 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 MOST_EXACT = 50  # Up to this number of differences without ties, the p value is exact.
-_LARGEST = float(np.finfo(np.float64).max) / 4  # What stands for an infinite difference; its double is finite.
+_LARGEST = (
+    float(np.finfo(np.float64).max) / 4
+)  # What stands for an infinite difference; its double is finite.
 
 
 def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P values of the Wilcoxon signed-rank test, of each row, in both directions.
 
-    Zero differences are left out (Wilcoxon 1945); infinite ones have the largest rank. Exact for up to `MOST_EXACT`
-    differences without ties, otherwise by the normal approximation with the correction for ties. NaN is left out; where
-    no difference is left, p is 1. The first p value is against "not greater than zero", the second against "not less
-    than zero".
+    Zero differences are left out (Wilcoxon 1945); infinite ones have the largest rank. Exact for up
+    to `MOST_EXACT` differences without ties, otherwise by the normal approximation with the
+    correction for ties. NaN is left out; where no difference is left, p is 1. The first p value is
+    against "not greater than zero", the second against "not less than zero".
     """
     sizes = np.where(differences == 0, np.nan, np.abs(differences))
-    lowest, highest = (rankdata(sizes, method=method, axis=1, nan_policy="omit") for method in ("min", "max"))
+    lowest, highest = (
+        rankdata(sizes, method=method, axis=1, nan_policy="omit") for method in ("min", "max")
+    )
     n = (~np.isnan(sizes)).sum(axis=1)
     plus = np.nansum(np.where(differences > 0, (lowest + highest) / 2, 0.0), axis=1)
     # Of a group of t ties, each member brings t^2 - 1, together t^3 - t.
@@ -39,7 +43,10 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @cache
 def _upper_tails(n: int) -> FloatArray:
-    """P(W+ >= w) for w = 0 ... n (n + 1) / 2 under the null hypothesis: every set of ranks is equally likely."""
+    """P(W+ >= w) for w = 0 ...
+
+    N (n + 1) / 2 under the null hypothesis: every set of ranks is equally likely.
+    """
     ways = np.ones(1)
     for rank in range(1, n + 1):
         ways = np.pad(ways, (0, rank)) + np.pad(ways, (rank, 0))
@@ -59,10 +66,11 @@ def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatA
 def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
     """The p values of `one_sided_p`, always by the normal approximation, on resamples of the columns.
 
-    The sum of the positive ranks is the number of pairs of differences (each with itself, too) whose sum is positive,
-    those with the sum zero counted half (Tukey 1949). So a resample's sum is a quadratic form of how often it has each
-    difference, and one matrix product serves all resamples and rows. ``counts``, shape (n_resamples, n), is how often
-    each column is in each resample; the p values have the shapes (n_resamples, n_rows).
+    The sum of the positive ranks is the number of pairs of differences (each with itself, too)
+    whose sum is positive, those with the sum zero counted half (Tukey 1949). So a resample's sum is
+    a quadratic form of how often it has each difference, and one matrix product serves all
+    resamples and rows. ``counts``, shape (n_resamples, n), is how often each column is in each
+    resample; the p values have the shapes (n_resamples, n_rows).
     """
     # Infinite differences are larger than all others, and two of them cancel out.
     kept = np.clip(np.where(differences == 0, np.nan, differences), -_LARGEST, _LARGEST)
@@ -87,7 +95,9 @@ def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, 
 
 def _more_ties(sizes: FloatArray, weights: FloatArray) -> FloatArray | float:
     """What equal sizes add to the sum of t^3, for each resample."""
-    found, group, n_members = np.unique(sizes[~np.isnan(sizes)], return_inverse=True, return_counts=True)
+    found, group, n_members = np.unique(
+        sizes[~np.isnan(sizes)], return_inverse=True, return_counts=True
+    )
     if len(found) == len(group):
         return 0.0
     tied = n_members[group] > 1

@@ -1,4 +1,7 @@
-"""Score the submissions of many teams, one after the other; what is scored stays, and a later run goes on."""
+"""Score the submissions of many teams, one after the other.
+
+What is scored stays, and a later run goes on.
+"""
 
 import hashlib
 import json
@@ -15,7 +18,9 @@ from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
 
-_SCORED = "scored.json"  # The file in a team's evaluation that says of which files and options it is.
+_SCORED = (
+    "scored.json"  # The file in a team's evaluation that says of which files and options it is.
+)
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
@@ -29,13 +34,17 @@ def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
     for name, path in found:
         if not name or name in (".", "..") or "/" in name or "\\" in name:
             rule = "be a name without slashes"
-            raise ValueError(f"`team` must {rule}, got {name!r} for {str(path)!r}. Write TEAM=FOLDER.")
+            raise ValueError(
+                f"`team` must {rule}, got {name!r} for {str(path)!r}. Write TEAM=FOLDER."
+            )
         if not path.is_dir():
             cure = "Give the folders of the predictions, one for each team."
             raise NotADirectoryError(f"`submissions` must be folders, got {str(path)!r}. {cure}")
     # Names that differ in case only would be one folder on some systems.
     if twice := repeated(name.casefold() for name, _ in found):
-        raise ValueError(f"`submissions` must have different names, got {twice[0]!r} twice. Write TEAM=FOLDER.")
+        raise ValueError(
+            f"`submissions` must have different names, got {twice[0]!r} twice. Write TEAM=FOLDER."
+        )
     return dict(found)
 
 
@@ -47,7 +56,10 @@ def score_submissions(
     *,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
-    """Evaluate every submission, or read it where options and files are the same; all must be complete."""
+    """Evaluate every submission, or read it where options and files are the same.
+
+    All must be complete.
+    """
     inputs = {}
     for team, submission in submissions.items():
         if not (folder / team / _SCORED).is_file():
@@ -66,9 +78,15 @@ def score_submissions(
             def report(n: int, _: int, before: int = n_done) -> None:
                 progress(before + n, n_all)
 
-            kept = evaluate(reference, submission, options, n_resamples=0, method=team, progress=report)
-            # The first one is written last: a run that is killed leaves no state without the evaluation it is of.
-            write_files(folder / team, {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(kept)})
+            kept = evaluate(
+                reference, submission, options, n_resamples=0, method=team, progress=report
+            )
+            # The first one is written last: a run that is killed leaves no state without the
+            # evaluation it is of.
+            write_files(
+                folder / team,
+                {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(kept)},
+            )
         evaluations[team] = kept
         n_done += len(inputs[team].pairs)
         progress(n_done, n_all)
@@ -79,7 +97,11 @@ def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[st
     """What an evaluation depends on."""
     lines = []
     for pair in inputs.pairs:
-        lines += [pair.case, _stamp(pair.reference), _stamp(pair.prediction) if pair.prediction else "missing"]
+        lines += [
+            pair.case,
+            _stamp(pair.reference),
+            _stamp(pair.prediction) if pair.prediction else "missing",
+        ]
     dataset_json = options.dataset_json or find_dataset_json(reference)
     lines += [_stamp(path) if path else "none" for path in (dataset_json, options.cases)]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", errors="surrogateescape")).hexdigest()

@@ -19,7 +19,11 @@ _MOST_NAMES = 3  # Teams that a sentence names.
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
     first = _first(ranking.overall())
-    return f"{first[0]} is first" if len(first) == 1 else f"{count(len(first), 'team')} share the first rank"
+    return (
+        f"{first[0]} is first"
+        if len(first) == 1
+        else f"{count(len(first), 'team')} share the first rank"
+    )
 
 
 def size(ranking: Ranking) -> str:
@@ -57,7 +61,9 @@ def _on_samples(ranking: Ranking) -> list[str]:
         return []
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
     shares = ranking.samples["share_1"]
-    of_first = [f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]]
+    of_first = [
+        f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]
+    ]
     found = f"Of {ranking.options.n_resamples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."
     if not math.isnan(tau["mean"]):
         agreement = f"{tau['mean']:.2f} on average [{tau['low']:.2f}, {tau['high']:.2f}]"
@@ -68,7 +74,9 @@ def _on_samples(ranking: Ranking) -> list[str]:
 def _on_schemes(ranking: Ranking) -> list[str]:
     own = _first(ranking.overall())
     others = {s: _first(ranking.overall(s)) for s in RankingScheme if s is not ranking.scheme}
-    differing = [f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)]
+    differing = [
+        f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)
+    ]
     if differing:
         return [f"Another team is first by: {'; '.join(differing)}."]
     always = [team for team in own if all(team in teams for teams in others.values())]
@@ -77,7 +85,9 @@ def _on_schemes(ranking: Ranking) -> list[str]:
 
 def _on_strata(ranking: Ranking, attribute: str) -> str:
     worst = ranking.overall(kind="worst", attribute=attribute)
-    by_worst = f"By the worst stratum of {attribute_title(attribute)} of each team, {_leaders(worst)}."
+    by_worst = (
+        f"By the worst stratum of {attribute_title(attribute)} of each team, {_leaders(worst)}."
+    )
     taus = ranking.without(attribute)["kendall_tau"].dropna()
     if taus.empty:
         return by_worst
@@ -106,7 +116,10 @@ def _leaders(ranks: "pd.Series[float]") -> str:
 def score_text(row: Any, ranking: Ranking) -> str:
     """The score of a row of `Ranking.ranks`, in its unit."""
     value = float(row["score"])
-    if row["metric"] == OVERALL or row["scheme"] in (RankingScheme.RANK_MEAN.value, RankingScheme.RANK_MEDIAN.value):
+    if row["metric"] == OVERALL or row["scheme"] in (
+        RankingScheme.RANK_MEAN.value,
+        RankingScheme.RANK_MEDIAN.value,
+    ):
         return written(value, ".2f")
     if row["scheme"] == RankingScheme.TEST.value:
         return written(value, ".0f")
@@ -114,7 +127,10 @@ def score_text(row: Any, ranking: Ranking) -> str:
 
 
 def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
-    """The heading and the values of what the teams are ranked by: the mean rank, or the score of the only task."""
+    """The heading and the values of what the teams are ranked by.
+
+    The mean rank, or the score of the only task.
+    """
     if len(ranking.tasks) > 1:
         rows = ranking.selected(kind="all", metric=OVERALL)
         title = "mean rank"

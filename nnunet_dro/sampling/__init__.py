@@ -1,4 +1,6 @@
-"""Decides which case is drawn next: rules that turn losses into probabilities, and the shared table of stale losses.
+"""Decides which case is drawn next.
+
+Rules that turn losses into probabilities, and the shared table of stale losses.
 
 Imports numpy only.
 """
@@ -14,7 +16,17 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws, expected_draws
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.rules import KL, UNIFORM, ByWeight, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import (
+    KL,
+    UNIFORM,
+    ByWeight,
+    Chi2,
+    CVaR,
+    EarnedBall,
+    KLBall,
+    Rule,
+    RuleWithBeta,
+)
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [

@@ -17,8 +17,8 @@ _C_TYPES = {"float64": ctypes.c_double, "int64": ctypes.c_int64, "bool": ctypes.
 class SharedArrays:
     """Named vectors, filled with zeros, in memory shared by all processes that inherit or receive this object.
 
-    No lock is taken. When the object is pickled for a worker, the memory itself is handed over, and the worker makes
-    its own views of it.
+    No lock is taken. When the object is pickled for a worker, the memory itself is handed over, and
+    the worker makes its own views of it.
 
     Example:
         >>> shared = SharedArrays(losses=(3, "float64"), seen=(3, "bool"))
@@ -43,7 +43,9 @@ class SharedArrays:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._memory = state
-        self.__dict__.update({name: np.frombuffer(memory, dtype=memory._type_) for name, memory in state.items()})
+        self.__dict__.update(
+            {name: np.frombuffer(memory, dtype=memory._type_) for name, memory in state.items()}
+        )
 
 
 _SMALLEST_BLOCK = 512  # Below this many cases one block is faster than two levels.
@@ -52,10 +54,11 @@ _SMALLEST_BLOCK = 512  # Below this many cases one block is faster than two leve
 class Blocks:
     """Losses, weights and visits of n cases, in blocks of about sqrt(n).
 
-    If ``weigh`` is None, a block stores the weights w_i = exp(beta (L_i - m)), where m is its largest loss, and their
-    sum: a softmax in which a new loss changes the weights of its own block only. The sums are recomputed, so they do
-    not drift, and no power of e can overflow. Otherwise the blocks store the weights that ``weigh`` gives to all cases
-    together, from their losses, NaN for a case without one.
+    If ``weigh`` is None, a block stores the weights w_i = exp(beta (L_i - m)), where m is its
+    largest loss, and their sum: a softmax in which a new loss changes the weights of its own block
+    only. The sums are recomputed, so they do not drift, and no power of e can overflow. Otherwise
+    the blocks store the weights that ``weigh`` gives to all cases together, from their losses, NaN
+    for a case without one.
     """
 
     def __init__(self, n: int, weigh: Callable[[FloatArray], FloatArray] | None) -> None:
@@ -99,7 +102,10 @@ class Blocks:
             self._count_unclaimed(block)
 
     def refresh(self, blocks: Iterable[int]) -> None:
-        """Recompute the weights of these blocks; of all blocks if the weights of the cases depend on each other."""
+        """Recompute the weights of these blocks.
+
+        Of all blocks if the weights of the cases depend on each other.
+        """
         if self.weigh is None:
             for block in blocks:
                 self._refresh_softmax(block)
@@ -132,7 +138,10 @@ class Blocks:
         return self.shared.weights[self._slice(block)]
 
     def scaled(self) -> tuple[FloatArray, FloatArray]:
-        """Factors that make weights of blocks comparable, and the scaled sums: copies, which no process can change."""
+        """Factors that make weights of blocks comparable, and the scaled sums.
+
+        Copies, which no process can change.
+        """
         shared = self.shared
         beta, sums = shared.beta[0], shared.block_sum.copy()
         if self.weigh is not None or not beta:
@@ -147,7 +156,10 @@ class Blocks:
         return scale, scale * sums
 
     def shares(self, positions: NDArray[np.int64]) -> FloatArray:
-        """Probabilities of the cases at some positions in a draw by weight, shape (b,); 1/n if no case has a weight."""
+        """Probabilities of the cases at some positions in a draw by weight, shape (b,).
+
+        1/n if no case has a weight.
+        """
         scale, masses = self.scaled()
         total = np.add.reduce(masses)
         if not total > 0:
@@ -165,7 +177,9 @@ class Blocks:
         total = cumulative[-1]
         if not total > 0:  # all losses so far were refused, or the table is being filled
             return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
-        blocks = np.minimum(cumulative.searchsorted(uniform[0] * total, side="right"), self.n_blocks - 1)
+        blocks = np.minimum(
+            cumulative.searchsorted(uniform[0] * total, side="right"), self.n_blocks - 1
+        )
         indices = np.empty(size, dtype=np.int64)
         for block in set(blocks.tolist()):
             mine = blocks == block
@@ -181,7 +195,10 @@ class Blocks:
         return indices, (1 - exploration) * share + exploration / n
 
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
-        """Draw and claim a case that was neither seen nor drawn before; None if there is no such case."""
+        """Draw and claim a case that was neither seen nor drawn before.
+
+        None if there is no such case.
+        """
         shared = self.shared
         while (cumulative := shared.unclaimed.cumsum())[-1]:
             n_left = int(cumulative[-1])
@@ -196,8 +213,13 @@ class Blocks:
             self._count_unclaimed(block)  # another worker claimed the last one first
         return None
 
-    def draw_unseen(self, rng: np.random.Generator, without: Collection[int] = ()) -> tuple[int, float] | None:
-        """Draw one of the other cases that were never seen, although its loss may be on its way; None without one."""
+    def draw_unseen(
+        self, rng: np.random.Generator, without: Collection[int] = ()
+    ) -> tuple[int, float] | None:
+        """Draw one of the other cases that were never seen, although its loss may be on its way.
+
+        None without one.
+        """
         shared = self.shared
         while True:
             counts = shared.unseen.copy()
@@ -217,7 +239,11 @@ class Blocks:
     def _count_unclaimed(self, block: int) -> None:
         shared = self.shared
         here = self._slice(block)
-        n_unclaimed = np.count_nonzero(~(shared.seen[here] | shared.claimed[here])) if shared.unseen[block] else 0
+        n_unclaimed = (
+            np.count_nonzero(~(shared.seen[here] | shared.claimed[here]))
+            if shared.unseen[block]
+            else 0
+        )
         shared.unclaimed[block] = n_unclaimed
 
     def _slice(self, block: int) -> slice:

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
     """One line for the log about the cases now (``here``) and in a checkpoint, or None if nothing changed."""
     now, before = set(here), set(there)
-    new, gone = [case for case in here if case not in before], [case for case in there if case not in now]
+    new, gone = (
+        [case for case in here if case not in before],
+        [case for case in there if case not in now],
+    )
     if not new and not gone:
         return None
     return (
@@ -18,7 +21,9 @@ def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
     )
 
 
-def positions_in_common(here: Sequence[str], there: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def positions_in_common(
+    here: Sequence[str], there: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the cases that two lists have in common, in the order of the first list.
 
     Example:

@@ -1,4 +1,7 @@
-"""Sampling probabilities from stale losses: pure functions for the KL and the Pearson chi2 divergence."""
+"""Sampling probabilities from stale losses.
+
+Pure functions for the KL and the Pearson chi2 divergence.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +12,13 @@ FloatArray = NDArray[np.float64]
 def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
     """Sampling probabilities of the KL-regularised worst case.
 
-    argmax_q  <q, losses> - KL(q || uniform) / beta  over the simplex, that is softmax(beta * losses).
+    argmax_q  <q, losses> - KL(q || uniform) / beta  over the simplex, that is softmax(beta *
+    losses).
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution, large values the hardest case.
+        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution, large values the
+            hardest case.
 
     Returns:
         Probabilities, shape (n,), summing to 1.
@@ -36,7 +41,8 @@ def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
 def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
     """Value of the KL-regularised worst case, which hardness weighted sampling minimises.
 
-    R = max_q  <q, losses> - KL(q || uniform) / beta  over the simplex  =  log(mean(exp(beta * losses))) / beta
+    R = max_q  <q, losses> - KL(q || uniform) / beta  over the simplex  =  log(mean(exp(beta *
+    losses))) / beta
 
     The mean for beta -> 0, the largest loss for beta -> infinity.
 
@@ -55,14 +61,16 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
         >>> [round(kl_robust_loss(losses, beta=beta), 3) for beta in (0.0, 10.0, 1000.0)]
         [0.3, 0.404, 0.499]
 
-    Source: Fidon et al. 2022 (MELBA), eq. (3) for the KL divergence; its closed form is in appendix H.
+    Source: Fidon et al. 2022 (MELBA), eq. (3) for the KL divergence; its closed form is in appendix
+    H.
     """
     losses = checked_losses(losses)
     check_beta(beta)
     mean, largest = float(losses.mean()), float(losses.max())
     if beta == 0:
         return mean
-    # Seen from the largest loss nothing overflows. For small beta the logarithm is that of almost 1.
+    # Seen from the largest loss nothing overflows. For small beta the logarithm is that of almost
+    # 1.
     excess = beta * (losses - largest)
     return min(max(largest + float(np.log1p(np.expm1(excess).mean())) / beta, mean), largest)
 
@@ -91,7 +99,9 @@ def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> flo
     Source: Fidon et al. 2022 (MELBA), eq. (15).
     """
     if not 0 < share <= 1:
-        raise ValueError(f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the losses.")
+        raise ValueError(
+            f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the losses."
+        )
     robust = kl_robust_loss(losses, beta=beta)
     return robust - float(np.log(share)) / beta if beta else float("inf")
 
@@ -99,13 +109,15 @@ def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> flo
 def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
     """Sampling probabilities of the worst case regularised by Pearson's chi2 divergence, phi(z) = (z - 1)^2.
 
-    argmax_q  <q, losses> - D(q || uniform) / beta  over the simplex, with D = mean((n q - 1)^2), that is
+    argmax_q  <q, losses> - D(q || uniform) / beta  over the simplex, with D = mean((n q - 1)^2),
+    that is
 
         q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
 
-    the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0; use
-    `with_exploration` where every case must keep a chance to be drawn. From beta 2 n / gap on, where gap is the
-    difference between the two largest losses, only the hardest case is left; cases with equal losses share.
+    the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly
+    0; use `with_exploration` where every case must keep a chance to be drawn. From beta 2 n / gap
+    on, where gap is the difference between the two largest losses, only the hardest case is left;
+    cases with equal losses share.
 
     Example:
         >>> chi2_probabilities(np.array([0.0, 1.0]), beta=1.0).tolist()
@@ -113,8 +125,9 @@ def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
         >>> chi2_probabilities(np.array([0.0, 1.0]), beta=4.0).tolist()
         [0.0, 1.0]
 
-    Source: Fidon et al. 2020, Example 4.1. Their closed form, eq. (21), takes the mean of the losses for nu, so it is a
-    distribution only while no case is clipped; the projection always is. Threshold: Duchi et al. 2008, fig. 1.
+    Source: Fidon et al. 2020, Example 4.1. Their closed form, eq. (21), takes the mean of the
+    losses for nu, so it is a distribution only while no case is clipped; the projection always is.
+    Threshold: Duchi et al. 2008, fig. 1.
     """
     weights = 1 + _chi2_tilt(checked_losses(losses), beta)
     return np.asarray(weights / weights.sum())
@@ -125,8 +138,8 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
 
     R = max_q  <q, losses> - mean((n q - 1)^2) / beta  over the simplex
 
-    The mean for beta -> 0, and mean + beta variance / 4 while no case is clipped to probability 0; the largest loss
-    for beta -> infinity.
+    The mean for beta -> 0, and mean + beta variance / 4 while no case is clipped to probability 0;
+    the largest loss for beta -> infinity.
 
     Example:
         >>> losses = np.array([0.1, 0.5, 0.3])
@@ -185,29 +198,39 @@ def effective_cases(probabilities: FloatArray) -> float:
 def check_beta(beta: float) -> None:
     """Raise ValueError unless ``beta`` is a finite number >= 0."""
     if not (np.isfinite(beta) and beta >= 0):
-        raise ValueError(f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's.")
+        raise ValueError(
+            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's."
+        )
 
 
 def checked_losses(losses: FloatArray) -> FloatArray:
     """Losses as a vector of float64; raise ValueError if there is none, or one is not finite."""
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
-        raise ValueError(f"`losses` must be a vector of at least one case, got shape {losses.shape}. Give one a case.")
+        raise ValueError(
+            f"`losses` must be a vector of at least one case, got shape {losses.shape}. Give one a case."
+        )
     if not np.isfinite(losses).all():
         bad = np.flatnonzero(~np.isfinite(losses))
-        raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out.")
+        raise ValueError(
+            f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out."
+        )
     return losses
 
 
 def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
-    """The n q - 1 of `chi2_probabilities`: exact relative to beta, where n q itself would round to 1."""
+    """The n q - 1 of `chi2_probabilities`.
+
+    Exact relative to beta, where n q itself would round to 1.
+    """
     check_beta(beta)
     n = len(losses)
     # No n q exceeds n, so a case this far below the hardest has probability 0 however far it is.
     with np.errstate(over="ignore"):
         slopes = np.maximum(beta / 2 * (losses - losses.max()), -float(n))
     falling = -np.sort(-slopes)
-    # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes less than all mass.
+    # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes
+    # less than all mass.
     lifted = np.cumsum(falling) - np.arange(1, n + 1) * falling
     n_positive = int(np.count_nonzero(lifted < n))
     shift = (n - n_positive - falling[:n_positive].sum()) / n_positive

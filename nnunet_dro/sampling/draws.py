@@ -1,4 +1,7 @@
-"""The draws of one batch: of distinct cases by randomised systematic sampling, and unseen cases first."""
+"""The draws of one batch.
+
+Of distinct cases by randomised systematic sampling, and unseen cases first.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +12,8 @@ from numpy.typing import NDArray
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.divergences import FloatArray
 
-#: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn anyway.
+#: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn
+#: anyway.
 _ROUNDING = 1 + 1e-12
 _ONLY_BLOCK = np.zeros(1, dtype=np.int64)
 
@@ -20,13 +24,15 @@ class Draws:
 
     Attributes:
         indices: Positions of the drawn cases in the table.
-        stale_losses: Stale losses that decided the draws; NaN at a first visit and during a warm-up, where none did.
-        probabilities: How often each case was expected in the batch, divided by ``size``; at most 1 / ``size`` where
-            cases are distinct. With replacement this is the probability of each case in any one draw.
-        shares: Probability of each case in one draw by the rule alone (for KL the softmax), without exploration and
-            without the limit of distinct cases.
-        explored: Part of its probability in one draw that each case has from exploration, in [0, 1]; 1 where no rule
-            decided the draw.
+        stale_losses: Stale losses that decided the draws; NaN at a first visit and during a
+            warm-up, where none did.
+        probabilities: How often each case was expected in the batch, divided by ``size``; at most 1
+            / ``size`` where cases are distinct. With replacement this is the probability of each
+            case in any one draw.
+        shares: Probability of each case in one draw by the rule alone (for KL the softmax), without
+            exploration and without the limit of distinct cases.
+        explored: Part of its probability in one draw that each case has from exploration, in [0,
+            1]; 1 where no rule decided the draw.
         betas: Robustness of each draw, 1/loss units; 0 where no softmax of stale losses decided it.
     """
 
@@ -41,20 +47,23 @@ class Draws:
 def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
     """How often each case is expected in a batch that is drawn without replacement.
 
-    A case with size p_i >= 1 comes in every batch. The others share the places that are left in proportion to p_i,
-    which may make further cases certain. So the result is min(1, size p_i) where no case is certain:
+    A case with size p_i >= 1 comes in every batch. The others share the places that are left in
+    proportion to p_i, which may make further cases certain. So the result is min(1, size p_i) where
+    no case is certain:
 
         pi_i = min(1, c p_i),    c such that they sum to size.
 
-    If there are fewer cases than places, every case comes size // n times, and the rest is drawn as above.
+    If there are fewer cases than places, every case comes size // n times, and the rest is drawn as
+    above.
 
     Args:
-        probabilities: Shape (n,), summing to 1. Where fewer cases than places have one, the others share the rest.
+        probabilities: Shape (n,), summing to 1. Where fewer cases than places have one, the others
+            share the rest.
         size: Number of places in the batch.
 
     Returns:
-        Expected number of draws of each case, shape (n,), summing to ``size``; its share of the draws is that over
-        ``size``.
+        Expected number of draws of each case, shape (n,), summing to ``size``; its share of the
+        draws is that over ``size``.
 
     Example:
         >>> expected_draws(np.array([0.5, 0.3, 0.1, 0.1]), size=2).tolist()
@@ -80,29 +89,43 @@ def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
 
 
 def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw uniformly without replacement; with fewer cases than places, each comes size // n times or once more."""
+    """Draw uniformly without replacement.
+
+    With fewer cases than places, each comes size // n times or once more.
+    """
     rounds, n_places = divmod(size, n)
     indices = rng.choice(n, size=n_places, replace=False)
-    return rng.permutation(np.concatenate([np.tile(np.arange(n), rounds), indices])) if rounds else indices
+    return (
+        rng.permutation(np.concatenate([np.tile(np.arange(n), rounds), indices]))
+        if rounds
+        else indices
+    )
 
 
 def draw_distinct(
-    blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float, without: Sequence[int] = ()
+    blocks: Blocks,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    exploration: float,
+    without: Sequence[int] = (),
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """Draw distinct cases by their weights, mixed with the uniform distribution.
 
-    The cases stand in a line, in random order, each as long as its probability p_i. Points at equal distances, with a
-    random start, fall on the cases to draw. As no case is longer than the distance (those that were are certain, and
-    drawn beforehand), none is met twice, and each is met with a probability of exactly its length over the distance,
-    that of `expected_draws`.
+    The cases stand in a line, in random order, each as long as its probability p_i. Points at equal
+    distances, with a random start, fall on the cases to draw. As no case is longer than the
+    distance (those that were are certain, and drawn beforehand), none is met twice, and each is met
+    with a probability of exactly its length over the distance, that of `expected_draws`.
 
-    The line is made of blocks in random order, each with its cases in random order, and only blocks that are met are
-    looked at. A block that is shorter than the distance is met at most once, so one draw by p_i inside it does. Two
-    cases of such a block do not come together; tables of up to 512 cases have one block, in which all pairs do. A block
-    that another process changes at the same moment may yield a case twice. The positions are in random order, for
-    batches treat their first and last places differently; with them comes how often each was expected in the batch.
+    The line is made of blocks in random order, each with its cases in random order, and only blocks
+    that are met are looked at. A block that is shorter than the distance is met at most once, so
+    one draw by p_i inside it does. Two cases of such a block do not come together; tables of up to
+    512 cases have one block, in which all pairs do. A block that another process changes at the
+    same moment may yield a case twice. The positions are in random order, for batches treat their
+    first and last places differently; with them comes how often each was expected in the batch.
 
-    Source: Madow 1949, systematic sampling with unequal probabilities; Hartley and Rao 1962, with a random order.
+    Source: Madow 1949, systematic sampling with unequal probabilities; Hartley and Rao 1962, with a
+    random order.
     """
     if size > blocks.n:
         return _draw_in_rounds(blocks, size, rng, exploration)
@@ -128,7 +151,10 @@ def _draw_in_rounds(
 
 
 class _Line:
-    """Lengths of the cases on the line: those of whole blocks, and of the cases in blocks that were looked at."""
+    """Lengths of the cases on the line.
+
+    Those of whole blocks, and of the cases in blocks that were looked at.
+    """
 
     def __init__(self, blocks: Blocks, exploration: float) -> None:
         self.blocks = blocks
@@ -146,7 +172,10 @@ class _Line:
         self._taken: list[int] = []
 
     def inside(self, block: int) -> FloatArray:
-        """Lengths of a block's cases; their sum may differ from the block's length while it is being updated."""
+        """Lengths of a block's cases.
+
+        Their sum may differ from the block's length while it is being updated.
+        """
         lengths = self._inside.get(block)
         if lengths is None:
             lengths = self.blocks.weights(block) * self._scale[block]
@@ -160,7 +189,8 @@ class _Line:
         for position in positions:
             self.inside(position // self.blocks.size)[position % self.blocks.size] = 0.0
         for block in self.blocks.of(positions):
-            # Added up anew: a difference would lose what is left beside a case with nearly all probability.
+            # Added up anew: a difference would lose what is left beside a case with nearly all
+            # probability.
             self.lengths[block] = np.add.reduce(self._inside[block])
         self.length = float(np.add.reduce(self.lengths))
 
@@ -174,13 +204,18 @@ class _Line:
 
 
 def _take_certain(line: _Line, n_places: int) -> list[int]:
-    """Take the cases that come in every batch off the line: those longer than the distance of the points."""
+    """Take the cases that come in every batch off the line.
+
+    Those longer than the distance of the points.
+    """
     certain: list[int] = []
     while len(certain) < n_places - 1:  # no case is longer than the whole line
         limit = line.length / (n_places - len(certain)) * _ROUNDING
         longer: list[int] = []
         for block in (line.lengths > limit).nonzero()[0].tolist():
-            longer += (line.blocks.size * block + (line.inside(block) > limit).nonzero()[0]).tolist()
+            longer += (
+                line.blocks.size * block + (line.inside(block) > limit).nonzero()[0]
+            ).tolist()
         if not longer:
             break
         line.take(longer)
@@ -188,7 +223,9 @@ def _take_certain(line: _Line, n_places: int) -> list[int]:
     return certain[:n_places]
 
 
-def _draw_along(line: _Line, n_points: int, rng: np.random.Generator) -> tuple[list[int], list[float]]:
+def _draw_along(
+    line: _Line, n_points: int, rng: np.random.Generator
+) -> tuple[list[int], list[float]]:
     """Positions of the cases that the points fall on, and how often each was expected."""
     indices: list[int] = []
     expected: list[float] = []
@@ -210,7 +247,11 @@ def _draw_along(line: _Line, n_points: int, rng: np.random.Generator) -> tuple[l
             cases = _at([rng.random()], lengths)
         else:
             begin = float(ends[place]) - length
-            here = [(point - begin) / length for point, of in zip(points, met, strict=True) if of == place]
+            here = [
+                (point - begin) / length
+                for point, of in zip(points, met, strict=True)
+                if of == place
+            ]
             shuffled = rng.permutation(len(lengths))
             cases = shuffled[_at(here, lengths[shuffled])].tolist()
         for case in cases:
@@ -223,16 +264,21 @@ def _at(places: list[float], lengths: FloatArray) -> list[int]:
     """The cases at some places along a block, given as shares of its length."""
     ends = np.add.accumulate(lengths)
     total, last = float(ends[-1]), len(lengths) - 1
-    return [min(int(at), last) for at in ends.searchsorted([place * total for place in places], side="right")]
+    return [
+        min(int(at), last)
+        for at in ends.searchsorted([place * total for place in places], side="right")
+    ]
 
 
 def first_visits(
     blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Positions and probabilities of unseen cases: those not drawn yet before those whose loss is still on its way.
+    """Positions and probabilities of unseen cases.
 
-    The second kind is drawn with replacement, and so may fill a batch with one case. ``exploration`` is the share of
-    uniform draws once the last missing loss has come back.
+    Those not drawn yet before those whose loss is still on its way.
+
+    The second kind is drawn with replacement, and so may fill a batch with one case.
+    ``exploration`` is the share of uniform draws once the last missing loss has come back.
     """
     indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
     for k in range(size):
@@ -247,20 +293,29 @@ def first_visits(
 def distinct_first_visits(
     blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """The same with distinct cases in random order: those not drawn yet, those on their way, then others by weight."""
+    """The same with distinct cases in random order.
+
+    Those not drawn yet, those on their way, then others by weight.
+    """
     rounds, n_places = divmod(size, blocks.n)
     if rounds:
         blocks.shared.claimed[:] = True
         blocks.shared.unclaimed[:] = 0
     indices: list[int] = []
     probabilities: list[float] = []
-    while len(indices) < n_places and (drawn := blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng, without=indices)):
+    while len(indices) < n_places and (
+        drawn := blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng, without=indices)
+    ):
         indices.append(drawn[0])
         probabilities.append(drawn[1])
     others, expected = draw_distinct(
         blocks, n_places - len(indices), rng, exploration=exploration, without=indices.copy()
     )
-    all_indices = np.concatenate([np.tile(np.arange(blocks.n), rounds), indices, others]).astype(np.int64)
-    all_probabilities = np.concatenate([np.full(rounds * blocks.n, 1 / blocks.n), probabilities, expected / size])
+    all_indices = np.concatenate([np.tile(np.arange(blocks.n), rounds), indices, others]).astype(
+        np.int64
+    )
+    all_probabilities = np.concatenate(
+        [np.full(rounds * blocks.n, 1 / blocks.n), probabilities, expected / size]
+    )
     order = rng.permutation(size)
     return all_indices[order], all_probabilities[order]

@@ -12,54 +12,69 @@ from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
-from nnunet_dro.sampling.draws import Draws, distinct_first_visits, draw_distinct, draw_uniformly, first_visits
+from nnunet_dro.sampling.draws import (
+    Draws,
+    distinct_first_visits,
+    draw_distinct,
+    draw_uniformly,
+    first_visits,
+)
 from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
 from nnunet_dro.sampling.spread import Spread
 
-#: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case is then drawn at
-#: least once in 20 passes over the data on average. In nnU-Net's training, 250,000 batches of 2, that is 250 times for
-#: 100 cases and 25 times for 1,000, and the loss that waits longest is about (log(n) + 0.58) / 0.05 passes old: 104
-#: passes for 100 cases, 150 of the 500 passes for 1,000. With a share of 0.01 these would be 750 passes, longer than
-#: the training, and with the 1e-4 of the published code there are 50 uniform draws in all.
+#: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case
+#: is then drawn at least once in 20 passes over the data on average. In nnU-Net's training, 250,000
+#: batches of 2, that is 250 times for 100 cases and 25 times for 1,000, and the loss that waits
+#: longest is about (log(n) + 0.58) / 0.05 passes old: 104 passes for 100 cases, 150 of the 500
+#: passes for 1,000. With a share of 0.01 these would be 750 passes, longer than the training, and
+#: with the 1e-4 of the published code there are 50 uniform draws in all.
 EXPLORATION = 0.05
-#: A rule that looks at all cases does so after one update per so many cases, if there are more cases than that.
+#: A rule that looks at all cases does so after one update per so many cases, if there are more
+#: cases than that.
 _CASES_PER_LOOK = 4096
-#: A rule whose numbers follow the losses does so after one update per so many cases, if there are more than that.
+#: A rule whose numbers follow the losses does so after one update per so many cases, if there are
+#: more than that.
 _CASES_PER_FOLLOWING = 16
 
 
 class HardnessTable:
     """One stale loss per case, shared by the process that trains and the processes that draw.
 
-    The training process calls `update`; any process, including a forked or spawned worker, calls `draw` and sees every
-    update. No lock is taken: only the training process writes the numbers of a case, and a draw that meets a
-    half-written block still returns a valid case, at worst with the probability of a moment ago.
+    The training process calls `update`; any process, including a forked or spawned worker, calls
+    `draw` and sees every update. No lock is taken: only the training process writes the numbers of
+    a case, and a draw that meets a half-written block still returns a valid case, at worst with the
+    probability of a moment ago.
 
-    Cases are kept in blocks of about sqrt(n). A draw walks along the sums of the blocks' weights, then along one block;
-    an update recomputes one block. So the cost of a draw and an update is O(sqrt(n)) with a small constant. Rules other
-    than KL look at all cases, in O(n log n). To keep their cost per update constant, they do so after every n // 4096
-    updates if that is more than one, so that the probabilities are at most that many updates old.
+    Cases are kept in blocks of about sqrt(n). A draw walks along the sums of the blocks' weights,
+    then along one block; an update recomputes one block. So the cost of a draw and an update is
+    O(sqrt(n)) with a small constant. Rules other than KL look at all cases, in O(n log n). To keep
+    their cost per update constant, they do so after every n // 4096 updates if that is more than
+    one, so that the probabilities are at most that many updates old.
 
-    Unless the rule needs no losses, cases that were never seen are drawn first, uniformly (the warm-start epoch of
-    Fidon et al. 2020): those that were not drawn yet before those whose loss is still on its way. A case whose losses
-    were all refused because they were not finite counts as seen and is drawn by exploration only.
+    Unless the rule needs no losses, cases that were never seen are drawn first, uniformly (the
+    warm-start epoch of Fidon et al. 2020): those that were not drawn yet before those whose loss is
+    still on its way. A case whose losses were all refused because they were not finite counts as
+    seen and is drawn by exploration only.
 
     Args:
         cases: Names of the cases, unique.
-        beta: Robustness, 1/loss units, >= 0: p = softmax(beta * stale losses). 0 is uniform sampling.
-        rule: The rule to draw by, instead of `KL` with ``beta``. A rule that learns must not be shared with other
-            tables.
-        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0 keeps the last
-            loss.
+        beta: Robustness, 1/loss units, >= 0: p = softmax(beta * stale losses). 0 is uniform
+            sampling.
+        rule: The rule to draw by, instead of `KL` with ``beta``. A rule that learns must not be
+            shared with other tables.
+        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l.
+            0 keeps the last loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
-        replace: Whether to draw with replacement. If not, the cases of a batch are distinct: a case can then take one
-            place in a batch at most, whatever its probability. With fewer cases than places, each comes as often as
-            the others, or once more.
-        auto_beta: Whether `estimate_beta` will be called. The table then keeps some more numbers per case.
+        replace: Whether to draw with replacement. If not, the cases of a batch are distinct: a case
+            can then take one place in a batch at most, whatever its probability. With fewer cases
+            than places, each comes as often as the others, or once more.
+        auto_beta: Whether `estimate_beta` will be called. The table then keeps some more numbers
+            per case.
 
     Attributes:
         cases: Names of the cases, in the order of the indices.
-        rule: The rule that decides how likely each case is to be drawn; valid in the training process.
+        rule: The rule that decides how likely each case is to be drawn; valid in the training
+            process.
         refused: Number of losses that were not finite and therefore not stored.
 
     Raises:
@@ -89,24 +104,34 @@ class HardnessTable:
         auto_beta: bool = False,
     ) -> None:
         if len(cases) == 0:
-            raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
+            raise ValueError(
+                "`cases` must name at least one training case, got none. Check the fold's split."
+            )
         self.cases = tuple(str(case) for case in cases)
         if twice := sorted(repeated(self.cases)):
-            raise ValueError(f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split.")
+            raise ValueError(
+                f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split."
+            )
         if not 0 <= momentum < 1:
-            raise ValueError(f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case.")
+            raise ValueError(
+                f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case."
+            )
         if not 0 <= exploration <= 1:
-            raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}.")
+            raise ValueError(
+                f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}."
+            )
         self.rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
         self.replace = replace
         self.refused = 0
-        # The number of the last update, and of the one in which each loss was stored, in the training process only.
+        # The number of the last update, and of the one in which each loss was stored, in the
+        # training process only.
         self._iteration = 0
         self._stored_in = np.zeros(len(cases), dtype=np.int32)
         self._spread = Spread(len(cases)) if auto_beta else None
-        # Number of updates since the rule last looked at the losses, and since its numbers last followed them.
+        # Number of updates since the rule last looked at the losses, and since its numbers last
+        # followed them.
         self._n_updates = self._n_not_followed = 0
         self._blocks = Blocks(len(cases), None if isinstance(self.rule, KL) else self._weigh)
         self._shared = self._blocks.shared
@@ -121,7 +146,10 @@ class HardnessTable:
 
     @property
     def staleness(self) -> FloatArray:
-        """Age of each stale loss in updates, shape (n,); NaN for a case without one; valid in the training process."""
+        """Age of each stale loss in updates, shape (n,); NaN for a case without one.
+
+        Valid in the training process.
+        """
         return np.where(np.isnan(self._shared.losses), np.nan, self._iteration - self._stored_in)
 
     @property
@@ -131,7 +159,10 @@ class HardnessTable:
 
     @property
     def warming_up(self) -> bool:
-        """Whether all cases are drawn uniformly while losses are collected; the training process sets it."""
+        """Whether all cases are drawn uniformly while losses are collected.
+
+        The training process sets it.
+        """
         return bool(self._shared.warming_up[0])
 
     @warming_up.setter
@@ -141,11 +172,13 @@ class HardnessTable:
     def estimate_beta(self) -> float | None:
         """Set beta to 1 / standard deviation between the cases, once every case was seen.
 
-        The deviation is that of `Spread.between_cases`: how much the losses of a case differ from patch to patch does
-        not count. Only the training process may call this. Workers use the new beta from their next draw on.
+        The deviation is that of `Spread.between_cases`: how much the losses of a case differ from
+        patch to patch does not count. Only the training process may call this. Workers use the new
+        beta from their next draw on.
 
         Returns:
-            The new beta, or None if it was not changed because cases are unseen or all losses are equal.
+            The new beta, or None if it was not changed because cases are unseen or all losses are
+            equal.
 
         Raises:
             TypeError: If the rule has no beta.
@@ -154,9 +187,13 @@ class HardnessTable:
         Source: Fidon et al. 2022 (MELBA), section 5, on the choice of beta.
         """
         if not isinstance(self.rule, RuleWithBeta):
-            raise TypeError(f"`rule` must have a beta to estimate, got {self.rule}. Use KL or Chi2.")
+            raise TypeError(
+                f"`rule` must have a beta to estimate, got {self.rule}. Use KL or Chi2."
+            )
         if self._spread is None:
-            raise ValueError("`auto_beta` must be True to estimate beta, got False. Set it when you make the table.")
+            raise ValueError(
+                "`auto_beta` must be True to estimate beta, got False. Set it when you make the table."
+            )
         losses = self._shared.losses[~np.isnan(self._shared.losses)]
         if self.n_unseen or not len(losses):
             return None
@@ -169,10 +206,12 @@ class HardnessTable:
         return 1 / deviation
 
     def probabilities(self) -> FloatArray:
-        """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process.
+        """Probability of each case in the next draw, shape (n,), summing to 1.
 
-        It is that of a single draw. In a batch of b distinct cases no case has a larger share of the draws than 1 / b,
-        see `expected_draws`.
+        Valid in the training process.
+
+        It is that of a single draw. In a batch of b distinct cases no case has a larger share of
+        the draws than 1 / b, see `expected_draws`.
         """
         shared = self._shared
         if self.n_unseen and self.rule.needs_losses:
@@ -181,7 +220,11 @@ class HardnessTable:
                 candidates = ~shared.seen
             return np.asarray(candidates / candidates.sum())
         probabilities = np.full(len(self), 1 / len(self))
-        if not self.warming_up and self.rule != UNIFORM and (ruled := self.rule.probabilities(shared.losses)).any():
+        if (
+            not self.warming_up
+            and self.rule != UNIFORM
+            and (ruled := self.rule.probabilities(shared.losses)).any()
+        ):
             probabilities = ruled
         return with_exploration(probabilities, epsilon=self.exploration)
 
@@ -203,11 +246,16 @@ class HardnessTable:
         elif shared.warming_up[0]:
             n = len(self)
             indices = rng.integers(n, size=size) if self.replace else draw_uniformly(n, size, rng)
-            # No loss decided these draws, so none may correct them, however long the batch waits in a queue.
+            # No loss decided these draws, so none may correct them, however long the batch waits in
+            # a queue.
             equal = np.full(size, 1 / n)
-            return Draws(indices, np.full(size, np.nan), equal, equal, np.ones(size), np.zeros(size))
+            return Draws(
+                indices, np.full(size, np.nan), equal, equal, np.ones(size), np.zeros(size)
+            )
         elif self.replace:
-            indices, probabilities = self._blocks.draw_by_weight(size, rng, exploration=self.exploration)
+            indices, probabilities = self._blocks.draw_by_weight(
+                size, rng, exploration=self.exploration
+            )
         else:
             indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
             probabilities = expected / size
@@ -215,13 +263,15 @@ class HardnessTable:
         ruled = (1 - self.exploration) * shares
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
         explored = np.divide(floor, ruled + floor, out=np.ones(size), where=ruled + floor > 0)
-        return Draws(indices, shared.losses[indices], probabilities, shares, explored, np.full(size, beta))
+        return Draws(
+            indices, shared.losses[indices], probabilities, shares, explored, np.full(size, beta)
+        )
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
         """Store the losses of a batch, shape (b,): L_i <- l_i, or the running mean with momentum.
 
-        Only the training process may call this. A duplicated case takes its losses in their order. A loss that is not
-        finite is refused: it is counted, and the case keeps its old loss.
+        Only the training process may call this. A duplicated case takes its losses in their order.
+        A loss that is not finite is refused: it is counted, and the case keeps its old loss.
         """
         shared, blocks = self._shared, self._blocks
         indices, losses = np.asarray(indices, dtype=np.int64), np.asarray(losses, dtype=np.float64)
@@ -231,7 +281,9 @@ class HardnessTable:
         for i, loss in zip(positions, losses.tolist(), strict=True):
             if math.isfinite(loss):
                 old = shared.losses[i]
-                shared.losses[i] = loss if math.isnan(old) else self.momentum * old + (1 - self.momentum) * loss
+                shared.losses[i] = (
+                    loss if math.isnan(old) else self.momentum * old + (1 - self.momentum) * loss
+                )
                 self._stored_in[i] = self._iteration
                 if self._spread is not None:
                     self._spread.record(i, loss)
@@ -250,7 +302,9 @@ class HardnessTable:
         self._n_updates += 1
         is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
         # Weights before counts: a worker that finds all cases seen must find their weights as well.
-        if blocks.weigh is None or (self.rule.needs_losses and (is_time or (any_unseen and shared.seen.all()))):
+        if blocks.weigh is None or (
+            self.rule.needs_losses and (is_time or (any_unseen and shared.seen.all()))
+        ):
             self._n_updates = 0
             blocks.refresh(touched)
         blocks.count(touched)
@@ -310,7 +364,8 @@ class HardnessTable:
 
     def _adopt(self, rule: Rule) -> None:
         self.rule = rule
-        # Only the draws of a softmax can be corrected by importance weights, and these need its beta.
+        # Only the draws of a softmax can be corrected by importance weights, and these need its
+        # beta.
         self._shared.beta[0] = rule.beta if isinstance(rule, KL) else 0.0
 
     def _weigh(self, losses: FloatArray) -> FloatArray:

@@ -1,4 +1,7 @@
-"""Rules that decide how likely each case is to be drawn: one class per rule, with its parameters."""
+"""Rules that decide how likely each case is to be drawn.
+
+One class per rule, with its parameters.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,18 +17,23 @@ from nnunet_dro.sampling.divergences import FloatArray
 class Rule:
     """Turns the stale losses of all cases into their probabilities.
 
-    Losses are arrays of shape (n,), finite, or NaN for a case without one. The public methods deal with such cases; a
-    derived rule implements the methods with an underscore, which get the known losses only: its probabilities, and the
-    robust loss where that is not the mean of the losses with these as weights.
+    Losses are arrays of shape (n,), finite, or NaN for a case without one. The public methods deal
+    with such cases; a derived rule implements the methods with an underscore, which get the known
+    losses only: its probabilities, and the robust loss where that is not the mean of the losses
+    with these as weights.
     """
 
-    #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before all have been seen.
+    #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before
+    #: all have been seen.
     needs_losses: ClassVar[bool] = True
     #: Whether `following` returns other rules for other losses.
     follows_losses: ClassVar[bool] = False
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,), summing to 1; 0 for a case without a loss, all 0 if none has one."""
+        """Sampling probabilities, shape (n,), summing to 1.
+
+        0 for a case without a loss, all 0 if none has one.
+        """
         known = ~np.isnan(losses)
         if known.all():
             return self._probabilities(losses)
@@ -35,19 +43,27 @@ class Rule:
         return probabilities
 
     def robust_loss(self, losses: FloatArray) -> float:
-        """The value that the rule minimises: the worst weighted mean of the losses it allows; NaN without losses."""
+        """The value that the rule minimises: the worst weighted mean of the losses it allows.
+
+        NaN without losses.
+        """
         known = losses[~np.isnan(losses)]
         return self._robust_loss(known) if len(known) else float("nan")
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
-        """Bound on the loss that a share of the cases exceeds; infinite if the rule gives no such bound."""
+        """Bound on the loss that a share of the cases exceeds.
+
+        Infinite if the rule gives no such bound.
+        """
         return float("inf")
 
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """Positions of the cases that the rule sets aside, hardest first."""
         return np.zeros(0, dtype=np.intp)
 
-    def loss_weights(self, indices: NDArray[np.int64], probabilities: FloatArray) -> FloatArray | None:
+    def loss_weights(
+        self, indices: NDArray[np.int64], probabilities: FloatArray
+    ) -> FloatArray | None:
         """Weights of the losses of drawn cases as they are now; valid in the training process.
 
         Args:
@@ -55,12 +71,15 @@ class Rule:
             probabilities: Their probabilities at the draw, as `Draws` has them, shape (b,).
 
         Returns:
-            Weights, shape (b,), 1 in the mean over the draws; None if every drawn case counts the same.
+            Weights, shape (b,), 1 in the mean over the draws; None if every drawn case counts the
+            same.
         """
         return None
 
     def learn(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
-        """Adapt to the losses of a batch; the training process calls this after each batch outside a warm-up.
+        """Adapt to the losses of a batch.
+
+        The training process calls this after each batch outside a warm-up.
 
         Args:
             indices: Positions of the cases whose losses are finite, shape (b,).
@@ -68,7 +87,10 @@ class Rule:
         """
 
     def following(self, losses: FloatArray) -> "Rule":
-        """The rule with those of its numbers that follow from the losses of all cases; itself if there are none."""
+        """The rule with those of its numbers that follow from the losses of all cases.
+
+        Itself if there are none.
+        """
         return self
 
     def state_dict(self) -> dict[str, Any]:
@@ -86,11 +108,13 @@ class Rule:
 
 
 class ByWeight(Rule):
-    """Draws every case in proportion to a weight of its own, whatever its loss is: p_i = w_i / sum(w).
+    """Draws every case in proportion to a weight of its own, whatever its loss is.
+
+    P_i = w_i / sum(w).
 
     Args:
-        weights: Weight of every case, shape (n,), finite and > 0. Leave cases that must never be drawn out of the
-            table: a batch that has more places than cases takes whatever is there.
+        weights: Weight of every case, shape (n,), finite and > 0. Leave cases that must never be
+            drawn out of the table: a batch that has more places than cases takes whatever is there.
 
     Example:
         >>> ByWeight([1, 1, 2]).probabilities(np.zeros(3)).tolist()
@@ -102,7 +126,9 @@ class ByWeight(Rule):
     def __init__(self, weights: ArrayLike) -> None:
         given = np.asarray(weights, dtype=np.float64)
         if given.ndim != 1 or not len(given) or not (np.isfinite(given) & (given > 0)).all():
-            raise ValueError(f"`weights` must have a finite number > 0 per case, got {weights!r}. Leave others out.")
+            raise ValueError(
+                f"`weights` must have a finite number > 0 per case, got {weights!r}. Leave others out."
+            )
         relative = given / given.max()  # the sum of large numbers may overflow
         self.weights = relative / relative.sum()
 
@@ -116,7 +142,11 @@ class ByWeight(Rule):
     def robust_loss(self, losses: FloatArray) -> float:
         """Mean of the losses, weighted as the cases are drawn; NaN without losses."""
         known = ~np.isnan(losses)
-        return float(np.average(losses[known], weights=self.weights[known])) if known.any() else float("nan")
+        return (
+            float(np.average(losses[known], weights=self.weights[known]))
+            if known.any()
+            else float("nan")
+        )
 
 
 @dataclass(frozen=True)
@@ -148,7 +178,11 @@ class KL(RuleWithBeta):
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """See `kl_percentile_bound`."""
         known = losses[~np.isnan(losses)]
-        return divergences.kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
+        return (
+            divergences.kl_percentile_bound(known, beta=self.beta, share=share)
+            if len(known)
+            else float("inf")
+        )
 
 
 UNIFORM = KL(0.0)  # Draws every case with the same probability.
@@ -172,11 +206,16 @@ class KLBall(KL):
         return f"beta such that {100 * self.share:g} % of the cases are effective"
 
     def following(self, losses: FloatArray) -> "KLBall":
-        """The rule with the beta of these losses, see `kl_ball_beta`; before any case has one, it stays as it is."""
+        """The rule with the beta of these losses, see `kl_ball_beta`.
+
+        Before any case has one, it stays as it is.
+        """
         known = losses[~np.isnan(losses)]
         if not len(known):
             return self
-        return replace(self, beta=uncertainty_sets.kl_ball_beta(known, share=self._effective(known)))
+        return replace(
+            self, beta=uncertainty_sets.kl_ball_beta(known, share=self._effective(known))
+        )
 
     def _effective(self, losses: FloatArray) -> float:
         return self.share
@@ -188,7 +227,9 @@ class KLBall(KL):
 
 @dataclass(frozen=True)
 class EarnedBall(KLBall):
-    """`KLBall` that draws the hardest cases more often only as far as they are learnt; see `earned_share`.
+    """`KLBall` that draws the hardest cases more often only as far as they are learnt.
+
+    See `earned_share`.
 
     Its losses are negative Dice plus cross-entropy, about 0 where nothing of a case is found.
     """
@@ -219,7 +260,9 @@ class Chi2(RuleWithBeta):
 
 @dataclass(frozen=True)
 class CVaR(Rule):
-    """Conditional value at risk: the hardest ``alpha`` of the cases, without the ``epsilon`` hardest as outliers.
+    """Conditional value at risk.
+
+    The hardest ``alpha`` of the cases, without the ``epsilon`` hardest as outliers.
 
     Source: Rockafellar and Uryasev 2000; Zhai et al. 2021 (DORO) for ``epsilon`` > 0.
     """
@@ -232,13 +275,19 @@ class CVaR(Rule):
         uncertainty_sets.cvar_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
 
     def __str__(self) -> str:
-        aside = f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
+        aside = (
+            f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
+        )
         return f"the hardest {100 * self.alpha:g} % of the cases{aside}"
 
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """See `set_aside`."""
         known = np.flatnonzero(~np.isnan(losses))
-        return known[uncertainty_sets.set_aside(losses[known], epsilon=self.epsilon)] if len(known) else known
+        return (
+            known[uncertainty_sets.set_aside(losses[known], epsilon=self.epsilon)]
+            if len(known)
+            else known
+        )
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         return uncertainty_sets.cvar_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)

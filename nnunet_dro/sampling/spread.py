@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
 
-#: Smallest weight of a loss in a running mean, so that the mean follows a loss that falls during the training.
+#: Smallest weight of a loss in a running mean, so that the mean follows a loss that falls during
+#: the training.
 _SMALLEST_RATE = 0.1
 
 
 def _weights_and_variances() -> tuple[FloatArray, FloatArray]:
-    """For the k-th loss of a case: its weight in the running mean, and the variance of that mean, if one loss has 1."""
+    """For the k-th loss of a case.
+
+    Its weight in the running mean, and the variance of that mean, if one loss has 1.
+    """
     rates, variances = np.zeros(64), np.zeros(64)
     for k in range(1, 64):  # from then on the variance stays at r / (2 - r)
         rates[k] = max(1 / k, _SMALLEST_RATE)
@@ -28,22 +32,23 @@ _RATES, _VARIANCES = _weights_and_variances()
 class Spread:
     """Collects the losses of n cases, and estimates the variance between the cases.
 
-    Let the loss of case i on a random patch be l = mu_i + noise with variance s^2. Stale losses with momentum m then
-    have the noise variance s^2 (1 - m) / (1 + m), and often most of their variance is that: the variance between the
-    cases, Var(mu), is what is left after taking it off.
+    Let the loss of case i on a random patch be l = mu_i + noise with variance s^2. Stale losses
+    with momentum m then have the noise variance s^2 (1 - m) / (1 + m), and often most of their
+    variance is that: the variance between the cases, Var(mu), is what is left after taking it off.
 
-    A history of one loss (m = 0) leaves a small difference of two large numbers, which only thousands of cases make
-    certain. So the running mean H_i kept here has a memory of about 10 losses, whatever the table's momentum: the plain
-    mean of the first ten, then H <- 0.9 H + 0.1 l. The noise comes from losses of the same case that follow each
-    other, E[(l' - l)^2] = 2 s^2, in which a loss that slowly falls during the training has little effect. It is
-    averaged for each case first, so that cases that are drawn often do not dominate. With v_i the sum of the squared
+    A history of one loss (m = 0) leaves a small difference of two large numbers, which only
+    thousands of cases make certain. So the running mean H_i kept here has a memory of about 10
+    losses, whatever the table's momentum: the plain mean of the first ten, then H <- 0.9 H + 0.1 l.
+    The noise comes from losses of the same case that follow each other, E[(l' - l)^2] = 2 s^2, in
+    which a loss that slowly falls during the training has little effect. It is averaged for each
+    case first, so that cases that are drawn often do not dominate. With v_i the sum of the squared
     weights that the losses have in H_i (1/k after k losses, falling to 0.1 / 1.9):
 
         Var(mu)  ~  Var(H) - mean(s_i^2 v_i)
 
-    This holds for losses that are independent of each other. A large beta without momentum draws a case until it had an
-    easy patch, which makes the losses alike: with beta 1 / sqrt(Var(mu)) the estimate of beta came out a quarter
-    larger.
+    This holds for losses that are independent of each other. A large beta without momentum draws a
+    case until it had an easy patch, which makes the losses alike: with beta 1 / sqrt(Var(mu)) the
+    estimate of beta came out a quarter larger.
     """
 
     def __init__(self, n: int) -> None:
@@ -62,16 +67,19 @@ class Spread:
             return
         self._means[case] += _RATES[k] * (loss - self._means[case])
         noise = (loss - self._last[case]) ** 2 / 2
-        self._noise[case] = noise if k == 2 else self._noise[case] + _RATES[k - 1] * (noise - self._noise[case])
+        self._noise[case] = (
+            noise if k == 2 else self._noise[case] + _RATES[k - 1] * (noise - self._noise[case])
+        )
         self._last[case] = loss
 
     def between_cases(self) -> float:
         """Estimate of the variance between the cases, loss units squared, >= 0; NaN without losses.
 
-        The total variance is itself uncertain by a factor of about 1 +- sqrt(2 / (n - 1)). An estimate below that share
-        of it cannot be told from 0, so that share is the smallest result: the estimate is then too large, and a beta
-        that follows from it is on the side of uniform draws. Before a case has a second loss, nothing is known of the
-        noise, and the result is the total variance.
+        The total variance is itself uncertain by a factor of about 1 +- sqrt(2 / (n - 1)). An
+        estimate below that share of it cannot be told from 0, so that share is the smallest result:
+        the estimate is then too large, and a beta that follows from it is on the side of uniform
+        draws. Before a case has a second loss, nothing is known of the noise, and the result is the
+        total variance.
         """
         seen = self._counts > 0
         n = int(seen.sum())
@@ -88,10 +96,17 @@ class Spread:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries, one entry per case."""
-        arrays = {"means": self._means, "last": self._last, "noise": self._noise, "counts": self._counts}
+        arrays = {
+            "means": self._means,
+            "last": self._last,
+            "noise": self._noise,
+            "counts": self._counts,
+        }
         return {name: values.copy() for name, values in arrays.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+    def load_state_dict(
+        self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
+    ) -> None:
         """Restore what was collected of the cases that the state has."""
         for mine, name in ((self._means, "means"), (self._last, "last"), (self._noise, "noise")):
             mine[:] = np.nan

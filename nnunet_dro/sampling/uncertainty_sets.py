@@ -1,4 +1,6 @@
-"""Uncertainty sets of a given size: CVaR, CVaR-DORO, which sets outliers aside, and a ball of the KL divergence.
+"""Uncertainty sets of a given size.
+
+CVaR, CVaR-DORO, which sets outliers aside, and a ball of the KL divergence.
 
 Pure functions. `divergences` has the worst cases that a divergence regularises instead.
 """
@@ -8,13 +10,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray, checked_losses, effective_cases, kl_probabilities
+from nnunet_dro.sampling.divergences import (
+    FloatArray,
+    checked_losses,
+    effective_cases,
+    kl_probabilities,
+)
 
-#: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as far as floats go.
+#: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as
+#: far as floats go.
 _LARGEST_EXPONENT = 1e6
 #: Bisections in log(beta), which leave a relative error of about 1e-9.
 _N_BISECTIONS = 50
-#: How far the hardest are learnt, relative to the others, where they earn nothing and all of the concentration.
+#: How far the hardest are learnt, relative to the others, where they earn nothing and all of the
+#: concentration.
 _EARNS_NOTHING, _EARNS_ALL = 0.1, 0.3
 _LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be told.
 
@@ -22,16 +31,18 @@ _LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be to
 def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0) -> FloatArray:
     """Sampling probabilities of the conditional value at risk, without outliers if there is an ``epsilon`` (CVaR-DORO).
 
-    argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k = floor(epsilon n)
-    hardest
+    argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k =
+    floor(epsilon n) hardest
 
-    As in the paper, ``alpha`` is a share of the n - k cases that are left, in (0, 1]: 1 gives their uniform
-    distribution, one case and below the hardest of them. So the draws come from the ranks k to k + alpha (n - k),
-    hardest first, and a case that these ranks contain in part gets that part. At both boundaries, cases with equal
-    losses share equally what their ranks get: the mean over all their possible orders.
+    As in the paper, ``alpha`` is a share of the n - k cases that are left, in (0, 1]: 1 gives their
+    uniform distribution, one case and below the hardest of them. So the draws come from the ranks k
+    to k + alpha (n - k), hardest first, and a case that these ranks contain in part gets that part.
+    At both boundaries, cases with equal losses share equally what their ranks get: the mean over
+    all their possible orders.
 
-    With an ``epsilon``, this rule is not monotone: a case that becomes harder gains probability until it is set aside,
-    and then has none. An ``epsilon`` below 1/n sets no case aside; one case at least is left.
+    With an ``epsilon``, this rule is not monotone: a case that becomes harder gains probability
+    until it is set aside, and then has none. An ``epsilon`` below 1/n sets no case aside; one case
+    at least is left.
 
     Example:
         >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
@@ -39,18 +50,22 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
         >>> cvar_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]
 
-    Source: Rockafellar and Uryasev 2000; Levy et al. 2020, the CVaR uncertainty set; Zhai et al. 2021, "DORO:
-    Distributional and Outlier Robust Optimization", CVaR-DORO. Theirs acts on a batch and drops a fractional case at
-    the end of the ranks; this one acts on all cases and keeps the fraction.
+    Source: Rockafellar and Uryasev 2000; Levy et al. 2020, the CVaR uncertainty set; Zhai et al.
+    2021, "DORO: Distributional and Outlier Robust Optimization", CVaR-DORO. Theirs acts on a batch
+    and drops a fractional case at the end of the ranks; this one acts on all cases and keeps the
+    fraction.
     """
     losses = checked_losses(losses)
     if not 0 < alpha <= 1:
-        raise ValueError(f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest tenth.")
+        raise ValueError(
+            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest tenth."
+        )
     n_aside = _n_set_aside(len(losses), epsilon)
     # A share of less than one case counts as one case: no probability exceeds 1.
     n_drawn = max(_count(alpha, len(losses) - n_aside), 1.0)
 
-    # Cases with equal losses occupy the ranks from `first` up to `end`, hardest first; the drawn ranks are an interval.
+    # Cases with equal losses occupy the ranks from `first` up to `end`, hardest first; the drawn
+    # ranks are an interval.
     _, group, sizes = np.unique(-losses, return_inverse=True, return_counts=True)
     end = np.cumsum(sizes)
     first = end - sizes
@@ -59,10 +74,13 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
 
 
 def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
-    """Positions of the suspected outliers of `cvar_probabilities`: the floor(epsilon n) hardest cases.
+    """Positions of the suspected outliers of `cvar_probabilities`.
 
-    Cases with equal losses at the boundary are left out, because none of them is certain to be set aside. So there may
-    be fewer than floor(epsilon n) positions, hardest first, and none when all losses are equal.
+    The floor(epsilon n) hardest cases.
+
+    Cases with equal losses at the boundary are left out, because none of them is certain to be set
+    aside. So there may be fewer than floor(epsilon n) positions, hardest first, and none when all
+    losses are equal.
 
     Example:
         >>> set_aside(np.array([0.1, 0.9, 0.4, 1.7, 0.2]), epsilon=0.4).tolist()
@@ -79,7 +97,9 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
 
 def _n_set_aside(n: int, epsilon: float) -> int:
     if not 0 <= epsilon < 1:
-        raise ValueError(f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a hundred.")
+        raise ValueError(
+            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a hundred."
+        )
     return min(int(_count(epsilon, n)), n - 1)
 
 
@@ -94,18 +114,18 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
 
     argmax_q  <q, losses>  over the distributions with  KL(q || uniform) <= log(1 / share)
 
-    is a softmax, and 1 / beta is the multiplier of the constraint. KL(q || uniform) = log(n) - entropy(q), so the
-    constraint says that the effective number of cases, exp(entropy), is at least share * n. A share of 1 is the mean;
-    towards 1 / n it is the largest loss. Whatever the unit and the spread of the losses, the sampling is as
-    concentrated as that.
+    is a softmax, and 1 / beta is the multiplier of the constraint. KL(q || uniform) = log(n) -
+    entropy(q), so the constraint says that the effective number of cases, exp(entropy), is at least
+    share * n. A share of 1 is the mean; towards 1 / n it is the largest loss. Whatever the unit and
+    the spread of the losses, the sampling is as concentrated as that.
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
         share: Effective number of cases over n, in (0, 1].
 
     Returns:
-        beta, 1/loss units, >= 0. 0 if all losses are equal; a large number where the hardest cases alone, equal among
-        themselves, are more than the share.
+        beta, 1/loss units, >= 0. 0 if all losses are equal; a large number where the hardest cases
+        alone, equal among themselves, are more than the share.
 
     Raises:
         ValueError: If ``share`` is out of range, or ``losses`` is empty or not finite.
@@ -116,8 +136,8 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
         >>> round(effective_cases(kl_probabilities(losses, beta=beta)), 6)
         2.0
 
-    Source: Hu and Hong 2013, KL-constrained robust optimisation; Duchi and Namkoong 2021 for balls of other
-    divergences.
+    Source: Hu and Hong 2013, KL-constrained robust optimisation; Duchi and Namkoong 2021 for balls
+    of other divergences.
     """
     check_share(share)
     losses = checked_losses(losses)
@@ -139,16 +159,17 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
 def earned_share(losses: FloatArray, *, share: float) -> float:
     """The share of effective cases that the hardest cases have earned by being learnt.
 
-    A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all is. With the
-    probabilities q that ``share`` gives, the cases with q_i > 1 / n are those that would be drawn more often than
-    others. Let h be the mean of their losses, weighted by q_i - 1 / n, and o that of the others, weighted likewise by
-    1 / n - q_i. Then
+    A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all
+    is. With the probabilities q that ``share`` gives, the cases with q_i > 1 / n are those that
+    would be drawn more often than others. Let h be the mean of their losses, weighted by q_i - 1 /
+    n, and o that of the others, weighted likewise by 1 / n - q_i. Then
 
         1 - (1 - share) min(1, max(0, (h / o - low) / (high - low)))
 
-    is 1, uniform sampling, where next to nothing is found of what is hard (its label is wrong, it is too small or
-    faint, or it is too early), and ``share`` where the hardest are at least three tenths as low as the others. Drawing
-    a wrong label more often makes its loss fall, too, at the expense of the others, but not far below 0.
+    is 1, uniform sampling, where next to nothing is found of what is hard (its label is wrong, it
+    is too small or faint, or it is too early), and ``share`` where the hardest are at least three
+    tenths as low as the others. Drawing a wrong label more often makes its loss fall, too, at the
+    expense of the others, but not far below 0.
 
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
@@ -178,4 +199,6 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
 def check_share(share: float) -> None:
     """Raise ValueError unless ``share`` is in (0, 1]."""
     if not 0 < share <= 1:
-        raise ValueError(f"`share` must be in (0, 1], got {share!r}. 0.5 draws as if from half of the cases.")
+        raise ValueError(
+            f"`share` must be in (0, 1], got {share!r}. 0.5 draws as if from half of the cases."
+        )

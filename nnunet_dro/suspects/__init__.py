@@ -7,4 +7,12 @@ from nnunet_dro.suspects.search import Suspects, find_suspects
 from nnunet_dro.suspects.terminal import suspects_table
 from nnunet_dro.suspects.writing import write_suspects
 
-__all__ = ["Suspects", "find_suspects", "rank_cases", "read_logs", "suspects_files", "suspects_table", "write_suspects"]
+__all__ = [
+    "Suspects",
+    "find_suspects",
+    "rank_cases",
+    "read_logs",
+    "suspects_files",
+    "suspects_table",
+    "write_suspects",
+]

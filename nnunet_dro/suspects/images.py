@@ -1,4 +1,7 @@
-"""The picture of a case: a slice of its image with outlines, from the raw dataset or nnU-Net's preprocessed arrays."""
+"""The picture of a case.
+
+A slice of its image with outlines, from the raw dataset or nnU-Net's preprocessed arrays.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,10 +20,14 @@ from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
 from nnunet_dro.pages.svg import N_COLOURS
 
-_SIZE = (480, 60_000)  # Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
+_SIZE = (
+    480,
+    60_000,
+)  # Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
 _SHOWN = 240  # About how wide it is shown, in CSS pixels.
 
-#: Slices are taken across another axis than the first only if voxels are longer along it by this factor.
+#: Slices are taken across another axis than the first only if voxels are longer along it by this
+#: factor.
 _CLEARLY_LONGER = 1.1
 
 
@@ -32,7 +39,9 @@ class CaseImage:
     reference: npt.NDArray[np.integer[Any]]
     spacing: tuple[float, ...]  # mm
     planes: tuple[str, str, str]  # name of the plane perpendicular to each axis
-    prediction: npt.NDArray[np.integer[Any]] | None = None  # of the network that was trained without the case
+    prediction: npt.NDArray[np.integer[Any]] | None = (
+        None  # of the network that was trained without the case
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,9 @@ class RawImages:
         """The reference of a case alone."""
         return read_label_map(self._files(case)[1]).values
 
-    def _prediction(self, case: str, grid: Grid, reference_file: Path) -> npt.NDArray[np.integer[Any]] | None:
+    def _prediction(
+        self, case: str, grid: Grid, reference_file: Path
+    ) -> npt.NDArray[np.integer[Any]] | None:
         """The prediction of nnU-Net's validation; one that cannot be used is as good as none."""
         name = f"fold_[0-9]*/validation/{escape(case)}{self.ending}"
         path = min(self.model.glob(name), default=None) if self.ending else None
@@ -95,18 +106,24 @@ class PreprocessedImages:
     """The preprocessed arrays of a configuration of nnU-Net."""
 
     folder: Path
-    spacing: tuple[float, ...]  # along the axes, mm; two numbers in 2d, where the first axis counts slices
+    spacing: tuple[
+        float, ...
+    ]  # along the axes, mm; two numbers in 2d, where the first axis counts slices
     labels: Labels
 
     def read(self, case: str) -> CaseImage:
         """Read the first channel and the reference of a case, with the axes of the arrays."""
         image, reference = self._arrays(case)
         if image.ndim != 3 or image.shape != reference.shape:
-            raise ValueError(f"the preprocessed arrays have the shapes {image.shape} and {reference.shape}")
+            raise ValueError(
+                f"the preprocessed arrays have the shapes {image.shape} and {reference.shape}"
+            )
         spacing = self.spacing
         if len(spacing) == 2:
             spacing = (1000 * max(spacing), *spacing)
-        return CaseImage(grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice"))
+        return CaseImage(
+            grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice")
+        )
 
     def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
         """The reference of a case alone."""
@@ -119,7 +136,9 @@ class PreprocessedImages:
                 # nnU-Net installs blosc2 and writes with it.
                 import blosc2  # type: ignore[import-untyped]
 
-                image, reference = (blosc2.open(f"{stem}{part}.b2nd", mode="r")[0] for part in ("", "_seg"))
+                image, reference = (
+                    blosc2.open(f"{stem}{part}.b2nd", mode="r")[0] for part in ("", "_seg")
+                )
             elif os.path.isfile(f"{stem}.npz"):
                 with np.load(f"{stem}.npz") as arrays:
                     image, reference = arrays["data"][0], arrays["seg"][0]
@@ -128,7 +147,9 @@ class PreprocessedImages:
         except FileNotFoundError:
             raise
         except Exception as error:  # blosc2 and zipfile pass on whatever a damaged file raises
-            raise ValueError(f"the preprocessed arrays cannot be read ({type(error).__name__})") from error
+            raise ValueError(
+                f"the preprocessed arrays cannot be read ({type(error).__name__})"
+            ) from error
         return np.asarray(image), np.asarray(reference).astype(np.int64)
 
 
@@ -141,7 +162,10 @@ def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
         return raw, ""
     cure = f"set nnUNet_raw to the folder that holds {fold.dataset}"
     if (preprocessed := _preprocessed_images(fold)) is None:
-        return None, f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}."
+        return (
+            None,
+            f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}.",
+        )
     about = f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see the original images."
     return preprocessed, about
 
@@ -161,7 +185,9 @@ def _raw_images(fold: Fold) -> RawImages | None:
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
     if (dataset := fold.dataset_folder("nnUNet_preprocessed")) is None:
         return None
-    labels = _labels(fold.description(DATASET_JSON)) or _labels(read_if_usable(dataset / DATASET_JSON))
+    labels = _labels(fold.description(DATASET_JSON)) or _labels(
+        read_if_usable(dataset / DATASET_JSON)
+    )
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
     settings = fold.settings_in(plans)
     folder = dataset / str(settings.get("data_identifier", f"{fold.plans}_{fold.configuration}"))
@@ -172,7 +198,9 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
         lengths = tuple(float(length) for length in spacing)  # type: ignore[union-attr]
     except (TypeError, ValueError):
         lengths = ()
-    return PreprocessedImages(folder, lengths if len(lengths) in (2, 3) else (1.0, 1.0, 1.0), labels)
+    return PreprocessedImages(
+        folder, lengths if len(lengths) in (2, 3) else (1.0, 1.0, 1.0), labels
+    )
 
 
 def _labels(described: Mapping[str, Any] | None) -> Labels | None:
@@ -192,14 +220,19 @@ class Slice:
 
 
 def slice_of(image: CaseImage, labels: Labels) -> Slice:
-    """The slice, of those with the best resolution, with the most labelled voxels; the middle one of several."""
+    """The slice, of those with the best resolution, with the most labelled voxels.
+
+    The middle one of several.
+    """
     known = [value for values in labels.values.values() for value in values]
     axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
     n_slices = image.grey.shape[axis]
     name = f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image"
     spacing = [image.spacing[other] for other in range(3) if other != axis]
     grey, reference = (cut(volume, axis, index) for volume in (image.grey, image.reference))
-    predicted = None if image.prediction is None else _masks(cut(image.prediction, axis, index), labels)
+    predicted = (
+        None if image.prediction is None else _masks(cut(image.prediction, axis, index), labels)
+    )
     return Slice(
         Plane.of(name, grey, _masks(reference, labels), spacing, shown=_SHOWN, size=_SIZE),
         None if predicted is None else outlines_of(predicted),

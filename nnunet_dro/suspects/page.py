@@ -1,4 +1,7 @@
-"""The files of the suspects: suspects.csv, and one self-contained page with the pictures and curves of the cases."""
+"""The files of the suspects.
+
+Suspects.csv, and one self-contained page with the pictures and curves of the cases.
+"""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,11 +26,17 @@ FloatArray = npt.NDArray[np.float64]
 
 _HEIGHT = 176.0  # Height of the curves of a case.
 _MOST_POINTS = 120  # Most points of a curve; with more epochs, a point stands for several.
-CASE, MEDIAN = ("s1", ""), ("s6", "5 3")  # Colour and dashes of the curve of a case, and of the median.
+CASE, MEDIAN = (
+    ("s1", ""),
+    ("s6", "5 3"),
+)  # Colour and dashes of the curve of a case, and of the median.
 
 
 def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
-    """A figure for each of some cases; all have the same axes, whose range follows from these cases."""
+    """A figure for each of some cases.
+
+    All have the same axes, whose range follows from these cases.
+    """
     n_epochs = len(log.epochs)
     bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
     middle = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
@@ -36,7 +45,8 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     # Weights are means over visits, stale losses are not.
     visits = log.times_seen if log.kind == WEIGHTS else once
     curves = {case: _binned(log.values[case], visits[case], bins) for case in cases}
-    # The first epochs, in which the network knows nothing yet, may leave the axis: they would flatten the rest.
+    # The first epochs, in which the network knows nothing yet, may leave the axis: they would
+    # flatten the rest.
     counted = middle >= log.epochs[log.first_counted]
     drawn = np.concatenate([values[counted] for values in (median, *curves.values())])
     finite = drawn[np.isfinite(drawn)]
@@ -49,7 +59,8 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     x, y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
 
     def drawn_curve(values: FloatArray, looks: tuple[str, str]) -> Markup:
-        # Epochs without a value are bridged. A single point becomes a short line, or it would be invisible.
+        # Epochs without a value are bridged. A single point becomes a short line, or it would be
+        # invisible.
         known = np.flatnonzero(np.isfinite(values))
         places = [(x(middle[i]), y(float(np.clip(values[i], y.low, y.high)))) for i in known]
         if len(places) == 1:
@@ -72,15 +83,23 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     return figures
 
 
-def _binned(values: "pd.Series[float]", counts: "pd.Series[int]", bins: npt.NDArray[np.intp]) -> FloatArray:
-    """The mean of each bin, in which a value counts as often as ``counts`` says; NaN without any."""
+def _binned(
+    values: "pd.Series[float]", counts: "pd.Series[int]", bins: npt.NDArray[np.intp]
+) -> FloatArray:
+    """The mean of each bin, in which a value counts as often as ``counts`` says.
+
+    NaN without any.
+    """
     counted = counts.where(values.notna(), 0)
     n = counted.groupby(bins).sum()
     return np.asarray((values * counted).groupby(bins).sum() / n.where(n > 0), dtype=np.float64)
 
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
-    """The files by name: ``suspects.csv`` with a row per case, and the page; ``steps`` say what to do next."""
+    """The files by name: ``suspects.csv`` with a row per case, and the page.
+
+    ``steps`` say what to do next.
+    """
     table = suspects.table.assign(
         trusted=suspects.table["trusted"].map({True: "yes", False: ""}),
         picture=[suspects.reasons.get(case, "") for case in suspects.table["case"]],
@@ -94,7 +113,10 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
 def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     dataset = suspects.folds[0].dataset
-    to_do: list[Block] = [Heading("What to do next", anchor="next", short="To do next"), Prose(steps, kind="steps")]
+    to_do: list[Block] = [
+        Heading("What to do next", anchor="next", short="To do next"),
+        Prose(steps, kind="steps"),
+    ]
     return page(
         [
             *map(Note, suspects.notes),
@@ -114,7 +136,11 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
 
 def _pictures(suspects: Suspects) -> Iterator[Block]:
     """What the pictures and curves show, their legends, and the first cases."""
-    curve = "mean weight of each epoch" if suspects.by == WEIGHT else "stale loss at the end of each epoch"
+    curve = (
+        "mean weight of each epoch"
+        if suspects.by == WEIGHT
+        else "stale loss at the end of each epoch"
+    )
     on_curves = (
         "The shaded first third of the epochs does not count. All curves have the same axes; values beyond them are "
         "drawn at the edge."
@@ -126,13 +152,24 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
         about = "The slice that shows most of the reference, with its outlines"
         if any(one.predicted is not None for one in suspects.pictures.values()):
             about += ", with those of the prediction by the network that was trained without the case (dashed),"
-        yield Prose(f"{about} and without{f', and the {curve}. {on_curves}' if has_curves else '.'}")
+        yield Prose(
+            f"{about} and without{f', and the {curve}. {on_curves}' if has_curves else '.'}"
+        )
     elif has_curves:
         yield Prose(f"The {curve}. {on_curves}")
     if has_curves:
-        yield Figure(legend=[([legend_line(*CASE)], "the case"), ([legend_line(*MEDIAN)], "median of all cases")])
+        yield Figure(
+            legend=[
+                ([legend_line(*CASE)], "the case"),
+                ([legend_line(*MEDIAN)], "median of all cases"),
+            ]
+        )
     names = suspects.labels.values if suspects.labels and suspects.pictures else ()
-    yield gallery(_entries(suspects), [(f"label s{n % N_COLOURS}", one) for n, one in enumerate(names)], kind="slices")
+    yield gallery(
+        _entries(suspects),
+        [(f"label s{n % N_COLOURS}", one) for n, one in enumerate(names)],
+        kind="slices",
+    )
 
 
 def _methods(suspects: Suspects) -> list[Block]:
@@ -155,7 +192,9 @@ def _methods(suspects: Suspects) -> list[Block]:
         "validation/summary.json."
     )
     if has_curves:
-        terms["Epochs that count"] = "all but the first third, in which the network still knows little."
+        terms["Epochs that count"] = (
+            "all but the first third, in which the network still knows little."
+        )
     if len(suspects.folds) > 1 and by != DICE:
         terms["Several folds"] = (
             "are ranked one by one, because the losses of one network may lie above those of another. Rank, gap and "
@@ -210,14 +249,23 @@ def _planes(shown: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]
     name = f"{plane.name}{', the reference is empty' * shown.is_empty}"
     yield plane, name, plane.outlines, name
     if shown.predicted is not None:
-        yield plane, "prediction", [(f"{kind} dashed", path) for kind, path in shown.predicted], "prediction"
+        yield (
+            plane,
+            "prediction",
+            [(f"{kind} dashed", path) for kind, path in shown.predicted],
+            "prediction",
+        )
     yield plane, "without outlines", (), "without outlines"
 
 
 def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
     """What is known about a case, in words."""
     score = score_text(row["score"], suspects)
-    words = {WEIGHT: f"mean weight {score}", DICE: f"validation Dice {score}", LOSS: f"mean rank {score} %"}
+    words = {
+        WEIGHT: f"mean weight {score}",
+        DICE: f"validation Dice {score}",
+        LOSS: f"mean rank {score} %",
+    }
     facts = [words[suspects.by]]
     if not pd.isna(row["gap"]):
         facts.append(f"{written(row['gap'], '+.1f')} SD from the median")
@@ -236,11 +284,17 @@ def _case_table(suspects: Suspects) -> SortableTable:
     scores = 100 * table["score"] if by == LOSS else table["score"]
     columns = [SortableColumn("Case", "text", table["case"])]
     if by != DICE:
-        evidence = np.where(table["times_seen"] < FEW, f"fewer than {FEW} visits", f"{FEW} visits or more").tolist()
+        evidence = np.where(
+            table["times_seen"] < FEW, f"fewer than {FEW} visits", f"{FEW} visits or more"
+        ).tolist()
         columns.append(SortableColumn("Evidence", "text", evidence, filtered=True))
     columns += [
         SortableColumn("Rank", "count", table["rank"].astype(float)),
-        SortableColumn(score_title(suspects).replace("mean", "Mean"), "number" if by == LOSS else "decimal", scores),
+        SortableColumn(
+            score_title(suspects).replace("mean", "Mean"),
+            "number" if by == LOSS else "decimal",
+            scores,
+        ),
         SortableColumn("Gap (SD)", "difference", table["gap"]),
     ]
     if table["loss"].notna().any():
@@ -254,8 +308,15 @@ def _case_table(suspects: Suspects) -> SortableTable:
         trusted = ["trusted" if is_trusted else "not trusted" for is_trusted in table["trusted"]]
         columns.append(SortableColumn("Trusted", "text", trusted, filtered=True))
     for name, of_case in suspects.strata.items():
-        columns.append(SortableColumn(name, "text", [of_case[case] for case in table["case"]], filtered=True))
+        columns.append(
+            SortableColumn(name, "text", [of_case[case] for case in table["case"]], filtered=True)
+        )
     rank = [column.title for column in columns].index("Rank")
-    about, names = f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}.", ("Every case", "suspects.csv")
+    about, names = (
+        f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}.",
+        ("Every case", "suspects.csv"),
+    )
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
-    return SortableTable(tuple(columns), table["case"].tolist(), rank, False, about, "", *names, pictures)
+    return SortableTable(
+        tuple(columns), table["case"].tolist(), rank, False, about, "", *names, pictures
+    )

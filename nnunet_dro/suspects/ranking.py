@@ -12,21 +12,29 @@ _MAD_TO_SD = 1.4826  # Ratio of the standard deviation to the median absolute de
 
 
 def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
-    """Rank the cases, so that the first one is the first to look at; cases with equal scores share a rank.
+    """Rank the cases, so that the first one is the first to look at.
 
-    The first third of the epochs does not count. With weights, the ``score`` is the mean weight over the epochs,
-    weighted by the times that the case was seen, the lowest first. With stale losses, it is the mean over the epochs of
-    the share of the other cases with a smaller loss, where equal losses count half, the highest first: a case that was
-    very hard once has one epoch of rank 1, like any hardest case.
+    Cases with equal scores share a rank.
 
-    Cases without a value come last, without a rank. ``gap`` is the difference of the mean weight or loss from the
-    median of all cases, in standard deviations (1.4826 times the median absolute deviation; NaN if that is 0).
+    The first third of the epochs does not count. With weights, the ``score`` is the mean weight
+    over the epochs, weighted by the times that the case was seen, the lowest first. With stale
+    losses, it is the mean over the epochs of the share of the other cases with a smaller loss,
+    where equal losses count half, the highest first: a case that was very hard once has one epoch
+    of rank 1, like any hardest case.
+
+    Cases without a value come last, without a rank. ``gap`` is the difference of the mean weight or
+    loss from the median of all cases, in standard deviations (1.4826 times the median absolute
+    deviation; NaN if that is 0).
     """
     values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
     if log.kind == WEIGHTS:
         weights = times.where(values.notna(), 0)
         score = means = (values * weights).sum() / weights.sum()
-        loss = losses.values.iloc[losses.first_counted :].mean() if losses else pd.Series(dtype=np.float64)
+        loss = (
+            losses.values.iloc[losses.first_counted :].mean()
+            if losses
+            else pd.Series(dtype=np.float64)
+        )
     else:
         means = loss = values.mean()
         score = _ranks(values).mean()
@@ -44,7 +52,9 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
 
 def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame:
     """Rank the cases of several folds together, by means of ranks within each, since networks differ in loss."""
-    by_case = pd.concat([rank_cases(log, losses) for log, losses in logs]).groupby("case", sort=False)
+    by_case = pd.concat([rank_cases(log, losses) for log, losses in logs]).groupby(
+        "case", sort=False
+    )
     table = by_case[["score", "gap", "loss"]].mean()
     table[["times_seen", "times_seen_in_all"]] = by_case[["times_seen", "times_seen_in_all"]].sum()
     table["folds"] = by_case["score"].count()
@@ -65,29 +75,45 @@ def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def below_most(values: pd.Series) -> pd.Series:
-    """Whether a value lies more than 2 standard deviations (as in `rank_cases`) below the median; NaN does not."""
+    """Whether a value lies more than 2 standard deviations (as in `rank_cases`) below the median.
+
+    NaN does not.
+    """
     median, spread = _centre(values)
     return values < median - 2 * spread - 1e-9
 
 
 def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:
-    """The cases with their ranks; the lowest score comes first if ``sign`` is 1, the highest if it is -1."""
+    """The cases with their ranks.
+
+    The lowest score comes first if ``sign`` is 1, the highest if it is -1.
+    """
     # Rounding keeps sums in another order from separating equal scores.
-    keys = pd.DataFrame({"score": (sign * table["score"]).round(9), "loss": -table["loss"], "case": table["case"]})
-    order = keys.assign(seen=-table["times_seen"]).sort_values(["score", "loss", "seen", "case"]).index
+    keys = pd.DataFrame(
+        {"score": (sign * table["score"]).round(9), "loss": -table["loss"], "case": table["case"]}
+    )
+    order = (
+        keys.assign(seen=-table["times_seen"]).sort_values(["score", "loss", "seen", "case"]).index
+    )
     table = table.assign(rank=keys["score"].rank(method="min").astype("Int64"))
     return table[["rank", *table.columns.drop("rank")]].loc[order].reset_index(drop=True)
 
 
 def _ranks(values: pd.DataFrame) -> pd.DataFrame:
-    """Share of the other cases with a smaller value, per epoch, where equal values count half; 0.5 without others."""
+    """Share of the other cases with a smaller value, per epoch, where equal values count half.
+
+    0.5 without others.
+    """
     n_others = values.notna().sum(axis=1) - 1
     shares = (values.rank(axis=1) - 1).div(n_others.clip(lower=1), axis=0)
     return shares.add(0.5 * (n_others == 0), axis=0)
 
 
 def _centre(values: "pd.Series[float]") -> tuple[float, float]:
-    """The median and the standard deviation from the median absolute deviation; NaN without a value."""
+    """The median and the standard deviation from the median absolute deviation.
+
+    NaN without a value.
+    """
     # The median of nothing is a warning with pandas 2.
     if (known := values.dropna()).empty:
         return np.nan, np.nan

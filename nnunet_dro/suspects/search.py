@@ -20,7 +20,8 @@ from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_fold
 
 _OTHERS = 20  # Cases beside the first ones whose reference is read, to know which labels are usual.
 
-#: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
+#: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation
+#: Dice.
 LOSS, WEIGHT, DICE = LOSSES.value, WEIGHTS.value, "dice"
 
 #: What the ranking does not prove, by what it follows.
@@ -46,16 +47,19 @@ class Suspects:
 
     folds: tuple[Fold, ...]  # the folds of one model on which they were trained or validated
     by: str  # what they are ranked by: ``loss``, ``weight`` or ``dice``
-    #: The log by which they are ranked, averaged over the folds; by Dice, the losses if there are any.
+    #: The log by which they are ranked, averaged over the folds; by Dice, the losses if there are
+    #: any.
     log: EpochLog | None
-    #: The ranking, as `rank_folds` returns it, with ``validation_dice`` (NaN if it is unknown) and ``trusted``. Cases
-    #: that were only validated have no rank, unless the Dice ranks.
+    #: The ranking, as `rank_folds` returns it, with ``validation_dice`` (NaN if it is unknown) and
+    #: ``trusted``. Cases that were only validated have no rank, unless the Dice ranks.
     table: pd.DataFrame
     top: int  # number of cases to show
     pictures: Mapping[str, Slice]  # slice of each of the first ``top`` cases that has a picture
     reasons: Mapping[str, str]  # reason why a picture is lacking, for each of the others of these
     labels: Labels | None  # the labels that the outlines of the slices name; None without pictures
-    strata: Mapping[str, Mapping[str, str]]  # column of the case table that divides the cases to the entry of each case
+    strata: Mapping[
+        str, Mapping[str, str]
+    ]  # column of the case table that divides the cases to the entry of each case
     notes: tuple[str, ...]  # sentences that a reader has to know
 
     @property
@@ -73,7 +77,9 @@ def find_suspects(
 ) -> Suspects:
     """Rank the cases of one or several folds of a model, and make pictures of the first ones, or say why not."""
     if top < 1:
-        raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
+        raise ValueError(
+            f"`top` must be 1 or more, got {top}. Give the number of cases to look at."
+        )
     folds = folds_of([folders] if isinstance(folders, Path) else folders)
     dice, unusable = _validation_dice(folds)
     notes = [*unusable]
@@ -93,22 +99,46 @@ def find_suspects(
     table = _with_signals(table, dice)
     described, about_cases = _described_cases(folds[0])
     described = described.reindex(pd.Index(table["case"]), fill_value=MISSING)
-    trusted = described.pop("trusted").str.lower().to_numpy() == "yes" if "trusted" in described else False
+    trusted = (
+        described.pop("trusted").str.lower().to_numpy() == "yes"
+        if "trusted" in described
+        else False
+    )
     table["trusted"] = trusted
     source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
     about_labels = _absent_labels(table["case"].tolist(), list(pictures), source) if source else []
-    about = [*_notes(ranked_by, log, table, top), *about_labels, *notes, *about_cases, *([note] if note else [])]
+    about = [
+        *_notes(ranked_by, log, table, top),
+        *about_labels,
+        *notes,
+        *about_cases,
+        *([note] if note else []),
+    ]
     labels = source.labels if source else None
     strata = {name: described[name].to_dict() for name in dividing_attributes(described)}
     return Suspects(
-        tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, strata, (CAVEATS[ranked_by], *about)
+        tuple(folds),
+        ranked_by,
+        log,
+        table,
+        top,
+        pictures,
+        reasons,
+        labels,
+        strata,
+        (CAVEATS[ranked_by], *about),
     )
 
 
-def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple[EpochLog, EpochLog | None]]:
-    """The logs of the folds that have the one to rank by; by Dice, the losses of those that have any."""
+def _logs(
+    folds: Sequence[Fold], by: str | None, notes: list[str]
+) -> list[tuple[EpochLog, EpochLog | None]]:
+    """The logs of the folds that have the one to rank by.
+
+    By Dice, the losses of those that have any.
+    """
     if by not in (None, LOSS, WEIGHT, DICE):
         cure = "Leave it out to rank by losses if there are any."
         raise ValueError(f"`by` must be loss, weight or dice, got {by!r}. {cure}")
@@ -149,12 +179,16 @@ def _pictures(
 def _absent_labels(cases: Sequence[str], first: Sequence[str], source: ImageSource) -> list[str]:
     """A note on labels that some of the first cases lack, and most of some others have."""
     others = [case for case in cases if case not in first]
-    chosen = [others[n] for n in np.linspace(0, len(others) - 1, min(len(others), _OTHERS)).astype(int)]
+    chosen = [
+        others[n] for n in np.linspace(0, len(others) - 1, min(len(others), _OTHERS)).astype(int)
+    ]
     n_voxels = {}
     for case in (*first, *chosen):
         with contextlib.suppress(ValueError, OSError):
             n_voxels[case] = source.labels.n_voxels(source.reference(case))
-    of_first, of_others = ({case: n_voxels[case] for case in part if case in n_voxels} for part in (first, chosen))
+    of_first, of_others = (
+        {case: n_voxels[case] for case in part if case in n_voxels} for part in (first, chosen)
+    )
     return note_on_absent_labels(of_first, of_others)
 
 
@@ -163,29 +197,45 @@ def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list
     scored = table["score"].notna()
     if log is not None and by != DICE:
         if len(log.epochs) < 10:
-            notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts.")
+            notes.append(
+                f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts."
+            )
         if n_few := int((scored & (table["times_seen"] < FEW)).sum()):
             which = f"{count(n_few, 'case')} of {int(scored.sum()):,}"
-            notes.append(f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Ranks say little.")
+            notes.append(
+                f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Ranks say little."
+            )
         in_log = table["case"].isin(log.cases)
         if n_unscored := int((~scored & in_log).sum()):
-            notes.append(f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}.")
+            notes.append(
+                f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}."
+            )
         if n_validated := int((~in_log).sum()):
-            notes.append(f"Only validated in these folds, and therefore not ranked: {count(n_validated, 'case')}.")
+            notes.append(
+                f"Only validated in these folds, and therefore not ranked: {count(n_validated, 'case')}."
+            )
         notes += _lowest_dice(table, top)
     elif n_unscored := int((~scored).sum()):
-        notes.append(f"Without validation Dice in these folds, and therefore not ranked: {count(n_unscored, 'case')}.")
+        notes.append(
+            f"Without validation Dice in these folds, and therefore not ranked: {count(n_unscored, 'case')}."
+        )
     return notes
 
 
 def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
     """A sentence on the cases of clearly low validation Dice that are not among the first."""
-    lowest = table[below_most(table["validation_dice"])].sort_values(["validation_dice", "case"])["case"].head(top)
+    lowest = (
+        table[below_most(table["validation_dice"])]
+        .sort_values(["validation_dice", "case"])["case"]
+        .head(top)
+    )
     shown = set(table[table["score"].notna()]["case"].head(top))
     if not (others := [case for case in lowest if case not in shown]):
         return []
     which = f"{count(len(others), 'case')} with a low validation Dice (over 2 SD below the median)"
-    return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. Rank by it with --by dice."]
+    return [
+        f"Not among the first, but {which}: {name_some(others, at_most=10)}. Rank by it with --by dice."
+    ]
 
 
 def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
@@ -205,7 +255,9 @@ def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
         else:
             parts.append(scores.groupby("case")["dice"].mean())
     if parts and lacking:
-        notes.append(f"No validation Dice of {name_some(lacking)}, whose validation/summary.json does not exist.")
+        notes.append(
+            f"No validation Dice of {name_some(lacking)}, whose validation/summary.json does not exist."
+        )
     if not parts:
         return pd.Series(dtype="float64", name="validation_dice"), notes
     together = pd.concat(parts)

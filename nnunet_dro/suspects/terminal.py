@@ -1,4 +1,7 @@
-"""What readers are told of the suspects: the order, the form of its numbers, and the table of the first cases."""
+"""What readers are told of the suspects.
+
+The order, the form of its numbers, and the table of the first cases.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -28,16 +31,28 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
         columns.append((Column("Dice"), lambda row: written(row["validation_dice"], ".3f")))
     if has_log:
         marks = {"†": ""} if by != DICE else {}
-        columns.append((Column("seen"), lambda row: Cell(f"{row['times_seen']:,}", (), marks if is_few(row) else {})))
+        columns.append(
+            (
+                Column("seen"),
+                lambda row: Cell(f"{row['times_seen']:,}", (), marks if is_few(row) else {}),
+            )
+        )
         columns.append((Column("in all"), lambda row: f"{row['times_seen_in_all']:,}"))
     if suspects.shown["trusted"].any():
         columns.append((Column("trusted", "text"), lambda row: "yes" if row["trusted"] else ""))
     if suspects.reasons:
         # The page and suspects.csv give the whole reason.
-        columns.append((Column("picture", "text"), lambda row: suspects.reasons.get(row["case"], "").split(":")[0]))
+        columns.append(
+            (
+                Column("picture", "text"),
+                lambda row: suspects.reasons.get(row["case"], "").split(":")[0],
+            )
+        )
     title = f"Cases to look at: {ordering(suspects)}"
     table = Table.of(title, columns, records, row_kinds=["few" if is_one else "" for is_one in few])
-    return printed([table, *map(Note, suspects.notes), *(Prose(f"Next: {step}", kind="") for step in steps)])
+    return printed(
+        [table, *map(Note, suspects.notes), *(Prose(f"Next: {step}", kind="") for step in steps)]
+    )
 
 
 def ordering(suspects: Suspects) -> str:

@@ -1,4 +1,7 @@
-"""The function behind `nnunet-dro suspects`: the results, a list of cases to leave out, and folds without them."""
+"""The function behind `nnunet-dro suspects`.
+
+The results, a list of cases to leave out, and folds without them.
+"""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -24,7 +27,10 @@ _HEAD = """\
 
 
 def _read_exclusions(path: Path) -> list[str] | None:
-    """The cases of a list, None if there is none; empty lines and those that begin with # do not count."""
+    """The cases of a list, None if there is none.
+
+    Empty lines and those that begin with # do not count.
+    """
     if not path.is_file():
         return None
     try:
@@ -42,32 +48,48 @@ def _nnunet_splits(fold: Fold, output: Path) -> Path:
     if folder is None or not (folder / SPLITS_FILE).is_file():
         where = f"no file in {str(folder)!r}" if folder else "no folder nnUNet_preprocessed"
         cure = f"Set nnUNet_preprocessed to the folder that holds {fold.dataset}, with the folds of the training."
-        raise FileNotFoundError(f"`--write-splits` needs nnU-Net's {SPLITS_FILE}, got {where}. {cure}")
+        raise FileNotFoundError(
+            f"`--write-splits` needs nnU-Net's {SPLITS_FILE}, got {where}. {cure}"
+        )
     if output.resolve().parent == (folder / SPLITS_FILE).resolve().parents[1]:
         cure = f"Name another folder: nnU-Net's own {SPLITS_FILE} is not touched."
-        raise ValueError(f"`output` must not be a dataset's folder in nnUNet_preprocessed, got {str(output)!r}. {cure}")
+        raise ValueError(
+            f"`output` must not be a dataset's folder in nnUNet_preprocessed, got {str(output)!r}. {cure}"
+        )
     return folder / SPLITS_FILE
 
 
 def _splits_without(nnunet_file: Path, excluded: Collection[str]) -> str:
-    """nnU-Net's folds without some cases in training; they stay in ``val``, so that results can be compared."""
+    """nnU-Net's folds without some cases in training.
+
+    They stay in ``val``, so that results can be compared.
+    """
     try:
         content = read_json(nnunet_file)
         if not (isinstance(content, list) and content):
             raise TypeError("it is no list of folds")
-        splits = [{part: [str(case) for case in fold[part]] for part in ("train", "val")} for fold in content]
+        splits = [
+            {part: [str(case) for case in fold[part]] for part in ("train", "val")}
+            for fold in content
+        ]
     except (ValueError, KeyError, TypeError) as error:
         cure = "Write it again with `nnunet-dro splits --force`."
-        raise ValueError(f"`{SPLITS_FILE}` must be a list of folds, got {str(nnunet_file)!r}. {cure}") from error
+        raise ValueError(
+            f"`{SPLITS_FILE}` must be a list of folds, got {str(nnunet_file)!r}. {cure}"
+        ) from error
     known = {case for fold in splits for part in fold.values() for case in part}
     if strangers := sorted(set(excluded) - known):
         cure = f"Correct its lines, or remove the file for a new one. The folds are those of {str(nnunet_file)!r}."
-        raise ValueError(f"`{EXCLUSIONS_FILE}` must name cases of the folds, got {name_some(strangers)}. {cure}")
+        raise ValueError(
+            f"`{EXCLUSIONS_FILE}` must name cases of the folds, got {name_some(strangers)}. {cure}"
+        )
     for n, fold in enumerate(splits):
         fold["train"] = [case for case in fold["train"] if case not in excluded]
         if not fold["train"]:
             cure = f"Delete lines of {EXCLUSIONS_FILE}."
-            raise ValueError(f"`{EXCLUSIONS_FILE}` must leave training cases, got none for fold {n}. {cure}")
+            raise ValueError(
+                f"`{EXCLUSIONS_FILE}` must leave training cases, got none for fold {n}. {cure}"
+            )
     # In ASCII, because nnU-Net reads the file in the encoding of the locale.
     return json.dumps(splits, indent=4) + "\n"
 
@@ -112,10 +134,18 @@ def write_suspects(
     splits = _nnunet_splits(folds[0], where) if write_splits else None
     kept = _read_exclusions(where / EXCLUSIONS_FILE)
     if splits and kept is not None:
-        _splits_without(splits, kept)  # what is wrong with the list is said before the pictures are drawn
+        _splits_without(
+            splits, kept
+        )  # what is wrong with the list is said before the pictures are drawn
     suspects = find_suspects(folders, top=top, by=by, progress=progress)
-    excluded = suspects.shown.loc[~suspects.shown["trusted"], "case"].tolist() if kept is None else kept
-    files = {} if kept is not None else {EXCLUSIONS_FILE: _HEAD + "".join(f"{case}\n" for case in excluded)}
+    excluded = (
+        suspects.shown.loc[~suspects.shown["trusted"], "case"].tolist() if kept is None else kept
+    )
+    files = (
+        {}
+        if kept is not None
+        else {EXCLUSIONS_FILE: _HEAD + "".join(f"{case}\n" for case in excluded)}
+    )
     steps = _next_steps(where, is_kept=kept is not None, n_excluded=len(excluded))
     if splits:
         files[SPLITS_FILE] = _splits_without(splits, excluded)

@@ -1,5 +1,8 @@
-"""nnU-Net trainers that train for the hardest patients: one file per trainer, and file = class = name after -tr.
+"""nnU-Net trainers that train for the hardest patients.
 
-Import from the modules, as with nnU-Net's own trainers: `HardnessWeighted` from ``hardness_weighted``, `trainer_class`
-from ``registry``. This package does not import them itself, so that `installation` works without nnU-Net.
+One file per trainer, and file = class = name after -tr.
+
+Import from the modules, as with nnU-Net's own trainers: `HardnessWeighted` from
+``hardness_weighted``, `trainer_class` from ``registry``. This package does not import them itself,
+so that `installation` works without nnU-Net.
 """

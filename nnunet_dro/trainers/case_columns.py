@@ -11,13 +11,17 @@ from torch import distributed as dist
 
 from nnunet_dro.sampling import Draws
 
-#: Name of the batch's entry that carries the rows of its cases, one tensor: each costs a queue its own memory.
+#: Name of the batch's entry that carries the rows of its cases, one tensor: each costs a queue its
+#: own memory.
 ENTRY = "case_draws"
 
 
 @dataclass(frozen=True)
 class CaseColumns:
-    """What a batch was drawn with (`Draws`; the table moves on meanwhile), and what its step finds; tensors (b,)."""
+    """What a batch was drawn with (`Draws`; the table moves on meanwhile), and what its step finds.
+
+    Tensors (b,).
+    """
 
     indices: Tensor  # positions in the hardness table, int64
     stale_losses: Tensor  # stale losses at the moment of the draw, NaN at a first visit
@@ -26,12 +30,15 @@ class CaseColumns:
     explored: Tensor  # parts of the probabilities that are due to exploration
     betas: Tensor  # robustness of each draw
     losses: Tensor  # loss of each case alone; NaN before the step
-    #: The importance weights, clipped and not normalised, or other weights that a trainer sent; 1 before.
+    #: The importance weights, clipped and not normalised, or other weights that a trainer sent; 1
+    #: before.
     weights: Tensor
     clipped: Tensor  # 1 where the importance weight was clipped, otherwise 0
 
     @classmethod
-    def in_batch(cls, batch: Mapping[str, Any], *, device: torch.device | None = None) -> "CaseColumns":
+    def in_batch(
+        cls, batch: Mapping[str, Any], *, device: torch.device | None = None
+    ) -> "CaseColumns":
         """The columns that a batch carries, moved to a device (if any is given) without waiting for it."""
         rows = batch[ENTRY]
         return cls.of_rows(rows if device is None else rows.to(device, non_blocking=True))
@@ -59,7 +66,10 @@ def entry_of(draws: Draws) -> dict[str, Tensor]:
 
 
 def rows_of_all_ranks(rows: Tensor, max_cases: int) -> Tensor:
-    """The rows of all ranks, in the same order on every rank; those that fill up a rank's part have the index -1."""
+    """The rows of all ranks, in the same order on every rank.
+
+    Those that fill up a rank's part have the index -1.
+    """
     padded = rows.new_full((max_cases, rows.shape[1]), -1)
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]

@@ -1,4 +1,7 @@
-"""What a checkpoint of nnU-Net carries beside the network: the hardness table, the options, and where it began."""
+"""What a checkpoint of nnU-Net carries beside the network.
+
+The hardness table, the options, and where it began.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -17,7 +20,8 @@ STATE_KEY = "nnunet_dro"
 SOURCE_KEY = "started_from"
 #: What the length of the training is made of: it may be changed.
 _LENGTH = ("epochs", "iterations")
-#: The classes of options whose defaults are not those of every version, with the names of their trainers.
+#: The classes of options whose defaults are not those of every version, with the names of their
+#: trainers.
 _TRAINERS: dict[str, tuple[str, type[TrainerOptions]]] = {
     "DROOptions": ("nnUNetTrainerDRO", DROOptions),
     "HWSOptions": ("nnUNetTrainerHWS", HWSOptions),
@@ -27,12 +31,16 @@ _TRAINERS: dict[str, tuple[str, type[TrainerOptions]]] = {
 class CheckpointedLogger:
     """nnU-Net's logger, whose part of a checkpoint also carries the state of the hardness table.
 
-    nnU-Net builds its checkpoints inline. In every version, the logger is the one object that it asks for a part of the
-    checkpoint when saving, and gives this part back to when loading.
+    nnU-Net builds its checkpoints inline. In every version, the logger is the one object that it
+    asks for a part of the checkpoint when saving, and gives this part back to when loading.
     """
 
     def __init__(
-        self, logger: Any, *, save: Callable[[], dict[str, Any] | None], load: Callable[[dict[str, Any]], None]
+        self,
+        logger: Any,
+        *,
+        save: Callable[[], dict[str, Any] | None],
+        load: Callable[[dict[str, Any]], None],
     ) -> None:
         self._logger = logger
         self._save = save
@@ -50,18 +58,25 @@ class CheckpointedLogger:
 
     def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Give the logger its part, and hand the state over."""
-        self._logger.load_checkpoint({key: value for key, value in checkpoint.items() if key != STATE_KEY})
+        self._logger.load_checkpoint(
+            {key: value for key, value in checkpoint.items() if key != STATE_KEY}
+        )
         if STATE_KEY in checkpoint:
             self._load(checkpoint[STATE_KEY])
 
 
 def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
-    """Read a checkpoint of nnU-Net to the CPU; it has at least weights, trainer's name and configuration."""
+    """Read a checkpoint of nnU-Net to the CPU.
+
+    It has at least weights, trainer's name and configuration.
+    """
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
         content = torch.load(path, map_location="cpu", weights_only=False)
         names = (content["init_args"]["configuration"], content["trainer_name"])
-        if all(isinstance(name, str) for name in names) and isinstance(content["network_weights"], dict):
+        if all(isinstance(name, str) for name in names) and isinstance(
+            content["network_weights"], dict
+        ):
             return dict(content)
     except Exception as error:  # whatever an unpickled file raises
         raise ValueError(
@@ -89,7 +104,10 @@ class Source:
 
     @classmethod
     def in_state(cls, state: Mapping[str, Any] | None) -> "Source | None":
-        """What the state of a checkpoint says; None for a training that began with random weights."""
+        """What the state of a checkpoint says.
+
+        None for a training that began with random weights.
+        """
         return None if state is None or SOURCE_KEY not in state else cls(**state[SOURCE_KEY])
 
     @classmethod
@@ -103,7 +121,9 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, values in sorted(weights.items()):
         digest.update(name.encode())
-        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(
+            values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        )
     return digest.hexdigest()
 
 
@@ -113,18 +133,30 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
 
 
 def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, trainer: str) -> None:
-    """Refuse to continue a training with other options than its checkpoint recorded; a name may tell them."""
+    """Refuse to continue a training with other options than its checkpoint recorded.
+
+    A name may tell them.
+    """
     before, now = _decisive(recorded["values"]), _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:
         return
     kind = str(recorded["class"])
-    if kind not in _TRAINERS or not trainer.startswith(tuple(base for base, _ in _TRAINERS.values())):
+    if kind not in _TRAINERS or not trainer.startswith(
+        tuple(base for base, _ in _TRAINERS.values())
+    ):
         what = ", ".join(f"{name} {before[name]!r}" for name in differing)
-        raise ValueError(f"The training that is to be continued was begun with other options: {what}. Give it these.")
+        raise ValueError(
+            f"The training that is to be continued was begun with other options: {what}. Give it these."
+        )
     base, options_class = _TRAINERS[kind]
     known = {field.name for field in fields(options_class)}
-    name = base + options_class(**{field: value for field, value in before.items() if field in known}).suffix()
+    name = (
+        base
+        + options_class(
+            **{field: value for field, value in before.items() if field in known}
+        ).suffix()
+    )
     raise ValueError(
         f"The training that is to be continued was begun with what the name {name} stands for now. Rename the folder "
         f"of the model from this trainer's name to {name}, and continue with -tr {name} --c."
@@ -133,5 +165,14 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, train
 
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
     """Without the shares, where another option decides what is drawn."""
-    others = values.get("cvar") or values.get("auto_beta") or values.get("chi2") or values.get("beta") is not None
-    return {name: value for name, value in values.items() if name not in ("share", "earned") or not others}
+    others = (
+        values.get("cvar")
+        or values.get("auto_beta")
+        or values.get("chi2")
+        or values.get("beta") is not None
+    )
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in ("share", "earned") or not others
+    }

@@ -18,9 +18,20 @@ from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
+from nnunet_dro.trainers.checkpoint import (
+    CheckpointedLogger,
+    Source,
+    check_resumed,
+    recorded_options,
+)
 from nnunet_dro.trainers.data.case_groups import watched_groups
-from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader, restart
+from nnunet_dro.trainers.data.dataloading import (
+    DrawsByHardness,
+    HardnessDataLoader,
+    loader_of,
+    put_loader,
+    restart,
+)
 from nnunet_dro.trainers.data.subvolumes import subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
@@ -37,7 +48,8 @@ else:
 class HardnessWeighted(_Trainer):
     """Mixin that makes a trainer of nnU-Net train most on the cases that its network is worst at.
 
-    ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all that is needed. Set `options` to choose beta and the rest.
+    ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all that is needed. Set `options` to
+    choose beta and the rest.
 
     Example:
         >>> from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
@@ -50,9 +62,11 @@ class HardnessWeighted(_Trainer):
     """
 
     options: ClassVar[TrainerOptions] = DROOptions()
-    #: If your trainer has a data loader of its own, set a class that derives from `DrawsByHardness` and from that one.
+    #: If your trainer has a data loader of its own, set a class that derives from `DrawsByHardness`
+    #: and from that one.
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
-    #: Created together with the data loaders, when the training cases are known; None where nothing is trained.
+    #: Created together with the data loaders, when the training cases are known; None where nothing
+    #: is trained.
     hardness_log: HardnessLog = None  # type: ignore[assignment]
     logger: Any
     _restored: dict[str, Any] | None = None
@@ -71,7 +85,10 @@ class HardnessWeighted(_Trainer):
         self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=restore)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
-        """What decides how likely each training case is to be drawn; called when the cases are known."""
+        """What decides how likely each training case is to be drawn.
+
+        Called when the cases are known.
+        """
         return self.options.rule()
 
     def _check_before_training(self) -> None:
@@ -97,7 +114,11 @@ class HardnessWeighted(_Trainer):
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
         grid = self.options.subvolumes
-        subvolumes = None if math.prod(grid) == 1 else subvolumes_of(loader, grid, report=self.print_to_log_file)
+        subvolumes = (
+            None
+            if math.prod(grid) == 1
+            else subvolumes_of(loader, grid, report=self.print_to_log_file)
+        )
         items = cases if subvolumes is None else subvolumes.names
         table = HardnessTable(
             items,
@@ -110,7 +131,9 @@ class HardnessWeighted(_Trainer):
         table.warming_up = self._warms_up
         self.loss.pooled = self._pooled_hardness(len(items))
         groups = self._watched_groups(cases)
-        self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
+        self.hardness_log = HardnessLog(
+            table, self.options.importance, groups=groups, subvolumes=subvolumes
+        )
         if self._restored is not None and "table" in self._restored:
             self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
@@ -143,7 +166,9 @@ class HardnessWeighted(_Trainer):
         try:
             return watched_groups(self, cases)
         except (OSError, ValueError) as error:
-            self.print_to_log_file(f"WARNING: the log will not show the share of draws per group: {error}")
+            self.print_to_log_file(
+                f"WARNING: the log will not show the share of draws per group: {error}"
+            )
             return {}
 
     def _estimate_beta(self) -> None:
@@ -162,10 +187,15 @@ class HardnessWeighted(_Trainer):
             return
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
-        self.print_to_log_file(self.hardness_log.how_cases_are_drawn(uniformly=self._draws_uniformly))
+        self.print_to_log_file(
+            self.hardness_log.how_cases_are_drawn(uniformly=self._draws_uniformly)
+        )
 
     def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
-        """Begin with the weights of another training, as this one's checkpoints will say; after `initialize`."""
+        """Begin with the weights of another training, as this one's checkpoints will say.
+
+        After `initialize`.
+        """
         self.network.load_state_dict(weights)
         self._restored = {"options": recorded_options(self.options), **source.state()}
 
@@ -181,13 +211,16 @@ class HardnessWeighted(_Trainer):
     def _fill_stale_losses(self, log: HardnessLog) -> None:
         """Give every case its stale loss in one pass without gradient over augmented patches of the training.
 
-        The draws are first visits, but no step follows them and no log counts them. The network is in the mode of
-        nnU-Net's online validation, so that nothing in it changes. All ranks must call this.
+        The draws are first visits, but no step follows them and no log counts them. The network is
+        in the mode of nnU-Net's online validation, so that nothing in it changes. All ranks must
+        call this.
         """
         table, mean_weight = log.table, self.loss.mean_weight
         if not table.rule.needs_losses or self._draws_uniformly:
             return
-        self.print_to_log_file(f"One pass without gradient gives the {len(table)} {log.items} their stale losses.")
+        self.print_to_log_file(
+            f"One pass without gradient gives the {len(table)} {log.items} their stale losses."
+        )
         start = time.monotonic()
         self.network.eval()
         with torch.no_grad():
@@ -220,7 +253,10 @@ class HardnessWeighted(_Trainer):
         return self.current_epoch < self.options.history.warmup
 
     def on_train_epoch_start(self) -> None:
-        """nnU-Net's start of an epoch; the first epoch after a warm-up begins to draw by hardness."""
+        """nnU-Net's start of an epoch.
+
+        The first epoch after a warm-up begins to draw by hardness.
+        """
         super().on_train_epoch_start()
         if self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
@@ -233,7 +269,10 @@ class HardnessWeighted(_Trainer):
         return self._store(*self._step_on(batch))
 
     def _step_on(self, batch: dict[str, Any]) -> tuple[CaseColumns, float]:
-        """Make nnU-Net's step on the weighted loss; returns the cases, without storing them, and nnU-Net's loss."""
+        """Make nnU-Net's step on the weighted loss.
+
+        Returns the cases, without storing them, and nnU-Net's loss.
+        """
         table = self.hardness_log.table
         with self.loss.drawn(batch, None if table.warming_up else table.rule):
             super().train_step(batch)
@@ -257,13 +296,19 @@ class HardnessWeighted(_Trainer):
         self._log_elsewhere(self.hardness_log.rows[-1])
 
     def on_train_end(self) -> None:
-        """nnU-Net's end of a training; the log names the cases for which an earned share has come to nothing."""
+        """nnU-Net's end of a training.
+
+        The log names the cases for which an earned share has come to nothing.
+        """
         super().on_train_end()
         if self.local_rank == 0 and (line := self.hardness_log.what_earned_nothing()):
             self.print_to_log_file(line)
 
     def _log_elsewhere(self, row: Row) -> None:
-        """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""
+        """Send the scalars to nnU-Net's other loggers (Weights & Biases).
+
+        Its local logger takes no new keys.
+        """
         for logger in getattr(self.logger, "loggers", []):
             for name, value in row.items():
                 if name != "epoch" and np.isfinite(value):

@@ -1,8 +1,8 @@
 """Finds out whether nnU-Net finds the trainers of this package, and what to do if it does not.
 
-The only module of the folder ``discovery`` is installed inside nnU-Net's package, where nnU-Net looks for trainers. The
-folder can also be named in the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8). It has no ``__init__.py``,
-which would be installed over nnU-Net's own.
+The only module of the folder ``discovery`` is installed inside nnU-Net's package, where nnU-Net
+looks for trainers. The folder can also be named in the environment variable ``nnUNet_extTrainer``
+(nnunetv2 >= 2.8). It has no ``__init__.py``, which would be installed over nnU-Net's own.
 """
 
 import os
@@ -31,9 +31,13 @@ def discover() -> Discovery:
     spec = find_spec("nnunetv2")
     if spec is None:
         return Discovery(None, "nnU-Net is not installed here. Run: pip install nnunetv2")
-    folders = [Path(folder) / "training" / "nnUNetTrainer" for folder in spec.submodule_search_locations or ()]
+    folders = [
+        Path(folder) / "training" / "nnUNetTrainer"
+        for folder in spec.submodule_search_locations or ()
+    ]
     if spec.origin is None:
-        # Our module lies in a folder `nnunetv2` of its own, which hides an nnU-Net that is installed with -e.
+        # Our module lies in a folder `nnunetv2` of its own, which hides an nnU-Net that is
+        # installed with -e.
         return Discovery(
             None,
             f"nnU-Net is installed from its sources (pip install -e), and the folder {folders[0].parents[1]}, which "

@@ -1,4 +1,7 @@
-"""Bases of all trainers that are made from a name: nnU-Net's trainer with the options in the name."""
+"""Bases of all trainers that are made from a name.
+
+NnU-Net's trainer with the options in the name.
+"""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +20,8 @@ _SAVED_SHARE = 0.05  # Share of a training after which nnU-Net saves it again: 5
 
 #: Bytes that file systems take in the name of a folder.
 _LONGEST_FOLDER = 255
-#: Room that is kept for the names of the plans and of the configuration (3d_cascade_fullres is nnU-Net's longest).
+#: Room that is kept for the names of the plans and of the configuration (3d_cascade_fullres is
+#: nnU-Net's longest).
 _PLANS_LENGTH, _CONFIGURATION_LENGTH = 15, 18
 
 
@@ -35,7 +39,8 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         super().__init__(plans, configuration, fold, dataset_json, device)
         self.initial_lr = self.options.learning_rate
         self.num_epochs = self.options.epochs
-        # As often as nnU-Net: a short training would otherwise be saved at its best epochs only, or never.
+        # As often as nnU-Net: a short training would otherwise be saved at its best epochs only, or
+        # never.
         self.save_every = max(1, round(self.num_epochs * _SAVED_SHARE))
         self.num_iterations_per_epoch = self.options.iterations
         self.num_val_iterations_per_epoch = self.options.validation_iterations
@@ -44,7 +49,11 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         """nnU-Net's, in as many threads as OMP_NUM_THREADS asks for."""
         # nnUNetv2_train takes a thread for every processor, whatever the environment says.
         wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-        if self.device.type == "cpu" and wished.isdecimal() and 0 < int(wished) < torch.get_num_threads():
+        if (
+            self.device.type == "cpu"
+            and wished.isdecimal()
+            and 0 < int(wished) < torch.get_num_threads()
+        ):
             torch.set_num_threads(int(wished))
             self.print_to_log_file(f"Threads: {wished}, as OMP_NUM_THREADS says.")
         super().initialize()
@@ -66,7 +75,9 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         if not self.options.plain_sgd:
             optimizer, scheduler = super().configure_optimizers()
             return optimizer, scheduler
-        optimizer = torch.optim.SGD(self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay)
+        optimizer = torch.optim.SGD(
+            self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay
+        )
         return optimizer, PolyLRScheduler(optimizer, self.initial_lr, self.num_epochs)
 
     def _on_device(self, values: Any) -> Any:
@@ -82,7 +93,10 @@ class GroupedTrainer(NamedTrainer):
     options: ClassVar[GroupOptions] = GroupOptions(column="group")  # each name has its own column
 
     def groups(self, cases: Sequence[str]) -> list[str]:
-        """Group of each case, or with `asWeights` its weight; raises the errors of `groups_of` or `weights_of`."""
+        """Group of each case, or with `asWeights` its weight.
+
+        Raises the errors of `groups_of` or `weights_of`.
+        """
         entries_of = weights_of if self.options.as_weights else groups_of
         return entries_of(self, cases, column=self.options.column)
 
@@ -97,5 +111,7 @@ def longest_name(plans: str, configurations: Sequence[str]) -> int:
     """The longest trainer's name, in bytes, that nnU-Net can name an ensemble of two configurations after."""
     ensemble = len("ensemble______") + len("___0_1_2_3_4") + 2 * len("____")
     plans_length = max(_PLANS_LENGTH, len(plans.encode()))
-    configuration_length = max([_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)])
+    configuration_length = max(
+        [_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)]
+    )
     return (_LONGEST_FOLDER - ensemble) // 2 - plans_length - configuration_length

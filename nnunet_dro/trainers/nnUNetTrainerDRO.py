@@ -4,8 +4,11 @@ from nnunet_dro.trainers.named import NamedTrainer
 
 
 class nnUNetTrainerDRO(NamedTrainer):  # noqa: N801
-    """nnU-Net trained for its hardest cases, with options in its name: `nnUNetTrainerDRO_share0.3_20epochs`.
+    """nnU-Net trained for its hardest cases, with options in its name.
 
-    Hardness weighted sampling (Fidon et al. 2022), with a share of effective cases in place of a fixed beta, and with
-    the hardness of the last patches of a case together. `nnUNetTrainerHWS` is the published configuration.
+    `nnUNetTrainerDRO_share0.3_20epochs`.
+
+    Hardness weighted sampling (Fidon et al. 2022), with a share of effective cases in place of a
+    fixed beta, and with the hardness of the last patches of a case together. `nnUNetTrainerHWS` is
+    the published configuration.
     """

@@ -7,9 +7,12 @@ from nnunet_dro.trainers.options import HWSOptions
 
 
 class nnUNetTrainerHWS(NamedTrainer):  # noqa: N801
-    """nnU-Net with hardness weighted sampling as published: beta 100, importance weights, the loss of the last patch.
+    """nnU-Net with hardness weighted sampling as published.
 
-    Source: Fidon et al., "Distributionally Robust Deep Learning using Hardness Weighted Sampling", MELBA 2022.
+    Beta 100, importance weights, the loss of the last patch.
+
+    Source: Fidon et al., "Distributionally Robust Deep Learning using Hardness Weighted Sampling",
+    MELBA 2022.
     """
 
     options: ClassVar[HWSOptions] = HWSOptions()

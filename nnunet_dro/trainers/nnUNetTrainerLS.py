@@ -7,10 +7,12 @@ from nnunet_dro.trainers.options import LSOptions
 
 
 class nnUNetTrainerLS(NamedTrainer):  # noqa: N801
-    """nnU-Net with label smoothing in the cross-entropy, cases drawn uniformly: `nnUNetTrainerLS_alpha0.2`.
+    """nnU-Net with label smoothing in the cross-entropy, cases drawn uniformly.
 
-    Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing Integrated with
-    Distributionally Robust Optimization", 2024.
+    `nnUNetTrainerLS_alpha0.2`.
+
+    Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing
+    Integrated with Distributionally Robust Optimization", 2024.
     """
 
     options: ClassVar[LSOptions] = LSOptions()

@@ -31,7 +31,9 @@ class _Trainers(Mapping[str, type[NamedTrainer]]):
     """Imports the module of a trainer when it is asked for."""
 
     def __getitem__(self, name: str) -> type[NamedTrainer]:
-        trainer: type[NamedTrainer] = getattr(import_module(f"{__package__}{_ROOMS[name]}.{name}"), name)
+        trainer: type[NamedTrainer] = getattr(
+            import_module(f"{__package__}{_ROOMS[name]}.{name}"), name
+        )
         return trainer
 
     def __iter__(self) -> Iterator[str]:
@@ -46,7 +48,10 @@ TRAINERS: Mapping[str, type[NamedTrainer]] = _Trainers()
 
 
 class _MadeByName(type):
-    """Metaclass of the classes made here. They pickle as their names, which may contain dots (beta0.5)."""
+    """Metaclass of the classes made here.
+
+    They pickle as their names, which may contain dots (beta0.5).
+    """
 
 
 @cache
@@ -71,7 +76,11 @@ def trainer_class(name: str) -> type[NamedTrainer]:
     base, options = parse_trainer_name(name)
     if name == base:
         return TRAINERS[base]
-    namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
+    namespace: dict[str, Any] = {
+        "options": options,
+        "__module__": __name__,
+        "__doc__": TRAINERS[base].__doc__,
+    }
     made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
     return made
 
@@ -94,14 +103,19 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
         >>> base, options.column, options.epochs
         ('nnUNetTrainerIW', 'centre', 20)
     """
-    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
+    base = next(
+        (base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None
+    )
     if base is None or not _is_ours(name[len(base) :]):
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
     return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:
-    """The trainer that ``nnUNetv2_train -tr NAME`` would use, of this package or not; None if nnU-Net finds none."""
+    """The trainer that ``nnUNetv2_train -tr NAME`` would use, of this package or not.
+
+    None if nnU-Net finds none.
+    """
     with suppress(AttributeError):
         return trainer_class(name)
     # nnU-Net imports every trainer that it has, and with them what they warn about.
@@ -119,12 +133,17 @@ def _found_by_nnunet(name: str) -> Any:
         from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
 
         package = nnUNetTrainer.__module__.rpartition(".")[0]
-        return recursive_find_python_class(str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package)
+        return recursive_find_python_class(
+            str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package
+        )
     return recursive_find_trainer_class_by_name(name)
 
 
 def _is_ours(rest: str) -> bool:
-    """Whether the rest of a name after a trainer's are options, and not the rest of another name: nnUNetTrainerLSTM."""
+    """Whether the rest of a name after a trainer's are options, and not the rest of another name.
+
+    NnUNetTrainerLSTM.
+    """
     return rest[:1] in ("", "_") or any(option.pattern.match(rest) for option in OPTIONS)
 
 

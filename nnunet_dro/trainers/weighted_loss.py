@@ -15,19 +15,30 @@ from nnunetv2.utilities.ddp_allgather import AllGatherGrad
 from nnunetv2.utilities.helpers import softmax_helper_dim1
 from torch import Tensor, nn
 
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights, PooledHardness, VoxelLoss
+from nnunet_dro.losses import (
+    CaseByCaseLoss,
+    DiceCELoss,
+    ImportanceWeights,
+    PooledHardness,
+    VoxelLoss,
+)
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.case_columns import N_COLUMNS, CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.options import TrainerOptions
 
-_MEAN_WEIGHT_MEMORY = 0.99  # Weight of the past in the running mean of the importance weights, per iteration.
+_MEAN_WEIGHT_MEMORY = (
+    0.99  # Weight of the past in the running mean of the importance weights, per iteration.
+)
 
 
 class HardnessWeightedLoss(nn.Module):
-    """A loss that weights its cases while `drawn` is active; otherwise, as in validation, it is nnU-Net's own loss.
+    """A loss that weights its cases while `drawn` is active.
 
-    ``per_case`` is the loss that nnU-Net built, case by case. Without importance weights all weights are 1;
-    ``normalised`` ones are divided by their running mean over all ranks, which have up to ``max_cases`` in their batch.
+    Otherwise, as in validation, it is nnU-Net's own loss.
+
+    ``per_case`` is the loss that nnU-Net built, case by case. Without importance weights all
+    weights are 1; ``normalised`` ones are divided by their running mean over all ranks, which have
+    up to ``max_cases`` in their batch.
     """
 
     def __init__(
@@ -44,7 +55,9 @@ class HardnessWeightedLoss(nn.Module):
         self.plain = plain
         self.per_case = per_case
         self.importance = importance
-        if isinstance(per_case, DiceCELoss) and isinstance(per_case.voxel_sums, torch._dynamo.OptimizedModule):
+        if isinstance(per_case, DiceCELoss) and isinstance(
+            per_case.voxel_sums, torch._dynamo.OptimizedModule
+        ):
             self._weigh = torch.compile(self._weigh)  # type: ignore[method-assign]
         self.normalised = normalised
         self.mean_weight = 1.0
@@ -61,8 +74,8 @@ class HardnessWeightedLoss(nn.Module):
     def drawn(self, batch: dict[str, Any], rule: Rule | None = None) -> Iterator[None]:
         """Within this context the loss belongs to ``batch``, with its draws, and weights its cases.
 
-        The loss weights of the rule multiply the importance weights. They are those of now, because they are part of
-        what is minimised, whereas importance weights correct the draw.
+        The loss weights of the rule multiply the importance weights. They are those of now, because
+        they are part of what is minimised, whereas importance weights correct the draw.
         """
         self._batch = batch
         if rule is not None:
@@ -82,9 +95,13 @@ class HardnessWeightedLoss(nn.Module):
         device = (output if isinstance(output, Tensor) else output[0]).device
         drawn = CaseColumns.in_batch(self._batch, device=device)
         hardness = None if self.pooled is None else self.pooled(drawn.indices, cases)
-        factors = None if self._rule_weights is None else self._rule_weights.to(device, non_blocking=True)
+        factors = (
+            None if self._rule_weights is None else self._rule_weights.to(device, non_blocking=True)
+        )
         if self.normalised:
-            factors = (1.0 if factors is None else factors) * torch.full_like(drawn.weights, 1 / self.mean_weight)
+            factors = (1.0 if factors is None else factors) * torch.full_like(
+                drawn.weights, 1 / self.mean_weight
+            )
         loss, mean_loss, hardness, weights, clipped = self._weigh(cases, drawn, hardness, factors)
         self.send(replace(drawn, losses=hardness, weights=weights, clipped=clipped), mean_loss)
         return loss
@@ -92,12 +109,19 @@ class HardnessWeightedLoss(nn.Module):
     def _weigh(
         self, cases: Any, drawn: CaseColumns, hardness: Tensor | None, factors: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Weighted and plain loss, hardness, weights and clipping of the cases; compiled where nnU-Net's loss is."""
+        """Weighted and plain loss, hardness, weights and clipping of the cases.
+
+        Compiled where nnU-Net's loss is.
+        """
         hardness = cases.hardness if hardness is None else hardness
         weights, clipped = drawn.weights, drawn.clipped
         if self.importance is not None:
             weights, clipped = self.importance(
-                hardness, drawn.stale_losses, shares=drawn.shares, explored=drawn.explored, betas=drawn.betas
+                hardness,
+                drawn.stale_losses,
+                shares=drawn.shares,
+                explored=drawn.explored,
+                betas=drawn.betas,
             )
         with torch.no_grad():
             mean_loss = cases.weighted(torch.ones_like(hardness))
@@ -125,8 +149,9 @@ class HardnessWeightedLoss(nn.Module):
     def send(self, cases: CaseColumns, mean_loss: Tensor) -> None:
         """Start moving the cases of all ranks to the CPU, where `step` waits for them and reads them.
 
-        nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
-        by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
+        nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued
+        earlier and is done by then, so it adds no wait; where a step ends without that, `step`
+        waits for the copy alone.
         """
         rows = cases.rows()
         if self.is_ddp:
@@ -144,7 +169,10 @@ class HardnessWeightedLoss(nn.Module):
 def per_case_loss(
     loss: nn.Module, options: TrainerOptions | None = None, *, shares: Sequence[float] | None = None
 ) -> DiceCELoss | CaseByCaseLoss:
-    """The per-case form of a trainer's loss: nnU-Net's Dice + cross-entropy in one pass, any other case by case."""
+    """The per-case form of a trainer's loss.
+
+    NnU-Net's Dice + cross-entropy in one pass, any other case by case.
+    """
     options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)
     inner: Any = loss
@@ -167,7 +195,9 @@ def per_case_loss(
         **settings,
         scale_weights=scale_weights,
         voxel_loss=voxel_loss,
-        hardness="loss" if hardness == "pooled" else hardness,  # pooled from the losses of several batches
+        hardness="loss"
+        if hardness == "pooled"
+        else hardness,  # pooled from the losses of several batches
     )
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         known.voxel_sums = torch.compile(known.voxel_sums)
@@ -184,7 +214,9 @@ def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
         "polynomial_tail": options.polynomial_tail is not None,
     }
     asked = [option for option in options.known_options() if is_set.get(option.field, False)]
-    if words := [word for option in asked if (word := option.write(getattr(options, option.field)))]:
+    if words := [
+        word for option in asked if (word := option.write(getattr(options, option.field)))
+    ]:
         raise ValueError(
             f"{', '.join(words)} must be left out with this trainer: this needs nnU-Net's Dice + cross-entropy as "
             f"nnUNetTrainer builds it, and this trainer has another loss ({type(loss).__name__}) or builds it in "
@@ -221,5 +253,7 @@ def _dice_ce_settings(loss: Any) -> dict[str, Any] | None:
         "ignore_label": ignore_label,
         "weight_ce": loss.weight_ce,
         "weight_dice": loss.weight_dice,
-        "sum_over_ranks": (lambda values: AllGatherGrad.apply(values).sum(0)) if dice.ddp and dice.batch_dice else None,
+        "sum_over_ranks": (lambda values: AllGatherGrad.apply(values).sum(0))
+        if dice.ddp and dice.batch_dice
+        else None,
     }

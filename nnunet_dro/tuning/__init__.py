@@ -1,1 +1,4 @@
-"""Bayesian optimisation of the options of a trainer: Optuna chooses them, nnU-Net trains, the evaluation scores."""
+"""Bayesian optimisation of the options of a trainer.
+
+Optuna chooses them, nnU-Net trains, the evaluation scores.
+"""

@@ -22,7 +22,10 @@ _EXAMPLE = 'Write, for example, "mean", "p10 of dice" or "p10 by centre worst".'
 
 @dataclass(frozen=True)
 class Objective:
-    """A statistic to optimise, of the worst stratum of ``by`` or the mean of its strata; None is one of all cases."""
+    """A statistic to optimise, of the worst stratum of ``by`` or the mean of its strata.
+
+    None is one of all cases.
+    """
 
     statistic: str
     metric: str = "dice"
@@ -37,7 +40,9 @@ class Objective:
     @property
     def text(self) -> str:
         """The objective in the words that `parse_objective` reads, including the metric."""
-        return f"{self.statistic} of {self.metric}" + ("" if self.by is None else f" by {self.by} {self.over}")
+        return f"{self.statistic} of {self.metric}" + (
+            "" if self.by is None else f" by {self.by} {self.over}"
+        )
 
     def value(self, strata: pd.DataFrame) -> float:
         """A fraction, or mm: the mean over the labels, of the worst stratum with a value or as a mean of these."""
@@ -53,32 +58,49 @@ class Objective:
 
 
 def parse_objective(text: str) -> Objective:
-    """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``; `check_objective` checks whether the column exists."""
+    """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
+
+    `check_objective` checks whether the column exists.
+    """
     if not (match := _FORM.fullmatch(text.strip())):
-        raise ValueError(f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}")
+        raise ValueError(
+            f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}"
+        )
     statistic, metric, by, over = match.groups()
     if statistic not in STATISTICS:
         cure = f"Choose from: {', '.join(STATISTICS)}."
-        raise ValueError(f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}")
+        raise ValueError(
+            f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}"
+        )
     metric = metric or "dice"
-    known = [name for name, of_name in METRICS.items() if not (of_name.on_lesions or of_name.is_signed)]
+    known = [
+        name for name, of_name in METRICS.items() if not (of_name.on_lesions or of_name.is_signed)
+    ]
     if metric not in known:
         cure = f"Choose from: {', '.join(known)}."
-        raise ValueError(f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}")
+        raise ValueError(
+            f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}"
+        )
     return Objective(statistic, metric, by, "mean" if over == "mean" else "worst")
 
 
-def check_objective(objective: Objective, cases: Path | None, validation_cases: Collection[str]) -> None:
+def check_objective(
+    objective: Objective, cases: Path | None, validation_cases: Collection[str]
+) -> None:
     """Check, before anything is trained, that the validation cases can be divided as the objective requires."""
     if objective.by is None:
         return
     if cases is None:
         cure = "Write cases.csv into the dataset's raw or preprocessed folder, or name a table with --cases."
-        raise ValueError(f"`objective` needs a case table for `by {objective.by}`, got none. {cure}")
+        raise ValueError(
+            f"`objective` needs a case table for `by {objective.by}`, got none. {cure}"
+        )
     stratify_all(read_cases(cases), [objective.by], validation_cases)
 
 
-def score(objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None) -> float:
+def score(
+    objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None
+) -> float:
     """Compute the objective of a fold's validation predictions."""
     evaluation = evaluate(
         references,
@@ -88,7 +110,8 @@ def score(objective: Objective, *, references: Path, fold: Path, dataset_json: P
         by=[objective.by] if objective.by else (),
         overall=False,
         metrics=[objective.metric],
-        # 374 mm where one of the two lacks a label: finding nothing is no better than finding it in the wrong place.
+        # 374 mm where one of the two lacks a label: finding nothing is no better than finding it in
+        # the wrong place.
         empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
         n_resamples=0,
         jobs=cpu_count(),

@@ -33,7 +33,10 @@ _SILENT = "no sign of life"  # The reason of a failed trial that recorded none: 
 
 
 def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
-    """A row per trial, as in trials.csv: ``pseudo_dice`` is the running mean after the last of its ``epochs``."""
+    """A row per trial, as in trials.csv.
+
+    ``pseudo_dice`` is the running mean after the last of its ``epochs``.
+    """
     rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
     columns = ["number", "state", "value", *settings.space.names]
     columns += ["trainer", "repeat_of", "epochs", "pseudo_dice", "minutes", "reason"]
@@ -65,8 +68,14 @@ def trials_table(study: optuna.Study, settings: Settings) -> RenderableType:
     records = frame[frame["repeat_of"].isna()].to_dict("records")
     columns: list[Any] = [
         (Column("trial"), lambda row: str(row["number"])),
-        (Column(settings.objective.text), lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}"),
-        *((Column(name), lambda row, name=name: _shown(row[name])) for name in settings.space.names),
+        (
+            Column(settings.objective.text),
+            lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}",
+        ),
+        *(
+            (Column(name), lambda row, name=name: _shown(row[name]))
+            for name in settings.space.names
+        ),
         (Column("min"), lambda row: "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"),
     ]
     if any(row["reason"] for row in records):
@@ -75,9 +84,16 @@ def trials_table(study: optuna.Study, settings: Settings) -> RenderableType:
 
 
 def repeats_table(study: optuna.Study, settings: Settings) -> RenderableType | None:
-    """The table of the trainers that were trained again, the best mean first; None if there is none."""
+    """The table of the trainers that were trained again, the best mean first.
+
+    None if there is none.
+    """
     found = repeated(study)
-    return printed([_repeats(found, f"The best, trained again: {settings.objective.text}")]) if found else None
+    return (
+        printed([_repeats(found, f"The best, trained again: {settings.objective.text}")])
+        if found
+        else None
+    )
 
 
 def _repeats(found: Sequence[Repeated], title: str) -> Table:
@@ -133,7 +149,10 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     ]
     target, objective = settings.target, settings.objective
     states = frame.loc[frame["repeat_of"].isna(), "state"].value_counts()
-    counts = ", ".join(f"{states[state]} {state}" for state in _STATES.values() if state in states.index) or "none"
+    counts = (
+        ", ".join(f"{states[state]} {state}" for state in _STATES.values() if state in states.index)
+        or "none"
+    )
     if n_repeats := int(frame["repeat_of"].notna().sum()):
         counts += f", and {count(n_repeats, 'repetition')}"
     better = "higher" if objective.maximise else "lower"
@@ -172,7 +191,10 @@ def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Blo
             if one.trial.number == best.number:
                 spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
                 value += f" in the search and {one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
-        yield Prose(f"The best is trial {best.number}, with {value}: {best.user_attrs['trainer']}", kind="first")
+        yield Prose(
+            f"The best is trial {best.number}, with {value}: {best.user_attrs['trainer']}",
+            kind="first",
+        )
         yield Prose(command, kind="command")
         yield from map(Note, warnings_of(study, settings))
     yield Prose(
@@ -215,28 +237,48 @@ def _drawn(study: optuna.Study, settings: Settings) -> Iterator[Block]:
     yield from map(Prose, left_out)
 
 
-def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str, Callable[[], Any]]]:
+def _plots(
+    study: optuna.Study, settings: Settings
+) -> list[tuple[str, str, str, Callable[[], Any]]]:
     """The title of each plot, what it shows, what is lacking for it (empty if nothing), and how it is made."""
     from optuna import visualization
 
     # Repetitions are no part of the search, and the defaults may lie outside of the ranges.
     searched = copied(study, is_search)
-    drawn = copied(study, lambda trial: is_search(trial) and len(trial.params) == len(settings.space.names))
+    drawn = copied(
+        study, lambda trial: is_search(trial) and len(trial.params) == len(settings.space.names)
+    )
     complete = drawn.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     n_tuned, text = len(settings.space.names), settings.objective.text
     differ = len({trial.value for trial in complete}) > 1
-    varied = sum(len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names)
+    varied = sum(
+        len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names
+    )
     some = "" if complete else "a complete trial"
-    enough = "" if len(complete) > 1 and differ and varied else "two trials that differ in options and objective"
+    enough = (
+        ""
+        if len(complete) > 1 and differ and varied
+        else "two trials that differ in options and objective"
+    )
     pairs = enough or ("" if n_tuned > 1 and varied > 1 else "two options that vary")
-    training = "" if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)) else "an epoch's end"
-    training_about = "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
-    training_about += "." if settings.objective.maximise else ", negated because lower is better here."
+    training = (
+        ""
+        if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False))
+        else "an epoch's end"
+    )
+    training_about = (
+        "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
+    )
+    training_about += (
+        "." if settings.objective.maximise else ", negated because lower is better here."
+    )
     importance = "The share of the objective's variation that each option explains, by PED-ANOVA."
     between = "Interpolated between the trials (dots); with few trials, the landscape between them is a guess."
 
     def contour() -> Any:
-        return visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned)
+        return visualization.plot_contour(drawn, target_name=text).update_layout(
+            height=200 + 150 * n_tuned
+        )
 
     def trainings() -> Any:
         axes = {"xaxis_title": "epoch", "yaxis_title": "pseudo Dice"}
@@ -246,7 +288,12 @@ def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str,
     slices = partial(visualization.plot_slice, drawn, target_name=text)
     return [
         ("History", "Every complete trial, and the best value so far.", some, history),
-        ("Importance", importance, enough, partial(visualization.plot_param_importances, drawn, target_name=text)),
+        (
+            "Importance",
+            importance,
+            enough,
+            partial(visualization.plot_param_importances, drawn, target_name=text),
+        ),
         ("Options", "The objective against each option; darker trials are later.", some, slices),
         ("Pairs of options", between, pairs, contour),
         ("Trainings", training_about, training, trainings),

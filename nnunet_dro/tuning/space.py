@@ -9,7 +9,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
@@ -17,7 +22,8 @@ from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
 OFF = "off"  # Choice that leaves an option out of the name.
 
-#: Significant digits of a sampled number, so that names stay readable; the trainer reads its options from the name.
+#: Significant digits of a sampled number, so that names stay readable; the trainer reads its
+#: options from the name.
 _DIGITS = 3
 
 #: Part of a range, on its scale, that counts as its edge; and how far beyond it a value is tried.
@@ -46,10 +52,15 @@ class Range:
     @property
     def middle(self) -> float:
         """The value halfway between the ends, on the scale of the range."""
-        return self.as_written(math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2)
+        return self.as_written(
+            math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
+        )
 
     def as_written(self, value: float) -> float:
-        """The value as in the trainer's name: an integer, or three significant digits within the range."""
+        """The value as in the trainer's name.
+
+        An integer, or three significant digits within the range.
+        """
         written = int(value) if self.is_integer else float(f"{value:.{_DIGITS}g}")
         return min(max(written, self.low), self.high)
 
@@ -57,7 +68,9 @@ class Range:
         """Where a value lies on the scale of the range: 0 at the lower end, 1 at the upper end."""
         if not self.log:
             return (value - self.low) / (self.high - self.low)
-        return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -math.inf
+        return (
+            math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -math.inf
+        )
 
     def beyond(self, edge: str) -> float:
         """A value beyond the lower or the upper end."""
@@ -65,7 +78,11 @@ class Range:
         if self.is_integer:
             return self.high + 1 if is_upper else self.low - 1
         place = 1 + _BEYOND if is_upper else -_BEYOND
-        scaled = self.low * (self.high / self.low) ** place if self.log else self.low + place * (self.high - self.low)
+        scaled = (
+            self.low * (self.high / self.low) ** place
+            if self.log
+            else self.low + place * (self.high - self.low)
+        )
         return float(f"{scaled:.{_DIGITS}g}")
 
 
@@ -104,7 +121,11 @@ class Space:
     @property
     def defaults(self) -> dict[str, Any]:
         """What the trainer with the fixed options alone has; a number that is off has no entry."""
-        numbers = {one.name: value for one in self.ranges if (value := getattr(self.fixed, one.field)) is not None}
+        numbers = {
+            one.name: value
+            for one in self.ranges
+            if (value := getattr(self.fixed, one.field)) is not None
+        }
         return numbers | {choice.name: OFF for choice in self.choices}
 
     @property
@@ -112,7 +133,8 @@ class Space:
         """Whether the defaults lie in the ranges, so that a sampler can learn from them."""
         defaults = self.defaults
         return all(
-            one.name in defaults and one.as_written(defaults[one.name]) == defaults[one.name] for one in self.ranges
+            one.name in defaults and one.as_written(defaults[one.name]) == defaults[one.name]
+            for one in self.ranges
         )
 
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -121,7 +143,9 @@ class Space:
         for one in self.ranges:
             kind: Any = IntDistribution if one.is_integer else FloatDistribution
             found[one.name] = kind(one.low, one.high, log=one.log)
-        return found | {choice.name: CategoricalDistribution((OFF, *choice.values)) for choice in self.choices}
+        return found | {
+            choice.name: CategoricalDistribution((OFF, *choice.values)) for choice in self.choices
+        }
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Let Optuna suggest a value of everything that is tuned, in the form of the trainer's name."""
@@ -136,7 +160,10 @@ class Space:
     def as_written(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values as in the trainer's name."""
         ranges = {one.name: one for one in self.ranges}
-        return {name: ranges[name].as_written(value) if name in ranges else value for name, value in values.items()}
+        return {
+            name: ranges[name].as_written(value) if name in ranges else value
+            for name, value in values.items()
+        }
 
     def edges(self, values: Mapping[str, Any]) -> list[tuple[Range, str]]:
         """The ranges with a value within a hundredth of their lower or upper end, unless nothing lies beyond."""
@@ -151,7 +178,10 @@ class Space:
         return found
 
     def trainer_name(self, values: Mapping[str, Any]) -> str:
-        """Name the trainer with these values, as `suggest` returns them; what is left out keeps its fixed value."""
+        """Name the trainer with these values, as `suggest` returns them.
+
+        What is left out keeps its fixed value.
+        """
         changes = {one.field: values[one.name] for one in self.ranges if one.name in values}
         for choice in self.choices:
             if (word := values.get(choice.name, OFF)) != OFF:
@@ -159,11 +189,16 @@ class Space:
         return self.base + replace(self.fixed, **changes).suffix()
 
 
-def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, iterations: int | None) -> Space:
-    """Read what is to be tuned; every end of a range and every word is accepted in at least one combination.
+def parse_space(
+    trainer: str, options: Sequence[str], *, epochs: int | None, iterations: int | None
+) -> Space:
+    """Read what is to be tuned.
 
-    An option is ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or a word as in the trainer's name (``chi2``,
-    ``clip0.2to5``) to try with and without it. Of words that exclude each other, a name has at most one.
+    Every end of a range and every word is accepted in at least one combination.
+
+    An option is ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or a word as in the
+    trainer's name (``chi2``, ``clip0.2to5``) to try with and without it. Of words that exclude each
+    other, a name has at most one.
 
     Example:
         >>> space = parse_space("HWS_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)
@@ -197,7 +232,9 @@ def _with_length(fixed: TrainerOptions, name: str, **given: int | None) -> Train
     named = {option.field: getattr(fixed, option.field) for option in fixed.given_options()}
     for field, value in lengths.items():
         if named.get(field, value) != value:
-            raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
+            raise ValueError(
+                f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two."
+            )
     return replace(fixed, **lengths)
 
 
@@ -207,12 +244,16 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
     numbers = {match[1]: option for match, option in forms if match and option.read in (int, float)}
     if name not in numbers:
         cure = f"Choose from: {', '.join(numbers)}."
-        raise ValueError(f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. {cure}")
+        raise ValueError(
+            f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. {cure}"
+        )
     log = len(ends) == 3 and ends[2] == "log"
     try:
         low, high = (float(end) for end in (ends[:2] if log else ends))
     except ValueError as error:
-        raise ValueError(f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {_EXAMPLE}") from error
+        raise ValueError(
+            f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {_EXAMPLE}"
+        ) from error
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {_EXAMPLE}")
     is_integer = numbers[name].read is int
@@ -221,29 +262,41 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
             raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
         low, high = int(low), int(high)
     if log and low <= 0:
-        raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW.")
+        raise ValueError(
+            f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW."
+        )
     return Range(text, name, numbers[name].field, low, high, log, is_integer)
 
 
 def _word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
-    known = [option for option in kind.known_options() if option.field not in ("epochs", "iterations")]
+    known = [
+        option for option in kind.known_options() if option.field not in ("epochs", "iterations")
+    ]
     for option in known:
         if match := option.pattern.fullmatch(text):
             return option.field, option.read(*match.groups())
-    cure = "A number needs a range (beta:1:100). Choose from: " + ", ".join(option.form for option in known)
-    raise ValueError(f"`option` must be an option of this trainer, written as in its name, got {text!r}. {cure}.")
+    cure = "A number needs a range (beta:1:100). Choose from: " + ", ".join(
+        option.form for option in known
+    )
+    raise ValueError(
+        f"`option` must be an option of this trainer, written as in its name, got {text!r}. {cure}."
+    )
 
 
 def _check(space: Space, options: Sequence[str]) -> None:
     """Refuse what is duplicated, and what no combination allows."""
     tuned = [*(one.field for one in space.ranges), *(choice.field for choice in space.choices)]
     if twice := repeated(options) or repeated(tuned):
-        raise ValueError(f"`option` must name everything once, got {twice[0]!r} twice. Leave out one of the two.")
+        raise ValueError(
+            f"`option` must name everything once, got {twice[0]!r} twice. Leave out one of the two."
+        )
     defaults = {field.name: field.default for field in fields(space.fixed)}
     for field in tuned:
         if getattr(space.fixed, field) != defaults[field]:
             cure = "Leave it out of one of the two."
-            raise ValueError(f"`option` must not set what `{space.trainer}` fixes, got {field!r}. {cure}")
+            raise ValueError(
+                f"`option` must not set what `{space.trainer}` fixes, got {field!r}. {cure}"
+            )
     for one in space.ranges:
         for end in (one.as_written(one.low), one.as_written(one.high)):
             _check_possible(space, one.name, end, f"{one.text!r} at {end:g}")
@@ -265,7 +318,10 @@ def _check_possible(space: Space, name: str, value: Any, shown: str) -> None:
 
 
 def _contexts(space: Space) -> Iterator[dict[str, Any]]:
-    """The values to try an end with: middles, low and high ends of the other ranges, with and without each word."""
+    """The values to try an end with.
+
+    Middles, low and high ends of the other ranges, with and without each word.
+    """
     words = [[(choice.name, word) for word in (OFF, *choice.values)] for choice in space.choices]
     for others in (
         {one.name: one.middle for one in space.ranges},

@@ -15,7 +15,8 @@ from optuna.trial import TrialState
 
 _ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is about.
 
-#: Seconds between two signs of life of a trial on a shared storage, and seconds without one after which it is dead.
+#: Seconds between two signs of life of a trial on a shared storage, and seconds without one after
+#: which it is dead.
 _HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
 
 _LOCK_SECONDS = 60  # Seconds to wait for the transaction of another thread or process on the file.
@@ -40,12 +41,20 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
         if url is None:
-            # Without a pool, so that no connection is left open where the file turns out to be none of a study.
-            options = {"connect_args": {"timeout": _LOCK_SECONDS}, "poolclass": sqlalchemy.pool.NullPool}
+            # Without a pool, so that no connection is left open where the file turns out to be none
+            # of a study.
+            options = {
+                "connect_args": {"timeout": _LOCK_SECONDS},
+                "poolclass": sqlalchemy.pool.NullPool,
+            }
             return RDBStorage(here, engine_kwargs=options)
         return _open_shared(url)
     except _OPENING_ERRORS as error:
-        cure = "Remove the file, or name another with --study." if url is None else "Check the URL and its driver."
+        cure = (
+            "Remove the file, or name another with --study."
+            if url is None
+            else "Check the URL and its driver."
+        )
         raise ValueError(
             f"`storage` must be a database of Optuna, got {_without_password(url or here)!r}: "
             f"{message_of(error)}. {cure}"
@@ -63,7 +72,10 @@ def closing(storage: RDBStorage) -> Iterator[RDBStorage]:
 
 
 def _open_shared(url: str) -> RDBStorage:
-    """Open a shared storage; another machine may make its tables at the same moment, which fails in one of the two."""
+    """Open a shared storage.
+
+    Another machine may make its tables at the same moment, which fails in one of the two.
+    """
     n_left = _OPENINGS
     while True:
         try:
@@ -71,7 +83,9 @@ def _open_shared(url: str) -> RDBStorage:
                 url,
                 heartbeat_interval=_HEARTBEAT_SECONDS,
                 grace_period=_DEAD_SECONDS,
-                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=_MAX_RETRIES),
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(
+                    max_retry=_MAX_RETRIES
+                ),
             )
         except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
             n_left -= 1
@@ -93,18 +107,27 @@ def message_of(error: BaseException) -> str:
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
 
 
-def open_study(storage: RDBStorage, name: str, about: Mapping[str, Any], *, maximise: bool) -> optuna.Study:
+def open_study(
+    storage: RDBStorage, name: str, about: Mapping[str, Any], *, maximise: bool
+) -> optuna.Study:
     """Open a study, or create it; one that is about something else is refused."""
     try:
         study = optuna.create_study(
-            storage=storage, study_name=name, direction="maximize" if maximise else "minimize", load_if_exists=True
+            storage=storage,
+            study_name=name,
+            direction="maximize" if maximise else "minimize",
+            load_if_exists=True,
         )
     except STORAGE_ERRORS as error:
-        raise ValueError(f"`study` must be one that Optuna can open, got {name!r}: {message_of(error)}.") from error
+        raise ValueError(
+            f"`study` must be one that Optuna can open, got {name!r}: {message_of(error)}."
+        ) from error
     cure = "Name another study with --study."
     if _ABOUT not in study.user_attrs:
         if study.get_trials(deepcopy=False):
-            raise ValueError(f"`study` must have been made by `nnunet-dro tune`, got {name!r}. {cure}")
+            raise ValueError(
+                f"`study` must have been made by `nnunet-dro tune`, got {name!r}. {cure}"
+            )
         study.set_user_attr(_ABOUT, dict(about))
     before = study.user_attrs[_ABOUT]
     for key, value in about.items():
@@ -121,7 +144,10 @@ def _text(value: Any) -> str:
 
 
 def fail_what_was_left_running(study: optuna.Study) -> list[int]:
-    """Fail trials that a killed process left running, and queue them again; the study must be ours alone."""
+    """Fail trials that a killed process left running, and queue them again.
+
+    The study must be ours alone.
+    """
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in left:
         # The attributes of a trial that has ended cannot be set.
@@ -139,7 +165,9 @@ def alone(folder: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout as error:
         cure = "Wait for it, or share a database between them with --storage."
-        raise ValueError(f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}") from error
+        raise ValueError(
+            f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}"
+        ) from error
     except NotImplementedError:
         pass  # how older versions of filelock report a file system without locks
     except OSError as error:

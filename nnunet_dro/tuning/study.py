@@ -31,7 +31,8 @@ from nnunet_dro.tuning.trials import (
     search_trials,
 )
 
-#: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
+#: Failures after which tuning stops: from the first trial on, later in a row, and refused names in
+#: a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
 
 _STARTUP_TRIALS = 10  # Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
@@ -93,8 +94,15 @@ class _TrialFailedError(Exception):
 class Tuner:
     """Runs the trials of a study."""
 
-    def __init__(self, study: optuna.Study, settings: Settings, display: Display, safe_stop: SafeStop) -> None:
-        self.study, self.settings, self.display, self.safe_stop = study, settings, display, safe_stop
+    def __init__(
+        self, study: optuna.Study, settings: Settings, display: Display, safe_stop: SafeStop
+    ) -> None:
+        self.study, self.settings, self.display, self.safe_stop = (
+            study,
+            settings,
+            display,
+            safe_stop,
+        )
         self._n_succeeded = self._n_failed = self._n_refused = 0
         self._error: _TrialFailedError | None = None
         epochs = settings.space.fixed.epochs
@@ -109,7 +117,9 @@ class Tuner:
         if not self.study.get_trials(deepcopy=False):
             space = self.settings.space
             attributes = {PLAIN: True, TRAINER: space.trainer}
-            self.study.enqueue_trial(space.defaults if space.has_defaults else {}, user_attrs=attributes)
+            self.study.enqueue_trial(
+                space.defaults if space.has_defaults else {}, user_attrs=attributes
+            )
         while self._is_needed() and self._draw():
             self._next()
         # Trials that run elsewhere may be better; whoever finishes the last one goes on.
@@ -131,14 +141,17 @@ class Tuner:
     def _draw(self) -> bool:
         """Draw the options of the next trial; False if there is none left to try."""
         settings, trials = self.settings, self.study.get_trials(deepcopy=False)
-        # With one seed for all, a second start would repeat the first; processes that share a study draw other options.
+        # With one seed for all, a second start would repeat the first; processes that share a study
+        # draw other options.
         entropy = None if settings.is_shared else [settings.seed, len(trials)]
         self._seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
         options: dict[str, Any] = {}  # a queued trial keeps its own
         if not any(trial.state == TrialState.WAITING for trial in trials):
             drawn = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
             if drawn is None:
-                self.display.note(f"No other combination was found in {N_ATTEMPTS} draws; the search ends.")
+                self.display.note(
+                    f"No other combination was found in {N_ATTEMPTS} draws; the search ends."
+                )
                 return False
             options = drawn
         self.study.sampler = PartialFixedSampler(options, RandomSampler(seed=self._seed))
@@ -155,11 +168,15 @@ class Tuner:
     def _next(self) -> None:
         self.safe_stop.check()
         self._error = None
-        self.study.optimize(self._attempt, n_trials=1, catch=(_TrialFailedError,), callbacks=[self._ended])
+        self.study.optimize(
+            self._attempt, n_trials=1, catch=(_TrialFailedError,), callbacks=[self._ended]
+        )
 
     def _ended(self, study: optuna.Study, trial: FrozenTrial) -> None:
         error, best = self._error, best_trial(study)
-        self.display.ended(trial, is_best=error is None and best is not None and best.number == trial.number)
+        self.display.ended(
+            trial, is_best=error is None and best is not None and best.number == trial.number
+        )
         if error is None:
             self._n_succeeded += 1
             self._n_failed = self._n_refused = 0
@@ -170,9 +187,13 @@ class Tuner:
         self._after_each()
         allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
         if self._n_failed >= allowed:
-            which = f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
+            which = (
+                f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
+            )
             see = f"See {self._log(trial.number)}."
-            raise ValueError(f"Tuning needs trials that succeed, got none of {which}: {error}. {see}")
+            raise ValueError(
+                f"Tuning needs trials that succeed, got none of {which}: {error}. {see}"
+            )
         if self._n_refused >= _REFUSALS_IN_A_ROW:
             got, cure = f"{self._n_refused} refused in a row", "Tune options that can be combined."
             raise ValueError(f"`option` must allow combinations, got {got}: {error} {cure}")
@@ -185,7 +206,9 @@ class Tuner:
             return self._value(trial)
         except KeyboardInterrupt:
             # Before it has a reason, which the next attempt must not inherit.
-            RetryHeartbeatStaleTrialCallback()(self.study, self.study.get_trials(deepcopy=False)[trial.number])
+            RetryHeartbeatStaleTrialCallback()(
+                self.study, self.study.get_trials(deepcopy=False)[trial.number]
+            )
             trial.set_user_attr("reason", "interrupted")
             raise
         except TrainingFailedError as error:
@@ -215,13 +238,18 @@ class Tuner:
         if repeat := trial.user_attrs.get(REPEAT, 0):
             # Without a folder of its own, it would be taken for the training that is already there.
             results = settings.folder / "repeats" / str(repeat)
-            target, environment = replace(target, results=results / target.dataset), {"nnUNet_results": str(results)}
+            target, environment = (
+                replace(target, results=results / target.dataset),
+                {"nnUNet_results": str(results)},
+            )
         train(
             target,
             trainer,
             device=settings.device,
             log=self._log(trial.number),
-            watch=self._watch(trial, f"{trainer}, again ({repeat})" if repeat else trainer, prune=not repeat),
+            watch=self._watch(
+                trial, f"{trainer}, again ({repeat})" if repeat else trainer, prune=not repeat
+            ),
             environment=environment,
             safe_stop=self.safe_stop,
         )
@@ -235,7 +263,10 @@ class Tuner:
 
     def _watch(self, trial: optuna.Trial, title: str, *, prune: bool) -> Callable[[Epochs], None]:
         """What reports a training to the display and to Optuna, and stops it if it is hopeless."""
-        n_epochs, n_validation = self.settings.space.fixed.epochs, len(self.settings.target.validation_cases())
+        n_epochs, n_validation = (
+            self.settings.space.fixed.epochs,
+            len(self.settings.target.validation_cases()),
+        )
         # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
         sign = 1.0 if self.settings.objective.maximise else -1.0
         reported = -1
@@ -267,6 +298,8 @@ def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
         "fold": target.fold,
         "plans": target.plans,
         "trainer": space.trainer,
-        "options": sorted([*(one.text for one in space.ranges), *(choice.name for choice in space.choices)]),
+        "options": sorted(
+            [*(one.text for one in space.ranges), *(choice.name for choice in space.choices)]
+        ),
         "objective": objective.text,
     }

@@ -1,7 +1,9 @@
-"""The trials of a study: those of the search, which comes next, and the trainings that repeat the best of them.
+"""The trials of a study.
 
-The best trainers of a search are trained again: nnU-Net seeds neither its first weights nor its draws, so that the same
-command is another training.
+Those of the search, which comes next, and the trainings that repeat the best of them.
+
+The best trainers of a search are trained again: nnU-Net seeds neither its first weights nor its
+draws, so that the same command is another training.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +22,9 @@ _N_BEST = 3  # How many of the best trainers are trained again.
 N_ATTEMPTS = 500  # Random draws after which a space counts as exhausted.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)  # States of trials that count as finished.
 
-#: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its number and what it
-#: repeats. Queued trials have them from the beginning, so that what two machines queue at the same moment is noticed.
+#: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its
+#: number and what it repeats. Queued trials have them from the beginning, so that what two machines
+#: queue at the same moment is noticed.
 TRAINER, PLAIN, REPEAT, REPEAT_OF = "trainer", "plain", "repeat", "repeat_of"
 
 
@@ -30,7 +33,9 @@ def is_search(trial: FrozenTrial) -> bool:
     return REPEAT not in trial.user_attrs
 
 
-def search_trials(study: optuna.Study, states: Sequence[TrialState] | None = None) -> list[FrozenTrial]:
+def search_trials(
+    study: optuna.Study, states: Sequence[TrialState] | None = None
+) -> list[FrozenTrial]:
     """The trials of the search, in these states or in all."""
     return [trial for trial in study.get_trials(deepcopy=False, states=states) if is_search(trial)]
 
@@ -38,7 +43,11 @@ def search_trials(study: optuna.Study, states: Sequence[TrialState] | None = Non
 def in_order_of_value(study: optuna.Study) -> list[FrozenTrial]:
     """The complete trials of the search, the best first; of equal ones, the earlier first."""
     complete = search_trials(study, (TrialState.COMPLETE,))
-    return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=study.direction == StudyDirection.MAXIMIZE)
+    return sorted(
+        complete,
+        key=lambda trial: trial.value or 0.0,
+        reverse=study.direction == StudyDirection.MAXIMIZE,
+    )
 
 
 def best_trial(study: optuna.Study) -> FrozenTrial | None:
@@ -48,13 +57,23 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
 
 def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
-    trials = study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    trials = study.get_trials(
+        deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING)
+    )
     earlier = [other.user_attrs for other in trials if other.number < trial.number]
-    return any(all(other.get(key) == trial.user_attrs.get(key) for key in (TRAINER, REPEAT)) for other in earlier)
+    return any(
+        all(other.get(key) == trial.user_attrs.get(key) for key in (TRAINER, REPEAT))
+        for other in earlier
+    )
 
 
-def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: Any) -> optuna.Study:
-    """Copy a study into memory; trials that wait or are left out become failed ones, so that numbers stay."""
+def copied(
+    study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: Any
+) -> optuna.Study:
+    """Copy a study into memory.
+
+    Trials that wait or are left out become failed ones, so that numbers stay.
+    """
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
     left_out = optuna.trial.create_trial(state=TrialState.FAIL)
     trials = study.get_trials(deepcopy=False)
@@ -67,7 +86,10 @@ def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A trainer with the objective of its further trainings; that of the search was chosen because it is high."""
+    """A trainer with the objective of its further trainings.
+
+    That of the search was chosen because it is high.
+    """
 
     trial: FrozenTrial
     values: tuple[float, ...]
@@ -96,7 +118,9 @@ def _best(study: optuna.Study) -> list[FrozenTrial]:
     return [*by_trainer.values()][:_N_BEST]
 
 
-def _repetitions(study: optuna.Study, of: FrozenTrial, *states: TrialState) -> dict[int, FrozenTrial]:
+def _repetitions(
+    study: optuna.Study, of: FrozenTrial, *states: TrialState
+) -> dict[int, FrozenTrial]:
     """The repetitions of a trial in these states by their number."""
     trials = study.get_trials(deepcopy=False, states=states)
     mine = (trial for trial in trials if trial.user_attrs.get(REPEAT_OF) == of.number)
@@ -110,11 +134,16 @@ def repeated(study: optuna.Study) -> list[Repeated]:
         if complete := _repetitions(study, trial, TrialState.COMPLETE):
             values = tuple(float(complete[n].value or 0.0) for n in sorted(complete))
             found.append(Repeated(trial, values))
-    return sorted(found, key=lambda one: one.mean, reverse=study.direction == StudyDirection.MAXIMIZE)
+    return sorted(
+        found, key=lambda one: one.mean, reverse=study.direction == StudyDirection.MAXIMIZE
+    )
 
 
 def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The trial to use: the best in further trainings, once all of the best have as many; until then, in the search."""
+    """The trial to use: the best in further trainings, once all of the best have as many.
+
+    Until then, in the search.
+    """
     found = repeated(study)
     if found and len(found) == len(_best(study)) and len({len(one.values) for one in found}) == 1:
         return found[0].trial
@@ -122,31 +151,45 @@ def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
 
 
 def queue_next(study: optuna.Study, n_repeats: int) -> bool:
-    """Queue the next repetition that is due, if it is not queued yet; tell whether one waits in the queue."""
+    """Queue the next repetition that is due, if it is not queued yet.
+
+    Tell whether one waits in the queue.
+    """
     for n in range(1, n_repeats + 1):
         for trial in _best(study):
             if n in _repetitions(study, trial, TrialState.COMPLETE, TrialState.RUNNING):
                 continue
             if n not in _repetitions(study, trial, TrialState.WAITING):
-                same = {name: trial.user_attrs[name] for name in (TRAINER, PLAIN) if name in trial.user_attrs}
-                study.enqueue_trial(trial.params, user_attrs={**same, REPEAT: n, REPEAT_OF: trial.number})
+                same = {
+                    name: trial.user_attrs[name]
+                    for name in (TRAINER, PLAIN)
+                    if name in trial.user_attrs
+                }
+                study.enqueue_trial(
+                    trial.params, user_attrs={**same, REPEAT: n, REPEAT_OF: trial.number}
+                )
             return True
     return False
 
 
-def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, seed: int) -> dict[str, Any] | None:
+def draw_options(
+    study: optuna.Study, space: Space, sampler: BaseSampler, *, seed: int
+) -> dict[str, Any] | None:
     """Draw options whose trainer has not been tried in the study.
 
-    Names of trainers are rounded, and words have few combinations: different proposals can mean the same trainer. The
-    sampler proposes first. If that trainer has a result, runs elsewhere or is known to be refused, options are drawn at
-    random instead: the sampler would propose the same again. It learns from every trial that has a value of all that is
-    tuned, repetitions included; Optuna's Gaussian process ignores pruned ones. None if `N_ATTEMPTS` draws in a row have
-    been tried.
+    Names of trainers are rounded, and words have few combinations: different proposals can mean the
+    same trainer. The sampler proposes first. If that trainer has a result, runs elsewhere or is
+    known to be refused, options are drawn at random instead: the sampler would propose the same
+    again. It learns from every trial that has a value of all that is tuned, repetitions included;
+    Optuna's Gaussian process ignores pruned ones. None if `N_ATTEMPTS` draws in a row have been
+    tried.
     """
     tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)} - {None}
     distributions = space.distributions()
     for proposing, n_attempts in ((sampler, 1), (RandomSampler(seed=seed), N_ATTEMPTS)):
-        copy = copied(study, lambda trial: trial.params.keys() == distributions.keys(), sampler=proposing)
+        copy = copied(
+            study, lambda trial: trial.params.keys() == distributions.keys(), sampler=proposing
+        )
         for _ in range(n_attempts):
             values = space.as_written(copy.ask(distributions).params)
             if _key(space, values) not in tried:
@@ -171,4 +214,8 @@ def _key_of(trial: FrozenTrial) -> str | None:
     attributes = trial.user_attrs
     if "trainer" in attributes:
         return attributes["trainer"] if trial.state in (*FINISHED, TrialState.RUNNING) else None
-    return _combination(attributes["values"]) if "values" in attributes and trial.state == TrialState.FAIL else None
+    return (
+        _combination(attributes["values"])
+        if "values" in attributes and trial.state == TrialState.FAIL
+        else None
+    )

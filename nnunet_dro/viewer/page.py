@@ -23,7 +23,8 @@ PAGE = "cases.html"  # The page's file, beside report.html.
 
 _ASSETS = Path(__file__).parent / "assets"
 
-#: Room for the texts that are longer once it is known which cases are left out, and for what is said of each, bytes.
+#: Room for the texts that are longer once it is known which cases are left out, and for what is
+#: said of each, bytes.
 _SPARE, _SPARE_OF_CASE = 10_000, 500
 
 
@@ -32,7 +33,9 @@ class Viewer:
     """The page, and what it shows."""
 
     html: str
-    links: Mapping[tuple[str, str], str]  # case and label to the address that shows them, relative to the page's folder
+    links: Mapping[
+        tuple[str, str], str
+    ]  # case and label to the address that shows them, relative to the page's folder
     summary: str  # how many cases it shows and how large it is, in a sentence
     notes: tuple[str, ...]  # sentences on what is not there
 
@@ -47,21 +50,32 @@ def viewer_page(
 ) -> Viewer:
     """The page of the worst cases of an evaluation that was read from its folder."""
     if not 0 < most_mb < math.inf:
-        raise ValueError(f"`viewer_mb` must be a number above 0, got {most_mb:g}. Leave it out for {MOST_MB}.")
+        raise ValueError(
+            f"`viewer_mb` must be a number above 0, got {most_mb:g}. Leave it out for {MOST_MB}."
+        )
     labels, files, choices = worst_with_files(evaluation, per_stratum)
     if not choices:
-        raise ValueError("`viewer` must have a case with a score and a prediction, got none. Leave it out.")
+        raise ValueError(
+            "`viewer` must have a case with a score and a prediction, got none. Leave it out."
+        )
     # Everything but the volumes, to know its size.
-    frame = len(_html(evaluation, choices, ShownCases(), "", ()).encode("utf-8", errors="surrogateescape"))
+    frame = len(
+        _html(evaluation, choices, ShownCases(), "", ()).encode("utf-8", errors="surrogateescape")
+    )
     spare = _SPARE + _SPARE_OF_CASE * len(choices)
     urgent = by_urgency(choices, evaluation)
-    shown = shown_cases(urgent, images, files, labels, most_mb=most_mb, frame_bytes=frame + spare, progress=progress)
+    shown = shown_cases(
+        urgent, images, files, labels, most_mb=most_mb, frame_bytes=frame + spare, progress=progress
+    )
     kept = [choice for choice in choices if choice.case in shown.volumes]
     size = (frame + shown.n_bytes) / MB
     summary = f"{count(len(shown.volumes), 'case')} in {size:.1f} MB of at most {most_mb:g} MB"
     notes = _notes(shown, most_mb)
     links = {
-        (case, label): f"{PAGE}#case={quote(case, safe='', errors='surrogateescape')}&label={quote(label, safe='')}"
+        (
+            case,
+            label,
+        ): f"{PAGE}#case={quote(case, safe='', errors='surrogateescape')}&label={quote(label, safe='')}"
         for case, volumes in shown.volumes.items()
         for label in volumes.labels
     }
@@ -76,7 +90,9 @@ def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
             f"{name_some(shown.left_out)}. Raise --viewer-mb to see more."
         )
     if shown.only_first_channel:
-        notes.append(f"Only the first channel of the images is here: all channels are larger than {most_mb:g} MB.")
+        notes.append(
+            f"Only the first channel of the images is here: all channels are larger than {most_mb:g} MB."
+        )
     if cut := [case for case, volumes in shown.volumes.items() if volumes.is_cut]:
         notes.append(
             f"Of {count(len(cut), 'case')} only the surroundings of the largest disagreement are here, because the "
@@ -88,11 +104,18 @@ def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
 
 
 def _html(
-    evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases, summary: str, notes: tuple[str, ...]
+    evaluation: Evaluation,
+    choices: Sequence[Choice],
+    shown: ShownCases,
+    summary: str,
+    notes: tuple[str, ...],
 ) -> str:
     environment = page_environment(_ASSETS)
     assets = page_assets()
-    source = {name: Markup((_ASSETS / name).read_text(encoding="utf-8")) for name in ("niivue.min.js", "viewer.js")}
+    source = {
+        name: Markup((_ASSETS / name).read_text(encoding="utf-8"))
+        for name in ("niivue.min.js", "viewer.js")
+    }
     scripts = [assets["script"], *source.values()]
     style = Markup(str(assets["style"]) + environment.get_template("viewer.css").render())
     return environment.get_template("viewer.html").render(
@@ -106,7 +129,11 @@ def _html(
         kind="nnunet-dro · worst cases",
         title=f"Worst cases of {evaluation.method}",
         heading=evaluation.method,
-        payload={"columns": [], "steps": _steps(evaluation, choices), "cases": _cases(evaluation, shown)},
+        payload={
+            "columns": [],
+            "steps": _steps(evaluation, choices),
+            "cases": _cases(evaluation, shown),
+        },
         volumes=_volumes(shown),
         flat=all(volumes.is_flat for volumes in shown.volumes.values()),
         summary=summary,
@@ -142,7 +169,9 @@ def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:
     path = evaluation.options.dataset_json
     dataset = (read_if_usable(Path(path)) if path else None) or {}
     given = dataset.get("channel_names", {})
-    names = {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+    names = (
+        {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+    )
     return {
         case: {
             "id": f"volume-{n}",

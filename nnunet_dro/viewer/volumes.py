@@ -19,10 +19,12 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.pages.pictures import grey_levels
 
-#: Margin around the labels: a share of their longest side, and the least, in voxels of the finest spacing.
+#: Margin around the labels: a share of their longest side, and the least, in voxels of the finest
+#: spacing.
 _MARGIN, _LEAST_MARGIN = 0.2, 24
 
-#: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones have 500 MB.
+#: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones
+#: have 500 MB.
 MOST_VOXELS = 2**24
 
 LONGEST = 2048  # Voxels of its longest side: graphics cards hold no longer one.
@@ -36,7 +38,9 @@ Box = tuple[slice, slice, slice]
 class Volumes:
     """What the page holds of one case, every volume on one grid."""
 
-    channels: tuple[str, ...]  # NIfTI files with values from 0 to 255, compressed and in base64: an image per channel
+    channels: tuple[
+        str, ...
+    ]  # NIfTI files with values from 0 to 255, compressed and in base64: an image per channel
     reference: str  # a NIfTI file of label values, packed likewise
     prediction: str  # likewise
     #: Name to values of the labels that lie in the volumes as a whole, those it is shown for first.
@@ -59,18 +63,24 @@ def packed_volumes(
     *,
     most_voxels: int = MOST_VOXELS,
 ) -> Volumes:
-    """Read a case and pack what lies around some labels, without resampling; what is too large is cut."""
+    """Read a case and pack what lies around some labels, without resampling.
+
+    What is too large is cut.
+    """
     grid, reference, prediction = read_case(files)
     ignored = None if labels.ignore is None else reference == labels.ignore
     if ignored is not None:
         prediction = np.where(ignored, 0, prediction)
     values = [value for name in wanted for value in labels.values[name]]
-    box, is_cut = crop(np.isin(reference, values), np.isin(prediction, values), grid.spacing, most_voxels)
+    box, is_cut = crop(
+        np.isin(reference, values), np.isin(prediction, values), grid.spacing, most_voxels
+    )
     affine = _affine(grid, box)
     channels = []
     for path in images:
         grey = read_channel(path, grid, files[0])[box]
-        # The grey levels are those of the crop: the air around a patient would leave few of them to what is shown.
+        # The grey levels are those of the crop: the air around a patient would leave few of them to
+        # what is shown.
         channels.append(_packed(np.rint(grey_levels(grey) * 255).astype(np.uint8), affine))
     return Volumes(
         tuple(channels),
@@ -85,7 +95,10 @@ def packed_volumes(
 
 
 def crop(
-    reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.bool_], spacing: Sequence[float], most_voxels: int
+    reference: npt.NDArray[np.bool_],
+    prediction: npt.NDArray[np.bool_],
+    spacing: Sequence[float],
+    most_voxels: int,
 ) -> tuple[Box, bool]:
     """The box to show around two masks (z, y, x), everything where both are empty, and whether a mask reaches out."""
     shape, either = reference.shape, reference | prediction
@@ -94,13 +107,17 @@ def crop(
     longest = max((end - start) * mm for (start, end), mm in zip(extents, spacing, strict=True))
     margin = max(_MARGIN * longest, _LEAST_MARGIN * min(spacing))
     margins = [int(np.ceil(margin / mm)) for mm in spacing]
-    box = [(max(0, a - m), min(n, b + m)) for (a, b), m, n in zip(extents, margins, shape, strict=True)]
+    box = [
+        (max(0, a - m), min(n, b + m)) for (a, b), m, n in zip(extents, margins, shape, strict=True)
+    ]
     sizes = [min(LONGEST, end - start) for start, end in box]
     while np.prod(sizes) > most_voxels:
         axis = int(np.argmax(sizes))
         sizes[axis] = max(1, int(0.95 * sizes[axis]))
     found: list[slice] = []
-    for (start, end), size, middle in zip(box, sizes, worst_place(reference, prediction), strict=True):
+    for (start, end), size, middle in zip(
+        box, sizes, worst_place(reference, prediction), strict=True
+    ):
         first = min(max(start, middle - size // 2), end - size)
         found.append(slice(first, first + size))
     made = (found[0], found[1], found[2])
@@ -112,11 +129,15 @@ def _whole_labels(
 ) -> dict[str, tuple[int, ...]]:
     """The wanted labels, then those others that are there and that no side of the box cuts."""
     # Voxels of each value, in the whole of both maps and in the box.
-    full, inside = (_counts(np.concatenate([m.ravel() for m in part])) for part in (maps, [m[box] for m in maps]))
+    full, inside = (
+        _counts(np.concatenate([m.ravel() for m in part]))
+        for part in (maps, [m[box] for m in maps])
+    )
     others = [
         name
         for name, values in labels.values.items()
-        if name not in wanted and 0 < sum(full.get(v, 0) for v in values) == sum(inside.get(v, 0) for v in values)
+        if name not in wanted
+        and 0 < sum(full.get(v, 0) for v in values) == sum(inside.get(v, 0) for v in values)
     ]
     return {name: labels.values[name] for name in (*wanted, *others)}
 
@@ -127,13 +148,17 @@ def _counts(values: npt.NDArray[Any]) -> dict[int, int]:
 
 
 def _affine(grid: Grid, box: Box) -> FloatArray:
-    """Voxel index (x, y, z) of the crop to position, mm, in NIfTI's axes: right, anterior, superior."""
+    """Voxel index (x, y, z) of the crop to position, mm, in NIfTI's axes.
+
+    Right, anterior, superior.
+    """
     affine = np.eye(4)
     if grid.affine is not None and grid.shape[0] > 1:
         affine = grid.affine.copy()
         affine[:3, 3] += affine[:3, :3] @ np.array([box[axis].start for axis in (2, 1, 0)])
     else:
-        # A picture: its rows go down, and its columns to the right, where the viewer has the patient's left.
+        # A picture: its rows go down, and its columns to the right, where the viewer has the
+        # patient's left.
         affine[:3, :3] = np.diag(grid.spacing[::-1])
     affine[:2] *= -1
     return affine
@@ -181,7 +206,10 @@ def shown_cases(
     frame_bytes: int = 0,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> ShownCases:
-    """Read and pack cases until the room is used up, then with first channels only; the first is cut until it fits."""
+    """Read and pack cases until the room is used up, then with first channels only.
+
+    The first is cut until it fits.
+    """
     pairs = dict.fromkeys((choice.case, choice.label) for choice in choices)
     wanted = {case: [label for other, label in pairs if other == case] for case, _ in pairs}
     # All images are looked for before the first is read: a missing one is told at once.
@@ -192,7 +220,9 @@ def shown_cases(
         paths = channels[case][:1] if shown.only_first_channel else channels[case]
         shown.volumes[case] = packed_volumes(paths, files[case], labels, names)
         if shown.n_bytes > room:
-            shown.only_first_channel |= any(len(volumes.channels) > 1 for volumes in shown.volumes.values())
+            shown.only_first_channel |= any(
+                len(volumes.channels) > 1 for volumes in shown.volumes.values()
+            )
         if shown.n_bytes > room and n_done == 1:
             pack = partial(packed_volumes, paths[:1], files[case], labels, names)
             shown.volumes[case] = _cut_to_fit(pack, case, room, most_mb)
@@ -214,4 +244,6 @@ def _cut_to_fit(pack: Callable[..., Volumes], case: str, room: int, most_mb: flo
     # Rounded up, so that the number it names is enough.
     least = math.ceil(10 * (most_mb + (volumes.n_bytes(1) - room) / MB)) / 10
     got = f"{case!r}, got {most_mb:g}"
-    raise ValueError(f"`viewer_mb` must be at least {least:.1f} to have room for one case, {got}. Raise it.")
+    raise ValueError(
+        f"`viewer_mb` must be at least {least:.1f} to have room for one case, {got}. Raise it."
+    )

@@ -64,7 +64,10 @@ DIFFERENCE = "made.csv - plain: method=DRO, stratum=rare"
             "made.csv 100*mean: method=DRO, stratum=rare; - plain#1: method=DRO, stratum=rare",
         ),
         # 77.66 and 0; with two pairs the half of the interval is 12.706 times the mean.
-        ("38.8 [-454.6, +532.2]", f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}"),
+        (
+            "38.8 [-454.6, +532.2]",
+            f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}",
+        ),
     ],
 )
 @pytest.mark.usefixtures("made")
@@ -80,7 +83,11 @@ def test_a_phrase_with_the_numbers_of_its_source_is_proved(phrase, source):
         ("12 and 47", [["12 and 47", MEANS]], "but [12.34, 45.61]"),
         ("12", [["12", MEANS]], "but [12.34, 45.61]"),
         ("other words", [["12 and 46", MEANS]], "is not on the page"),
-        ("12 and 46, then 1,000 [there](results/b.md)", [["12 and 46", MEANS]], "nothing proves 1,000"),
+        (
+            "12 and 46, then 1,000 [there](results/b.md)",
+            [["12 and 46", MEANS]],
+            "nothing proves 1,000",
+        ),
     ],
 )
 @pytest.mark.usefixtures("made")
@@ -104,7 +111,12 @@ def test_a_source_names_one_row_for_each_value():
 @pytest.mark.usefixtures("made")
 def test_a_table_is_made_between_its_marks():
     table = {"page": "a.md", "name": "gains", "head": ["data", "Dice", "gain", "passes"]}
-    table["cells"] = ["{0}", f"{MEANS} | .0f", "made.csv - plain: method={1}", "made.csv passes: method={1}"]
+    table["cells"] = [
+        "{0}",
+        f"{MEANS} | .0f",
+        "made.csv - plain: method={1}",
+        "made.csv passes: method={1}",
+    ]
     table["rows"] = [["**made**", "DRO, stratum=rare"]]
     text = "before\n<!-- begin gains -->\nold\n<!-- end gains -->\nafter\n"
     assert evidence.with_tables(text, "a.md", {"table": [table]}) == (

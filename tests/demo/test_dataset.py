@@ -10,7 +10,11 @@ from nnunet_dro.demo import dataset
 
 pytest.importorskip("nilearn")
 
-N_FEW = {"train": {"A": 3, "B": 2, "C": 1}, "validation": {"A": 1}, "test": {"A": 1, "B": 1, "C": 1}}
+N_FEW = {
+    "train": {"A": 3, "B": 2, "C": 1},
+    "validation": {"A": 1},
+    "test": {"A": 1, "B": 1, "C": 1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +31,17 @@ def slices(template):
 def build(tmp_path, monkeypatch, template):
     monkeypatch.setattr(dataset, "read_template", lambda: template)
     monkeypatch.setattr(dataset, "N_CASES", N_FEW)
-    return lambda name, seed: dataset.build_dataset(tmp_path / name, rng=np.random.default_rng(seed))
+    return lambda name, seed: dataset.build_dataset(
+        tmp_path / name, rng=np.random.default_rng(seed)
+    )
 
 
 @pytest.mark.parametrize("orientation", dataset.ORIENTATIONS)
 def test_test_slices_keep_a_gap_and_sagittal_ones_one_hemisphere(slices, template, orientation):
-    train, test = ({s.index for s in slices[part] if s.orientation == orientation} for part in ("train", "test"))
+    train, test = (
+        {s.index for s in slices[part] if s.orientation == orientation}
+        for part in ("train", "test")
+    )
     assert train
     assert test
     assert min(abs(a - b) for a in train for b in test) > dataset.GAP
@@ -73,7 +82,9 @@ def test_dataset_is_whole_and_divided_as_its_table_says(build):
     assert Counter(table["split"]) == {"train": 6, "validation": 1, "test": 3}
     for case, split in zip(table["case"], table["split"], strict=True):
         suffix = "Ts" if split == "test" else "Tr"
-        values = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(folder / f"labels{suffix}" / f"{case}.png")))
+        values = SimpleITK.GetArrayFromImage(
+            SimpleITK.ReadImage(str(folder / f"labels{suffix}" / f"{case}.png"))
+        )
         assert values.shape == (dataset.SIZE, dataset.SIZE)
         assert set(np.unique(values)) == {0, 1, 2}
         assert (folder / f"images{suffix}" / f"{case}_0000.png").is_file()
@@ -88,7 +99,9 @@ def test_same_seed_gives_the_same_files(build):
 
 def test_interrupted_build_leaves_no_dataset_and_is_repeated(build, monkeypatch, tmp_path):
     render = dataset.render
-    monkeypatch.setattr(dataset, "render", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        dataset, "render", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     with pytest.raises(KeyboardInterrupt):
         build("raw", 0)
     assert not (tmp_path / "raw" / dataset.DATASET_NAME).exists()

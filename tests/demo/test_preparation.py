@@ -57,6 +57,8 @@ def test_plans_are_left_alone_and_an_absent_parent_is_refused():
 def test_nnunet_builds_the_small_network():
     nnunet = pytest.importorskip("nnunetv2.utilities.plans_handling.plans_handler")
     given = plans([96, 96], [[1, 1]] + [[2, 2]] * 4)
-    configuration = nnunet.PlansManager(small_plans(given, parent="2d")).get_configuration("2d_small")
+    configuration = nnunet.PlansManager(small_plans(given, parent="2d")).get_configuration(
+        "2d_small"
+    )
     assert configuration.data_identifier == "nnUNetPlans_x"
     assert configuration.batch_size == 4

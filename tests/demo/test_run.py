@@ -35,12 +35,18 @@ def build_tiny(raw, *, rng):
         for centre, n_cases in n_by_centre.items():
             for number in range(n_cases):
                 case, suffix = f"{centre}{number:02d}{split}", "Ts" if split == "test" else "Tr"
-                write_png(raw / DATASET_NAME / f"images{suffix}" / f"{case}_0000.png", [[0, 1, 2]] * 3)
+                write_png(
+                    raw / DATASET_NAME / f"images{suffix}" / f"{case}_0000.png", [[0, 1, 2]] * 3
+                )
                 write_png(raw / DATASET_NAME / f"labels{suffix}" / f"{case}.png", [[0, 1, 2]] * 3)
                 rows.append((case, centre, split))
-    pd.DataFrame(rows, columns=["case", "centre", "split"]).to_csv(raw / DATASET_NAME / "cases.csv", index=False)
+    pd.DataFrame(rows, columns=["case", "centre", "split"]).to_csv(
+        raw / DATASET_NAME / "cases.csv", index=False
+    )
     labels = {"background": 0, "grey_matter": 1, "white_matter": 2}
-    (raw / DATASET_NAME / "dataset.json").write_text(json.dumps({"labels": labels, "file_ending": ".png"}))
+    (raw / DATASET_NAME / "dataset.json").write_text(
+        json.dumps({"labels": labels, "file_ending": ".png"})
+    )
 
 
 class NNUNet:
@@ -70,7 +76,11 @@ class NNUNet:
         folder = environment["nnUNet_preprocessed"] / DATASET_NAME
         folder.mkdir(parents=True, exist_ok=True)
         kwargs = {"n_stages": 2, "features_per_stage": [32, 64], "kernel_sizes": [[3, 3]] * 2}
-        kwargs |= {"strides": [[1, 1], [2, 2]], "n_conv_per_stage": [2, 2], "n_conv_per_stage_decoder": [2]}
+        kwargs |= {
+            "strides": [[1, 1], [2, 2]],
+            "n_conv_per_stage": [2, 2],
+            "n_conv_per_stage_decoder": [2],
+        }
         parent = {"patch_size": [8, 8], "architecture": {"arch_kwargs": kwargs}}
         (folder / "nnUNetPlans.json").write_text(json.dumps({"configurations": {"2d": parent}}))
 
@@ -114,7 +124,11 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
     means = table.set_index(["method", "label", "stratum"])["mean"].to_dict()
     assert means["ERM", "grey_matter", "A"] == 1
     assert means["ERM", "white_matter", "B"] == 0
-    assert {means["DRO", label, stratum] for label in ("grey_matter", "white_matter") for stratum in "AB"} == {1}
+    assert {
+        means["DRO", label, stratum]
+        for label in ("grey_matter", "white_matter")
+        for stratum in "AB"
+    } == {1}
     assert table["attribute"].unique() == ["centre"]
     for heading in ("Mean", "Median", "Values", "centre"):
         assert heading in text
@@ -122,14 +136,18 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
     assert [len(split["train"]), len(split["val"])] == [13, 1]
     assert not [case for case in (*split["train"], *split["val"]) if case.endswith("test")]
     comparison = pd.read_csv(tmp_path / "out" / "comparison" / "comparison.csv")
-    dice = comparison[(comparison["metric"] == "dice") & (comparison["stratum"] == "B")].set_index("label")
+    dice = comparison[(comparison["metric"] == "dice") & (comparison["stratum"] == "B")].set_index(
+        "label"
+    )
     assert dice.loc["white_matter", "mean_difference"] == 1
     assert dice.loc["white_matter", ["baseline", "method"]].tolist() == ["ERM", "DRO"]
     for folder in ("evaluation/ERM", "evaluation/DRO", "comparison"):
         report = tmp_path / "out" / folder / "report.html"
         assert report.stat().st_size > 10_000
         assert str(report) in text.replace("\n", "")
-    scores = pd.read_csv(tmp_path / "out" / "evaluation" / "ERM" / "scores.csv", dtype={"case": str})
+    scores = pd.read_csv(
+        tmp_path / "out" / "evaluation" / "ERM" / "scores.csv", dtype={"case": str}
+    )
     assert len(scores) == 5 * 2
     assert {"case", "label", "dice", "centre"} <= set(scores.columns)
     assert "hd95" not in scores.columns, "pictures store no voxel size"
@@ -144,7 +162,10 @@ def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, 
     assert [command[0] for command in nnunet.commands] == programs
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
     assert trainers[:2] == trainers[2:]
-    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
+    assert trainers[:2] == [
+        "nnUNetTrainerDRO_beta0_2epochs_3iters",
+        "nnUNetTrainerHWS_beta7_2epochs_3iters",
+    ]
     assert all("cuda" in command for command in nnunet.commands[1:])
 
 
@@ -168,10 +189,15 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
     _, text = demo(tmp_path / "out", device=device)
     found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
     assert found == [None, n_threads, n_threads, None, None]
-    assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
+    assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (
+        2 if n_threads else 0
+    )
     assert nnunet.n_at_once == n_at_once
     lines = [line for line in text.splitlines() if "Train" in line]
-    begin, end = [f"{n}/5 Train {method} (" for n, method in ((2, "ERM"), (3, "DRO"))], (" ...", " s")
+    begin, end = (
+        [f"{n}/5 Train {method} (" for n, method in ((2, "ERM"), (3, "DRO"))],
+        (" ...", " s"),
+    )
     order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert len(lines) == len(order)
     for line, (of_method, is_end) in zip(lines, order, strict=True):
@@ -184,16 +210,29 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, nnunet):
     commands = (tmp_path / "out" / "commands.sh").read_text()
     assert len(re.findall(r"^(?:\w+=\d+ )*nnUNetv2_", commands, re.MULTILINE)) == 5
     assert f"export nnUNet_raw={tmp_path / 'out' / 'nnUNet_raw'}" in commands
-    ours = [shlex.split(line)[1:] for line in commands.splitlines() if line.startswith("nnunet-dro ")]
-    assert [arguments[0] for arguments in ours] == ["evaluate", "report", "evaluate", "report", "compare"]
+    ours = [
+        shlex.split(line)[1:] for line in commands.splitlines() if line.startswith("nnunet-dro ")
+    ]
+    assert [arguments[0] for arguments in ours] == [
+        "evaluate",
+        "report",
+        "evaluate",
+        "report",
+        "compare",
+    ]
     first = (tmp_path / "out" / "comparison" / "comparison.csv").read_text()
     for arguments in ours:
-        words = [word.replace(str(tmp_path / "out" / "comparison"), str(tmp_path / "again")) for word in arguments]
+        words = [
+            word.replace(str(tmp_path / "out" / "comparison"), str(tmp_path / "again"))
+            for word in arguments
+        ]
         done(run_command(*words, *["--overwrite"] * (words[0] == "evaluate")))
     assert (tmp_path / "again" / "comparison.csv").read_text() == first
 
 
-@pytest.mark.parametrize("failing", ["nnUNetv2_plan_and_preprocess", "nnUNetv2_train", "nnUNetv2_predict"])
+@pytest.mark.parametrize(
+    "failing", ["nnUNetv2_plan_and_preprocess", "nnUNetv2_train", "nnUNetv2_predict"]
+)
 def test_second_run_continues_where_the_first_stopped(tmp_path, nnunet, failing):
     nnunet.fails = failing
     with pytest.raises(CommandError):
@@ -215,7 +254,14 @@ def test_training_that_was_stopped_is_continued(tmp_path, nnunet):
     with pytest.raises(CommandError):
         demo(tmp_path / "out")
     trainer = nnunet.commands[-1][nnunet.commands[-1].index("-tr") + 1]
-    fold = tmp_path / "out" / "nnUNet_results" / DATASET_NAME / f"{trainer}__{PLANS_NAME}__2d_small" / "fold_0"
+    fold = (
+        tmp_path
+        / "out"
+        / "nnUNet_results"
+        / DATASET_NAME
+        / f"{trainer}__{PLANS_NAME}__2d_small"
+        / "fold_0"
+    )
     fold.mkdir(parents=True)
     (fold / "checkpoint_best.pth").touch()
     nnunet.commands, nnunet.fails = [], None
@@ -226,7 +272,9 @@ def test_training_that_was_stopped_is_continued(tmp_path, nnunet):
 def test_folder_of_other_settings_or_files_is_refused(tmp_path, nnunet):
     demo(tmp_path / "out")
     for name, value in {"seed": 1, "trainer": "nnUNetTrainerHWS", "epochs": 3}.items():
-        with pytest.raises(ValueError, match=f"which holds a run with {name} .*Choose another with --out"):
+        with pytest.raises(
+            ValueError, match=f"which holds a run with {name} .*Choose another with --out"
+        ):
             demo(tmp_path / "out", **{name: value})
     with pytest.raises(ValueError, match="must be empty or hold an earlier demo"):
         demo(tmp_path)

@@ -11,9 +11,16 @@ def test_table_has_a_line_per_stratum_label_and_method_and_marks_the_best():
         for method, values in (("ERM", [0.7, 0.1]), ("DRO", [0.76, float("nan")]))
     )
     strata = {"centre": pd.Series({"a": "A", "b": "B"})}
-    parts = {method: summarise(rows, strata, n_resamples=0) for method, rows in scores.groupby("method", sort=False)}
+    parts = {
+        method: summarise(rows, strata, n_resamples=0)
+        for method, rows in scores.groupby("method", sort=False)
+    }
     table = results_table(pd.concat(parts, names=["method"]).reset_index(level="method"), {"A": 9})
-    lines = [line.split() for line in screen(table, width=100).splitlines() if "ERM" in line or "DRO" in line]
+    lines = [
+        line.split()
+        for line in screen(table, width=100).splitlines()
+        if "ERM" in line or "DRO" in line
+    ]
     assert [line[:5] for line in lines] == [
         ["A", "tumour", "ERM", "1", "70.0"],
         ["A", "tumour", "DRO", "1", "76.0"],

@@ -5,7 +5,8 @@ import pandas as pd
 
 
 def cases(**strata: dict) -> pd.DataFrame:
-    """A row per case; by stratum ``training`` and ``validation``: lists of the Dice of the label ``organ``.
+    """A row per case; by stratum ``training`` and ``validation``: lists of the Dice of the label
+    ``organ``.
 
     ``other`` is a label that every case has learnt.
     """
@@ -13,7 +14,12 @@ def cases(**strata: dict) -> pd.DataFrame:
     for stratum, sets in strata.items():
         for name, dice in sets.items():
             rows += [
-                {"case": f"{stratum}_{name[0]}{n:03d}", "set": name, "site": stratum, "dice_organ": value}
+                {
+                    "case": f"{stratum}_{name[0]}{n:03d}",
+                    "set": name,
+                    "site": stratum,
+                    "dice_organ": value,
+                }
                 for n, value in enumerate(dice)
             ]
     # Spread evenly over the rows, so that no stratum has more of the lower ones.

@@ -33,7 +33,9 @@ def check_refused(message, *words):
 
 
 def measured(folder: Path) -> pd.DataFrame:
-    return pd.read_csv(folder / "doctor.csv").drop(columns=["seconds_patches", "seconds_prediction"])
+    return pd.read_csv(folder / "doctor.csv").drop(
+        columns=["seconds_patches", "seconds_prediction"]
+    )
 
 
 def listed(folder: Path) -> set[str]:
@@ -62,14 +64,17 @@ def test_a_run_that_stops_half_way_goes_on_with_the_same_numbers(finished, tmp_p
     with (tmp_path / "stopped" / "doctor.csv").open("a") as file:
         file.write("case_09,validation,0.1")
     said: list[str] = []
-    examine(folder, tmp_path / "stopped", n_patches=3, device="cpu", by=["site"], report=said.append)
+    examine(
+        folder, tmp_path / "stopped", n_patches=3, device="cpu", by=["site"], report=said.append
+    )
     assert said[0] == "4 of 10 cases were measured before."
     assert re.fullmatch(r"Measuring 6 cases will take about \d+ (s|min)\.", said[1])
     pd.testing.assert_frame_equal(measured(tmp_path / "stopped"), whole)
 
 
 def test_the_dice_is_that_of_nnunets_own_validation_without_mirroring(finished, tmp_path):
-    """Preprocessed and original label maps are on the same grid here: nnU-Net's summary has the same numbers."""
+    """Preprocessed and original label maps are on the same grid here: nnU-Net's summary has the
+    same numbers."""
     import torch
     from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 
@@ -83,20 +88,26 @@ def test_the_dice_is_that_of_nnunets_own_validation_without_mirroring(finished, 
     inputs = find_inputs(folder)
     raw = folder.parents[3] / "raw" / inputs.fold.dataset
     for case in ("case_00", "case_05"):
-        image, properties = SimpleITKIO().read_images([str(raw / "imagesTr" / f"{case}_0000.nii.gz")])
+        image, properties = SimpleITKIO().read_images(
+            [str(raw / "imagesTr" / f"{case}_0000.nii.gz")]
+        )
         found = predictor.predict_single_npy_array(image, properties)
         truth, _ = SimpleITKIO().read_seg(str(raw / "labelsTr" / f"{case}.nii.gz"))
         for label, value in (("shell", 1), ("core", 2)):
             both = ((found == value) & (truth[0] == value)).sum()
             volumes = (found == value).sum() + (truth[0] == value).sum()
             expected = 2 * both / volumes if volumes else np.nan
-            assert table.loc[case, f"dice_{label}"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
+            assert table.loc[case, f"dice_{label}"] == pytest.approx(
+                expected, abs=1e-3, nan_ok=True
+            )
 
 
 def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
     from nnunet_dro.trainers.registry import trainer_class
 
-    folder = finished("3d_small", "regions_ignore", cls=trainer_class("nnUNetTrainerHWS_beta5_2epochs_3iters"))
+    folder = finished(
+        "3d_small", "regions_ignore", cls=trainer_class("nnUNetTrainerHWS_beta5_2epochs_3iters")
+    )
     answer, page = examine(folder, tmp_path / "out", n_patches=2, device="cpu")
     table = measured(page.parent)
     assert list(table.columns[-2:]) == ["dice_whole", "dice_core"]
@@ -105,7 +116,8 @@ def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
 
 
 def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path):
-    """The mean over the patches of a case is nnU-Net's own loss of the batch, as the Dice is per case here."""
+    """The mean over the patches of a case is nnU-Net's own loss of the batch, as the Dice is per
+    case here."""
     import torch
 
     from nnunet_dro.doctor.model import FinishedModel
@@ -125,7 +137,9 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
         outputs = model.trainer.network(batch["data"])
         alone = model._per_case(outputs, batch["target"]).hardness
         assert losses == pytest.approx(alone.tolist(), abs=1e-5)
-        assert alone.mean().item() == pytest.approx(model.trainer.loss(outputs, batch["target"]).item(), abs=1e-5)
+        assert alone.mean().item() == pytest.approx(
+            model.trainer.loss(outputs, batch["target"]).item(), abs=1e-5
+        )
         # Both patches as one image, at full resolution: what the default trainer would keep.
         as_one = [torch.cat(list(part), dim=1)[None] for part in (outputs[0], batch["target"][0])]
         model.trainer.set_deep_supervision_enabled(False)
@@ -135,11 +149,26 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
 
 def test_a_case_table_may_have_the_names_of_the_doctors_own_columns(finished, tmp_path):
     folder = finished("2d_small", n_iterations=1)
-    own = ("set", "label", "method", "metric", "n", "share", "loss_1", "dice_core", "hardness", "seconds_patches")
+    own = (
+        "set",
+        "label",
+        "method",
+        "metric",
+        "n",
+        "share",
+        "loss_1",
+        "dice_core",
+        "hardness",
+        "seconds_patches",
+    )
     rows = [f"case_{n:02},{','.join(f'{name} {n % 2}' for name in own)}\n" for n in range(10)]
     (tmp_path / "cases.csv").write_text(f"case,{','.join(own)}\n{''.join(rows)}")
     out = tmp_path / "out"
-    result = done(doctor(folder, "-o", out, "--cases", tmp_path / "cases.csv", "--patches", 1, "--device", "cpu"))
+    result = done(
+        doctor(
+            folder, "-o", out, "--cases", tmp_path / "cases.csv", "--patches", 1, "--device", "cpu"
+        )
+    )
     assert not re.search(r"\bnan\b", result.stdout, re.IGNORECASE)
     assert set(measured(out)["set"]) == {"training", "validation"}
     page = (out / "doctor.html").read_text().replace("<wbr>", "")
@@ -155,7 +184,14 @@ def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
         check_refused("`--patches` must be at least 1", folder, "-o", out, "--patches", n_patches)
     check_refused("does not exist", folder.parent / "fold_3")
     (tmp_path / "few.csv").write_text("case,site\ncase_00,a\n")
-    check_refused("`--cases` must have a row for every case", folder, "-o", out, "--cases", tmp_path / "few.csv")
+    check_refused(
+        "`--cases` must have a row for every case",
+        folder,
+        "-o",
+        out,
+        "--cases",
+        tmp_path / "few.csv",
+    )
     assert not out.exists()
 
     plans = folder.parent / "plans.json"
@@ -214,21 +250,33 @@ def test_a_cascade_takes_the_predictions_of_the_stage_before(finished, project, 
     plans_file = here.preprocessed / "nnUNetPlans.json"
     before = plans_file.read_text()
     plans = json.loads(before)
-    plans["configurations"]["3d_second"] = {"inherits_from": "3d_small", "previous_stage": "3d_small"}
+    plans["configurations"]["3d_second"] = {
+        "inherits_from": "3d_small",
+        "previous_stage": "3d_small",
+    }
     identifier = here.preprocessed / plans["configurations"]["3d_fullres"]["data_identifier"]
-    stage = here.fold_folder("nnUNetTrainer", "3d_small").parent / "predicted_next_stage" / "3d_second"
+    stage = (
+        here.fold_folder("nnUNetTrainer", "3d_small").parent / "predicted_next_stage" / "3d_second"
+    )
     kind = infer_dataset_class(str(identifier))
     stage.mkdir(parents=True)
     try:
         plans_file.write_text(json.dumps(plans))
         for case in kind.get_identifiers(str(identifier)):
-            segmentation = np.maximum(kind(str(identifier), [case]).load_case(case)[1][:][0], 0).astype(np.uint8)
+            segmentation = np.maximum(
+                kind(str(identifier), [case]).load_case(case)[1][:][0], 0
+            ).astype(np.uint8)
             kind.save_seg(segmentation, str(stage / case))
         folder = finished("3d_second", n_iterations=1)
         answer, _ = examine(folder, tmp_path / "out", n_patches=1, device="cpu")
         assert np.isfinite(answer.cases["loss_1"]).all()
         shutil.rmtree(stage)
-        check_refused("`fold_folder` must have the predictions of the stage before", folder, "-o", tmp_path / "b")
+        check_refused(
+            "`fold_folder` must have the predictions of the stage before",
+            folder,
+            "-o",
+            tmp_path / "b",
+        )
     finally:
         plans_file.write_text(before)
         shutil.rmtree(stage.parents[1], ignore_errors=True)

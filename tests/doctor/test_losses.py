@@ -1,4 +1,5 @@
-"""Measurements: the losses, their spread, the draws that follow from them and those of hardness.csv."""
+"""Measurements: the losses, their spread, the draws that follow from them and those of
+hardness.csv."""
 
 import math
 
@@ -39,7 +40,9 @@ def test_draws_are_those_of_the_default_trainer():
 
 def test_draws_of_equal_or_unknown_hardness_are_uniform():
     assert expected_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
-    assert expected_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), "nothing is found of one"
+    assert expected_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), (
+        "nothing is found of one"
+    )
     harder = expected_draws(np.array([-0.8, -0.4, math.nan])).probabilities
     assert harder[0] < harder[2] < harder[1]
 

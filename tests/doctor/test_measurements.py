@@ -9,7 +9,13 @@ SETTINGS = {"checkpoint": "a" * 8, "patches": 2, "prediction": True}
 def row(case: str, loss: float = -0.123456789012345678):
     first = {"case": case, "set": "training", "seconds_patches": 0.1, "seconds_prediction": 0.25}
     losses = {"hardness": loss, "loss_1": loss, "loss_2": loss / 3}
-    return {**first, **losses, "voxels_organ": 0.0, "contrast_organ": 0.5, "dice_organ": float("nan")}
+    return {
+        **first,
+        **losses,
+        "voxels_organ": 0.0,
+        "contrast_organ": 0.5,
+        "dice_organ": float("nan"),
+    }
 
 
 def make(folder, **changed):

@@ -22,7 +22,10 @@ def stratum(table: pd.DataFrame, name: str):
 
 
 def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
-    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6), "validation": around(0.1, 4)})
+    table = cases(
+        a={"training": around(0.9, 80)},
+        rare={"training": around(0.2, 6), "validation": around(0.1, 4)},
+    )
     assert finding(table) == Finding.HARD
     rare = stratum(table, "rare")
     assert rare.state == State.BEHIND
@@ -30,7 +33,9 @@ def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
     assert rare.training.difference == pytest.approx(0.7)
     # All 80 x 6 pairs have the rare case below: one of all choices of 6 of 86 ranks.
     assert rare.training.probability == pytest.approx(1 / math.comb(86, 6))
-    assert finding(table, n_iterations=1_000) == Finding.HARD, "a short training can tell what fails"
+    assert finding(table, n_iterations=1_000) == Finding.HARD, (
+        "a short training can tell what fails"
+    )
 
 
 def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
@@ -41,7 +46,10 @@ def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
 
 
 def test_what_size_and_contrast_explain_is_small_or_faint():
-    table = cases(a={"training": [*np.linspace(0.1, 0.9, 60)]}, faint={"training": [*np.linspace(0.1, 0.5, 40)]})
+    table = cases(
+        a={"training": [*np.linspace(0.1, 0.9, 60)]},
+        faint={"training": [*np.linspace(0.1, 0.5, 40)]},
+    )
     assert finding(with_size_and_contrast(table, follows=False)) == Finding.HARD
     diagnosis = diagnosis_of(with_size_and_contrast(table, follows=True))
     assert diagnosis.finding == Finding.SMALL_OR_FAINT
@@ -52,8 +60,12 @@ def test_what_size_and_contrast_explain_is_small_or_faint():
 
 def test_a_stratum_that_is_behind_beyond_its_size_is_hard_to_learn():
     """Its organs are as large as those of the others."""
-    table = with_size_and_contrast(cases(a={"training": [*np.linspace(0.3, 0.9, 80)]}), follows=True)
-    rare = table.sample(12, random_state=0).assign(site="rare", case=lambda rows: "rare_" + rows["case"])
+    table = with_size_and_contrast(
+        cases(a={"training": [*np.linspace(0.3, 0.9, 80)]}), follows=True
+    )
+    rare = table.sample(12, random_state=0).assign(
+        site="rare", case=lambda rows: "rare_" + rows["case"]
+    )
     rare["dice_organ"] -= 0.3
     assert finding(pd.concat([table, rare], ignore_index=True)) == Finding.HARD
 
@@ -76,11 +88,21 @@ LOW_IN_VALIDATION = {"training": around(0.9, 6), "validation": around(0.3, 5)}
         (Finding.NOTHING_FAILS, State.LEVEL, USUAL, LEVEL),
         (Finding.NOT_CARRIED_OVER, State.NOT_CARRIED_OVER, USUAL, LOW_IN_VALIDATION),
         # Chance may explain the difference.
-        (Finding.CANNOT_TELL, State.SUSPICION, {"training": around(0.9, 22)}, {"training": [0.2, 0.3]}),
+        (
+            Finding.CANNOT_TELL,
+            State.SUSPICION,
+            {"training": around(0.9, 22)},
+            {"training": [0.2, 0.3]},
+        ),
         # So few cases cannot tell, and decide nothing.
         (Finding.NOTHING_FAILS, State.TOO_FEW, {"training": around(0.9, 15)}, {"training": [0.6]}),
         # 3 points are less than what counts as behind; with p = 0.002 they are not nothing.
-        (Finding.NOTHING_FAILS, State.LOWER, {"training": around(0.9, 40)}, {"training": around(0.87, 15)}),
+        (
+            Finding.NOTHING_FAILS,
+            State.LOWER,
+            {"training": around(0.9, 40)},
+            {"training": around(0.87, 15)},
+        ),
     ],
 )
 def test_a_rare_stratum_has_a_state_and_decides_the_finding(expected, state, usual, rare):
@@ -92,13 +114,17 @@ def test_a_rare_stratum_has_a_state_and_decides_the_finding(expected, state, usu
 
 
 def test_a_network_that_fails_all_validation_cases_has_not_carried_over():
-    diagnosis = diagnosis_of(cases(a={"training": around(0.9, 20), "validation": around(0.5, 8)}), by=())
+    diagnosis = diagnosis_of(
+        cases(a={"training": around(0.9, 20), "validation": around(0.5, 8)}), by=()
+    )
     assert diagnosis.finding == Finding.NOT_CARRIED_OVER
     assert diagnosis.those(State.NOT_CARRIED_OVER)[0].name == "all cases"
 
 
 def test_scattered_low_cases_are_outliers_sorted_by_their_distance():
-    table = cases(a={"training": [*around(0.9, 50), 0.3, 0.1]}, b={"training": [*around(0.9, 50), 0.2]})
+    table = cases(
+        a={"training": [*around(0.9, 50), 0.3, 0.1]}, b={"training": [*around(0.9, 50), 0.2]}
+    )
     diagnosis = diagnosis_of(table)
     assert diagnosis.finding == Finding.OUTLIERS
     assert [o.case for o in diagnosis.outliers] == ["a_t051", "b_t050", "a_t050"]
@@ -120,11 +146,15 @@ WITH_OUTLIERS = [*around(0.9, 80), *around(0.1, 16)]
         (Finding.NOTHING_FAILS, of_training(a=[*around(0.9, 50), 0.1])),
         (Finding.NOTHING_FAILS, of_training(a=[*around(0.9, 300), 0.1, 0.2])),
         (Finding.OUTLIERS, of_training(a=[*around(0.9, 150), 0.1, 0.2])),
-        # With wrong labels everywhere, a stratum that is behind and has fewer cases must not be what is trained for.
+        # With wrong labels everywhere, a stratum that is behind and has fewer cases must not be
+        # what is trained for.
         (Finding.HARD, of_training(a=WITH_OUTLIERS[:85], rare=around(0.3, 15))),
         (Finding.OUTLIERS, of_training(a=WITH_OUTLIERS, rare=around(0.3, 15))),
         # Few training cases tell nothing.
-        *((Finding.CANNOT_TELL, {"a": {"training": around(0.9, n), "validation": around(0.2, 5)}}) for n in (1, 2, 9)),
+        *(
+            (Finding.CANNOT_TELL, {"a": {"training": around(0.9, n), "validation": around(0.2, 5)}})
+            for n in (1, 2, 9)
+        ),
         # Cases without the label are left out.
         (Finding.NOTHING_FAILS, of_training(a=around(0.9, 40), b=NO_LABEL)),
         # Equal Dice everywhere is no difference.
@@ -143,7 +173,10 @@ def test_cases_without_the_label_do_not_count():
 
 @pytest.mark.parametrize(("difference", "state"), [(0.09, State.LOWER), (0.11, State.BEHIND)])
 def test_the_threshold_is_ten_points(difference, state):
-    table = cases(a={"training": around(0.9, 60, width=0.02)}, b={"training": around(0.9 - difference, 20, width=0.02)})
+    table = cases(
+        a={"training": around(0.9, 60, width=0.02)},
+        b={"training": around(0.9 - difference, 20, width=0.02)},
+    )
     assert stratum(table, "b").state == state
 
 

@@ -10,7 +10,9 @@ def check_fold(folder: Path, n_epochs: int, n_cases: int) -> None:
     rows = pd.read_csv(folder / "hardness.csv")
     assert len(rows) == n_epochs * n_cases
     assert (rows.groupby("epoch")["case"].nunique() == n_cases).all()
-    assert rows["probability"].groupby(rows["epoch"]).sum().tolist() == pytest.approx([1.0] * n_epochs, abs=1e-4)
+    assert rows["probability"].groupby(rows["epoch"]).sum().tolist() == pytest.approx(
+        [1.0] * n_epochs, abs=1e-4
+    )
     assert (folder / "hardness.png").stat().st_size > 10_000
     assert (folder / "checkpoint_final.pth").exists()
     assert not list(folder.glob("*.partial*"))

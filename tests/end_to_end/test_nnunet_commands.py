@@ -26,7 +26,8 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     here.run(*train, anew=is_exact)
     check_fold(folder, n_epochs=2, n_cases=8)
 
-    # Finished: nothing to train, validated again. All trainers but this one are continued in 3d elsewhere.
+    # Finished: nothing to train, validated again. All trainers but this one are continued in 3d
+    # elsewhere.
     before = (folder / "hardness.csv").read_text()
     for again in () if is_exact else ("--c", "--val"):
         shutil.rmtree(folder / "validation")
@@ -39,17 +40,34 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     here.run("nnunet-dro", "evaluate", *named, "-o", tmp_path / "evaluation", "--bootstrap", 0)
     ours = pd.read_csv(tmp_path / "evaluation" / "scores.csv").groupby("label")["dice"].mean()
     theirs = json.loads((folder / "validation" / "summary.json").read_text())["mean"]
-    assert [ours["shell"], ours["core"]] == pytest.approx([theirs[v]["Dice"] for v in "12"], nan_ok=True)
+    assert [ours["shell"], ours["core"]] == pytest.approx(
+        [theirs[v]["Dice"] for v in "12"], nan_ok=True
+    )
 
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0),
-        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta", "-npp", 1, "-nps", 1),
+        *(
+            "-i",
+            here.raw / "imagesTs",
+            "-o",
+            output,
+            "-device",
+            "cpu",
+            "--disable_tta",
+            "-npp",
+            1,
+            "-nps",
+            1,
+        ),
         anew=is_exact,
     )
     for i in range(2):
         prediction = sitk.ReadImage(str(output / f"test_{i:02d}.nii.gz"))
-        assert prediction.GetSize() == sitk.ReadImage(str(here.raw / f"labelsTs/test_{i:02d}.nii.gz")).GetSize()
+        assert (
+            prediction.GetSize()
+            == sitk.ReadImage(str(here.raw / f"labelsTs/test_{i:02d}.nii.gz")).GetSize()
+        )
 
 
 def test_regions_with_an_ignore_label_in_sub_volumes(project):
@@ -60,7 +78,9 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
     check_fold(folder, n_epochs=2, n_cases=8)
     listed = pd.read_csv(folder / "subvolumes.csv")["subvolume"]
     assert listed.str.match(r"case_\d\d@[01],0,[01]$").all()
-    assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), "those with annotated voxels"
+    assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), (
+        "those with annotated voxels"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +99,9 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
 def test_a_column_that_cannot_be_used_stops_with_one_line(project, options, message):
     here = project("labels")
     name = f"nnUNetTrainerIW_{options}_1epochs_3iters"
-    result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
+    result = here.run(
+        "nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False
+    )
     assert result.returncode != 0
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("ValueError: " + message.format(table=here.raw / "cases.csv"))
@@ -116,7 +138,16 @@ def test_cascade(project):
         # Every case needs a prediction of the first stage: fold "all" validates them all.
         trainer = "nnUNetTrainerHWS_beta10_1epochs_2iters"
         for configuration in ("3d_lowres", "3d_cascade"):
-            here.run("nnUNetv2_train", here.dataset_id, configuration, "all", "-tr", trainer, "-device", "cpu")
+            here.run(
+                "nnUNetv2_train",
+                here.dataset_id,
+                configuration,
+                "all",
+                "-tr",
+                trainer,
+                "-device",
+                "cpu",
+            )
             check_fold(here.fold_folder(trainer, configuration, "all"), n_epochs=1, n_cases=10)
     finally:
         plans_file.write_text(before)
@@ -125,7 +156,9 @@ def test_cascade(project):
 def test_a_misspelt_option_stops_before_anything_is_written(project):
     here = project("labels")
     name = "nnUNetTrainerHWS_noIS_beta10"
-    result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
+    result = here.run(
+        "nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False
+    )
     assert result.returncode != 0
     (*_, last) = result.stderr.strip().splitlines()
     assert last.startswith(f"ValueError: `{name}` must be written `nnUNetTrainerHWS_beta10_noIS`")
@@ -137,7 +170,9 @@ def test_hippocampus(tmp_path):
     for name in ("raw", "preprocessed", "results"):
         (tmp_path / name).mkdir()
     raw = tmp_path / "raw" / HIPPOCAMPUS.name
-    cases = sorted(path.name.removesuffix(".nii.gz") for path in (HIPPOCAMPUS / "labelsTr").iterdir())[::20]
+    cases = sorted(
+        path.name.removesuffix(".nii.gz") for path in (HIPPOCAMPUS / "labelsTr").iterdir()
+    )[::20]
     assert len(cases) == 10
     for case in cases:
         for folder, name in (("imagesTr", f"{case}_0000.nii.gz"), ("labelsTr", f"{case}.nii.gz")):

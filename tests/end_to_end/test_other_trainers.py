@@ -33,6 +33,21 @@ def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0),
-        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta", "-npp", 1, "-nps", 1),
+        *(
+            "-i",
+            here.raw / "imagesTs",
+            "-o",
+            output,
+            "-device",
+            "cpu",
+            "--disable_tta",
+            "-npp",
+            1,
+            "-nps",
+            1,
+        ),
     )
-    assert sorted(path.name for path in output.glob("*.nii.gz")) == ["test_00.nii.gz", "test_01.nii.gz"]
+    assert sorted(path.name for path in output.glob("*.nii.gz")) == [
+        "test_00.nii.gz",
+        "test_01.nii.gz",
+    ]

@@ -13,8 +13,11 @@ from tests.commands import done, refused, run
 LABELS = {"background": 0, "tumour": 1, "organ": 2}
 
 
-def write_map(path, values, *, spacing=(1.0, 1.0, 1.0), origin=(0.0, 0.0, 0.0), direction=None, dtype=np.uint8):
-    """Write a label map (z, y, x); spacing, origin and direction are (x, y, z), as SimpleITK has them."""
+def write_map(
+    path, values, *, spacing=(1.0, 1.0, 1.0), origin=(0.0, 0.0, 0.0), direction=None, dtype=np.uint8
+):
+    """Write a label map (z, y, x); spacing, origin and direction are (x, y, z), as SimpleITK has
+    them."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     image = SimpleITK.GetImageFromArray(np.asarray(values, dtype=dtype))
@@ -32,7 +35,8 @@ def write_pair(root, file, reference, prediction, **options):
 
 
 def bars(tumour, shift=0, *, organ=2):
-    """An 8 x 8 x 8 map: a bar of ``tumour`` voxels (at most 8) along x, moved by ``shift``, and a bar of the organ."""
+    """An 8 x 8 x 8 map: a bar of ``tumour`` voxels (at most 8) along x, moved by ``shift``, and a
+    bar of the organ."""
     values = np.zeros((8, 8, 8), np.uint8)
     values[1, 1, shift : shift + tumour] = 1
     values[4, 4, :organ] = 2
@@ -40,10 +44,11 @@ def bars(tumour, shift=0, *, organ=2):
 
 
 def write_study(root, shifts=(0, 1, 2, 4), *, dataset_json=True, **columns):
-    """Folders ``reference`` and ``prediction`` of cases case_00 ...; the tumours are 4 voxels, moved by the shifts.
+    """Folders ``reference`` and ``prediction`` of cases case_00 ...; the tumours are 4 voxels,
+    moved by the shifts.
 
-    The Dice of the tumour is 1 - shift / 4, that of the organ 1. The columns are those of cases.csv, which is found
-    beside the references.
+    The Dice of the tumour is 1 - shift / 4, that of the organ 1. The columns are those of
+    cases.csv, which is found beside the references.
     """
     root = Path(root)
     for n, shift in enumerate(shifts):
@@ -56,7 +61,9 @@ def write_study(root, shifts=(0, 1, 2, 4), *, dataset_json=True, **columns):
 
 
 def write_dataset_json(folder, labels=None):
-    (Path(folder) / "dataset.json").write_text(json.dumps({"labels": LABELS if labels is None else labels}))
+    (Path(folder) / "dataset.json").write_text(
+        json.dumps({"labels": LABELS if labels is None else labels})
+    )
 
 
 def write_cases(root, **columns):
@@ -70,11 +77,14 @@ def write_cases(root, **columns):
 def run_evaluate(root, *options, out="out", bootstrap=0):
     """Run `nnunet-dro evaluate` on a study; the default is no intervals, for speed."""
     folders = (root / "reference", root / "prediction")
-    return run("evaluate", *folders, "-o", root / out, "--bootstrap", bootstrap, "--jobs", 2, *options)
+    return run(
+        "evaluate", *folders, "-o", root / out, "--bootstrap", bootstrap, "--jobs", 2, *options
+    )
 
 
 def evaluate_both(root, shifts, *options, bootstrap=0, **columns):
-    """Evaluate a study as erm, and with its first predictions moved by other shifts as dro; the words to compare them.
+    """Evaluate a study as erm, and with its first predictions moved by other shifts as dro; the
+    words to compare them.
 
     The columns are those of its case table.
     """
@@ -93,7 +103,9 @@ def contents(folder):
 
 def read_csv(path):
     """A table as text where it is text: case 001 stays 001, and nothing but an empty entry is NaN."""
-    return pd.read_csv(path, dtype={"case": str, "label": str}, keep_default_na=False, na_values=[""])
+    return pd.read_csv(
+        path, dtype={"case": str, "label": str}, keep_default_na=False, na_values=[""]
+    )
 
 
 def scores_of(folder):
@@ -124,7 +136,14 @@ def check_refused(result, root, *words, out="out", files=()):
 
 
 #: What `nnunet-dro evaluate` writes.
-EVALUATION_FILES = ["report.html", "report.md", "report.tex", "scores.csv", "strata.csv", "summary.json"]
+EVALUATION_FILES = [
+    "report.html",
+    "report.md",
+    "report.tex",
+    "scores.csv",
+    "strata.csv",
+    "summary.json",
+]
 
 
 def names_in(folder):
@@ -135,4 +154,6 @@ def names_in(folder):
 def strata_of(folder, label="tumour", metric="dice"):
     """Rows of strata.csv, by attribute and stratum."""
     strata = read_csv(folder / "strata.csv")
-    return strata[(strata["label"] == label) & (strata["metric"] == metric)].set_index(["attribute", "stratum"])
+    return strata[(strata["label"] == label) & (strata["metric"] == metric)].set_index(
+        ["attribute", "stratum"]
+    )

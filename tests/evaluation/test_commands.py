@@ -17,7 +17,14 @@ from tests.evaluation import made_folders as made
 
 PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 
-COMPARISON_FILES = ["changed.csv", "comparison.csv", "report.html", "report.md", "report.tex", "summary.json"]
+COMPARISON_FILES = [
+    "changed.csv",
+    "comparison.csv",
+    "report.html",
+    "report.md",
+    "report.tex",
+    "summary.json",
+]
 
 
 def test_evaluate_writes_scores_strata_and_reports(tmp_path):
@@ -27,7 +34,12 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
 
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
     assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
-    assert made.dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75, "case_02": 0.5, "case_03": 0.0}
+    assert made.dice_of(tmp_path / "out") == {
+        "case_00": 1.0,
+        "case_01": 0.75,
+        "case_02": 0.5,
+        "case_03": 0.0,
+    }
     assert (made.scores_of(tmp_path / "out")["label"] == ["tumour", "organ"] * 4).all()
     row = made.strata_of(tmp_path / "out").loc[("all", "all")]
     names = ["n", "n_undefined", "n_failed", "mean", "median", "min", "max"]
@@ -41,21 +53,51 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
 def test_a_failure_is_what_the_user_says(tmp_path):
     made.write_study(tmp_path, shifts=(0, 1, 2, 4))
     counts = {}
-    for n, options in enumerate(((), ("--failure", "dice<=0.75"), ("--metrics", "dice,hd95", "--failure", "hd95>0"))):
+    for n, options in enumerate(
+        ((), ("--failure", "dice<=0.75"), ("--metrics", "dice,hd95", "--failure", "hd95>0"))
+    ):
         assert made.run_evaluate(tmp_path, *options, out=f"out{n}").exit_code == 0
         table = made.read_csv(tmp_path / f"out{n}" / "strata.csv").set_index(["metric", "label"])
         metric = "hd95" if n == 2 else "dice"
         counts[n] = table.loc[(metric, "tumour"), "n_failed"]
         assert table.loc[table.index.get_level_values(0) != metric, "n_failed"].isna().all()
     assert counts == {0: 1, 1: 3, 2: 3}
-    assert run("compare", *[f"{name}={tmp_path / 'out1'}" for name in "AB"], "-o", tmp_path / "both").exit_code == 0
+    assert (
+        run(
+            "compare", *[f"{name}={tmp_path / 'out1'}" for name in "AB"], "-o", tmp_path / "both"
+        ).exit_code
+        == 0
+    )
     assert made.summary_of(tmp_path / "both")["about"]["options"]["failure"] == "dice<=0.75"
 
 
 #: Names that this package's own tables and texts use.
 OWN_NAMES = (
-    *("set", "label", "method", "metric", "n", "attribute", "stratum", "patient", "difference", "baseline", "case_id"),
-    *("dice", "hd95", "n_reference", "reference_ml", "mean", "value", "half", "combination", "share", "rank"),
+    *(
+        "set",
+        "label",
+        "method",
+        "metric",
+        "n",
+        "attribute",
+        "stratum",
+        "patient",
+        "difference",
+        "baseline",
+        "case_id",
+    ),
+    *(
+        "dice",
+        "hd95",
+        "n_reference",
+        "reference_ml",
+        "mean",
+        "value",
+        "half",
+        "combination",
+        "share",
+        "rank",
+    ),
 )
 
 
@@ -64,13 +106,31 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
     made.write_study(tmp_path, [n % 4 for n in range(12)])
     for n in range(12):
         made.write_map(tmp_path / "other" / f"case_{n:02}.nii.gz", made.bars(4, n % 3))
-    columns = {name: [f"{name} {'ab'[(n // (1 + k % 3)) % 2]}" for n in range(12)] for k, name in enumerate(OWN_NAMES)}
+    columns = {
+        name: [f"{name} {'ab'[(n // (1 + k % 3)) % 2]}" for n in range(12)]
+        for k, name in enumerate(OWN_NAMES)
+    }
     cases = made.write_cases(tmp_path, **columns, centre=[f"c{n // 6}" for n in range(12)])
     by = [*OWN_NAMES, "n,label", "method,set"] if is_used else ["centre"]
-    options = ("--cases", cases, *(word for name in by for word in ("--by", name)), "--bootstrap", 0)
+    options = (
+        "--cases",
+        cases,
+        *(word for name in by for word in ("--by", name)),
+        "--bootstrap",
+        0,
+    )
 
     for name, folder in (("a", "prediction"), ("b", "other")):
-        done(run("evaluate", tmp_path / "reference", tmp_path / folder, "-o", tmp_path / name, *options))
+        done(
+            run(
+                "evaluate",
+                tmp_path / "reference",
+                tmp_path / folder,
+                "-o",
+                tmp_path / name,
+                *options,
+            )
+        )
 
     assert {"tumour", "organ"} == set(made.scores_of(tmp_path / "a")["label"])
     assert made.scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
@@ -81,7 +141,16 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
         ("report", tmp_path / "a"),
         ("compare", *folders, "-o", tmp_path / "compared", "--bootstrap", 0),
         ("rank", *folders, "-o", tmp_path / "ranked"),
-        ("explore", tmp_path / "a", "-o", tmp_path / "explored", "--min-cases", 2, "--cases", cases),
+        (
+            "explore",
+            tmp_path / "a",
+            "-o",
+            tmp_path / "explored",
+            "--min-cases",
+            2,
+            "--cases",
+            cases,
+        ),
     ):
         done(run(*command))
 
@@ -94,7 +163,10 @@ def test_patients_may_be_in_a_column_called_label(tmp_path):
     scores = made.scores_of(tmp_path / "out")
     assert scores["label"].tolist() == ["tumour", "organ"] * 4
     assert scores["label (case table)"].tolist() == ["p"] * 4 + ["q"] * 2 + ["r"] * 2
-    assert any("4 cases are of 3 patients (label)" in note for note in made.summary_of(tmp_path / "out")["notes"])
+    assert any(
+        "4 cases are of 3 patients (label)" in note
+        for note in made.summary_of(tmp_path / "out")["notes"]
+    )
     read = read_evaluation(tmp_path / "out")
     assert read.patient_of_case.tolist() == ["p", "p", "q", "r"]
     assert read.patient_of_case.name == "label"
@@ -103,7 +175,12 @@ def test_patients_may_be_in_a_column_called_label(tmp_path):
 def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
     made.write_study(tmp_path, centre=["A", "A", "B", "B"])
     (tmp_path / "requirements.txt").write_text("# release\ncentre=* label=organ min>=1\n")
-    options = ("--require", "centre=B label=tumour mean>=0.5", "--require", "centre=* label=tumour p5>=0.1 n>=2")
+    options = (
+        "--require",
+        "centre=B label=tumour mean>=0.5",
+        "--require",
+        "centre=* label=tumour p5>=0.1 n>=2",
+    )
     options += ("--require-file", tmp_path / "requirements.txt")
 
     assert done(made.run_evaluate(tmp_path, "--by", "centre", *options), 3).stderr.splitlines() == [
@@ -118,7 +195,9 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
 def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     made.write_study(tmp_path, shifts=(0,))
 
-    result = done(made.run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3)
+    result = done(
+        made.run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3
+    )
 
     (line,) = result.stderr.splitlines()
     assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
@@ -127,7 +206,16 @@ def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     assert (outcome["passed"], outcome["verdict"]) == (False, "cannot tell")
     assert "? cannot tell" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     # One case is enough for a comparison too.
-    done(run("compare", *(f"{name}={tmp_path / 'out'}" for name in "AB"), "-o", tmp_path / "both", "--bootstrap", 20))
+    done(
+        run(
+            "compare",
+            *(f"{name}={tmp_path / 'out'}" for name in "AB"),
+            "-o",
+            tmp_path / "both",
+            "--bootstrap",
+            20,
+        )
+    )
     assert made.read_csv(tmp_path / "both" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
 
 
@@ -149,7 +237,9 @@ def test_compare_writes_paired_differences(tmp_path, both):
     assert tumour.loc["B", ["wins", "ties", "losses"]].tolist() == [1, 1, 0]
     assert made.read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
     assert made.summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
-    refused(run("report", tmp_path / "out"), "`nnunet-dro compare --overwrite` makes a comparison again")
+    refused(
+        run("report", tmp_path / "out"), "`nnunet-dro compare --overwrite` makes a comparison again"
+    )
     # Neither leaves tables of the other in a folder that it overwrites.
     assert made.run_evaluate(tmp_path, "--overwrite").exit_code == 0
     assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
@@ -161,7 +251,9 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path, both
     for folder in ("reference", "prediction"):
         (tmp_path / folder / "case_03.nii.gz").unlink()
     made.run_evaluate(tmp_path, "--by", "centre", "--overwrite", out="dro")
-    made.check_refused(run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect")
+    made.check_refused(
+        run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect"
+    )
     done(run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0))
     assert made.read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
     assert any("case_03" in note for note in made.summary_of(tmp_path / "out")["notes"])
@@ -171,7 +263,9 @@ def make_raw_dataset(root, n_cases=6):
     folder = root / "Dataset001_Made"
     for n in range(n_cases):
         made.write_map(folder / "labelsTr" / f"case_{n:02}.nii.gz", made.bars(4))
-    (folder / "dataset.json").write_text('{"labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}')
+    (folder / "dataset.json").write_text(
+        '{"labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}'
+    )
     return folder
 
 
@@ -180,7 +274,9 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     cases = made.write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
     leave_out = ("--cases", cases, "--leave-out", "centre", "-o", output)
 
-    result = done(run("splits", raw, "--cases", cases, "--stratify", "centre", "--folds", 3, "-o", output))
+    result = done(
+        run("splits", raw, "--cases", cases, "--stratify", "centre", "--folds", 3, "-o", output)
+    )
 
     assert result.stdout.splitlines()[-1] == str(output)
     written = output.read_bytes()
@@ -189,7 +285,10 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     shown = " ".join(done(run("splits", raw, *leave_out, "--force")).stdout.split())
     assert output.read_bytes() != written
     assert "train on A 0 5 0 B 1 1 0 C 2 5 0 Note: Validated" in shown
-    assert "Validated on fewer than 5 cases: fold 1 (B) on 1. Such a fold says little of its centre." in shown
+    assert (
+        "Validated on fewer than 5 cases: fold 1 (B) on 1. Such a fold says little of its centre."
+        in shown
+    )
 
 
 def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_path, monkeypatch):
@@ -198,7 +297,9 @@ def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_pa
 
     result = run("splits", raw, "--folds", 2)
 
-    made.check_refused(result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output")
+    made.check_refused(
+        result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output"
+    )
     assert not preprocessed.exists()
     (preprocessed / raw.name).mkdir(parents=True)
     assert run("splits", raw, "--folds", 2).exit_code == 0
@@ -248,7 +349,10 @@ main()
 def is_reading(process, folder):
     """Whether the process has a file of the folder open at this moment."""
     try:
-        return any(os.readlink(link).startswith(str(folder)) for link in Path(f"/proc/{process.pid}/fd").iterdir())
+        return any(
+            os.readlink(link).startswith(str(folder))
+            for link in Path(f"/proc/{process.pid}/fd").iterdir()
+        )
     except FileNotFoundError:  # closed meanwhile
         return False
 
@@ -261,9 +365,22 @@ def test_interrupt_while_reading_leaves_nothing_behind(tmp_path):
         made.write_map(tmp_path / folder / "0000.nii", large)
         for n in range(1, 4000):
             os.link(tmp_path / folder / "0000.nii", tmp_path / folder / f"{n:04}.nii")
-    command = [sys.executable, "-c", INTERRUPTIBLE, "evaluate", "reference", "prediction", "-o", "out", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTIBLE,
+        "evaluate",
+        "reference",
+        "prediction",
+        "-o",
+        "out",
+        "--jobs",
+        "2",
+    ]
 
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         while process.poll() is None and not is_reading(process, tmp_path / "reference"):
             time.sleep(0.001)
         time.sleep(0.2)

@@ -18,7 +18,9 @@ def emptied(folder):
 
 
 def moved(*names):
-    return lambda study: [(study / old).rename(study / f"{old.removesuffix('.nii.gz')}_moved.nii.gz") for old in names]
+    return lambda study: [
+        (study / old).rename(study / f"{old.removesuffix('.nii.gz')}_moved.nii.gz") for old in names
+    ]
 
 
 def wrote(name, values, **options):
@@ -36,41 +38,91 @@ def blanked(study):
 
 
 def join_two(study):
-    SimpleITK.WriteImage(SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(made.bars(4))] * 2), str(study / FIRST))
+    SimpleITK.WriteImage(
+        SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(made.bars(4))] * 2), str(study / FIRST)
+    )
 
 
 DIRECTION = (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, 1)
 
 #: What is done to a study of two cases, and words of the line; {} is its folder.
 FOLDERS = {
-    "empty reference": (emptied("reference"), ["{}/reference", "must hold label maps", "Check the path"]),
-    "empty prediction": (emptied("prediction"), ["{}/prediction", "must hold label maps", "Check the path"]),
+    "empty reference": (
+        emptied("reference"),
+        ["{}/reference", "must hold label maps", "Check the path"],
+    ),
+    "empty prediction": (
+        emptied("prediction"),
+        ["{}/prediction", "must hold label maps", "Check the path"],
+    ),
     "no reference": (moved("reference"), ["{}/reference", "must be a folder"]),
     "no prediction": (moved("prediction"), ["{}/prediction", "must be a folder"]),
-    "other names": (moved(FIRST, SECOND), ["case_00.nii.gz", "case_00_moved.nii.gz", "Name the predictions"]),
-    "a missing prediction": (lambda study: (study / FIRST).unlink(), ["case_00", "{}/prediction", "--missing worst"]),
-    "a case twice": (wrote("prediction/case_00.nrrd", made.bars(4)), ["case_00.nii.gz", "case_00.nrrd", "Remove one"]),
-    "shape": (wrote(FIRST, made.bars(4)[:7]), ["{}/" + FIRST, "shape", "(8, 8, 8)", "(8, 8, 7)", "resample it"]),
-    "spacing": (wrote(FIRST, made.bars(4), spacing=(1, 1, 2.5)), [FIRST, "spacing", "(1, 1, 1)", "(1, 1, 2.5)"]),
-    "origin": (wrote(FIRST, made.bars(4), origin=(0, 0, 3)), [FIRST, "origin", "(0, 0, 0)", "(0, 0, 3)"]),
-    "direction": (wrote(FIRST, made.bars(4), direction=DIRECTION), [FIRST, "direction", "0.8", "0.6"]),
+    "other names": (
+        moved(FIRST, SECOND),
+        ["case_00.nii.gz", "case_00_moved.nii.gz", "Name the predictions"],
+    ),
+    "a missing prediction": (
+        lambda study: (study / FIRST).unlink(),
+        ["case_00", "{}/prediction", "--missing worst"],
+    ),
+    "a case twice": (
+        wrote("prediction/case_00.nrrd", made.bars(4)),
+        ["case_00.nii.gz", "case_00.nrrd", "Remove one"],
+    ),
+    "shape": (
+        wrote(FIRST, made.bars(4)[:7]),
+        ["{}/" + FIRST, "shape", "(8, 8, 8)", "(8, 8, 7)", "resample it"],
+    ),
+    "spacing": (
+        wrote(FIRST, made.bars(4), spacing=(1, 1, 2.5)),
+        [FIRST, "spacing", "(1, 1, 1)", "(1, 1, 2.5)"],
+    ),
+    "origin": (
+        wrote(FIRST, made.bars(4), origin=(0, 0, 3)),
+        [FIRST, "origin", "(0, 0, 0)", "(0, 0, 3)"],
+    ),
+    "direction": (
+        wrote(FIRST, made.bars(4), direction=DIRECTION),
+        [FIRST, "direction", "0.8", "0.6"],
+    ),
     "unknown reference value": (
         wrote("reference/case_01.nii.gz", made.bars(4) * 4),
         ["{}/reference/case_01.nii.gz", "4, 8", "--dataset-json"],
     ),
-    "unknown predicted value": (wrote(SECOND, made.bars(4) * 4), ["{}/" + SECOND, "4, 8", "--dataset-json"]),
-    "fractions": (wrote(FIRST, made.bars(4) * 0.7, dtype=np.float32), ["{}/" + FIRST, "0.7", "nearest neighbour"]),
+    "unknown predicted value": (
+        wrote(SECOND, made.bars(4) * 4),
+        ["{}/" + SECOND, "4, 8", "--dataset-json"],
+    ),
+    "fractions": (
+        wrote(FIRST, made.bars(4) * 0.7, dtype=np.float32),
+        ["{}/" + FIRST, "0.7", "nearest neighbour"],
+    ),
     "four axes": (join_two, ["{}/" + FIRST, "8, 8, 8, 2"]),
     "damaged": (said("no label map", FIRST), ["{}/" + FIRST, "Write it again"]),
     "only background": (blanked, ["only background", "Check the folder"]),
     "half a dataset.json": (said("{"), ["{}/reference/dataset.json", "must be JSON", "Correct it"]),
     "a list": (said("[]"), ["{}/reference/dataset.json", "must be a mapping"]),
     "nothing": (said("{}"), ["{}/reference/dataset.json", "`labels`", "Add it"]),
-    "only background as a label": (said('{"labels": {"background": 0}}'), ["at least one foreground label"]),
-    "an empty region": (said('{"labels": {"one": []}}'), ["dataset.json", "must be lists of values"]),
-    "names as values": (said('{"labels": {"1": "tumour"}}'), ["dataset.json", "'tumour'", "Correct dataset.json"]),
-    "a value of 1.5": (said('{"labels": {"tumour": 1.5}}'), ["dataset.json", "1.5", "Correct dataset.json"]),
-    "an infinite value": (said('{"labels": {"tumour": Infinity}}'), ["dataset.json", "inf", "Correct dataset.json"]),
+    "only background as a label": (
+        said('{"labels": {"background": 0}}'),
+        ["at least one foreground label"],
+    ),
+    "an empty region": (
+        said('{"labels": {"one": []}}'),
+        ["dataset.json", "must be lists of values"],
+    ),
+    "names as values": (
+        said('{"labels": {"1": "tumour"}}'),
+        ["dataset.json", "'tumour'", "Correct dataset.json"],
+    ),
+    "a value of 1.5": (
+        said('{"labels": {"tumour": 1.5}}'),
+        ["dataset.json", "1.5", "Correct dataset.json"],
+    ),
+    "an infinite value": (
+        said('{"labels": {"tumour": Infinity}}'),
+        ["dataset.json", "inf", "Correct dataset.json"],
+    ),
 }
 
 
@@ -78,7 +130,9 @@ FOLDERS = {
 def test_unusable_folders_are_refused(study, kind):
     damage, words = FOLDERS[kind]
     damage(study)
-    made.check_refused(made.run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words))
+    made.check_refused(
+        made.run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words)
+    )
 
 
 def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
@@ -104,7 +158,10 @@ def required(requirement):
 OPTIONS = [
     (("--metrics", "dice,dise"), ["dise", "hd95"]),
     (("--metrics", " , "), ["at least one metric", "Choose from"]),
-    (("--metrics", "dice,pq"), ["`--metrics` must come with instances", "got pq", "--instances LABEL"]),
+    (
+        ("--metrics", "dice,pq"),
+        ["`--metrics` must come with instances", "got pq", "--instances LABEL"],
+    ),
     (("--empty", "zero"), ["'--empty'", "undefined", "brats", "zero"]),
     (("--missing", "skip"), ["'--missing'", "worst", "skip"]),
     (("--failure", "hd95>20"), ["must be about a metric that is computed"]),
@@ -113,26 +170,47 @@ OPTIONS = [
     (("--dataset-json", "none.json"), ["none.json", "Check the path"]),
     (("--require-file", "none.txt"), ["none.txt", "a requirement per line"]),
     (("--cases", "none.csv"), ["none.csv", "Write a table"]),
-    (("--instances", "tumor"), ["`--instances` must be labels, got tumor", "Choose from: tumour, organ"]),
+    (
+        ("--instances", "tumor"),
+        ["`--instances` must be labels, got tumor", "Choose from: tumour, organ"],
+    ),
     (("--match", "overlap"), ["`--match` must come with labels", "--instances LABEL"]),
-    (("--instances", "*", "--match", "iou:2"), ["`--match` must have an IoU above 0 and up to 1, got 'iou:2'"]),
+    (
+        ("--instances", "*", "--match", "iou:2"),
+        ["`--match` must have an IoU above 0 and up to 1, got 'iou:2'"],
+    ),
     (("--instances", "*", "--connectivity", "8"), ["`--connectivity` must be 6, 18 or 26, got 8"]),
     (
         ("--instances", "tumour", "--require", "label=organ metric=lesion_f1 mean>=0.3"),
         ["must name a reported label, not 'organ'", "Choose from: tumour"],
     ),
     (("--by", "centre"), ["`--by` must come with a case table", "centre", "--cases"]),
-    (("--by", "auto:colour"), ["must name a known attribute, got 'auto:colour'. Choose from: auto:size"]),
+    (
+        ("--by", "auto:colour"),
+        ["must name a known attribute, got 'auto:colour'. Choose from: auto:size"],
+    ),
     (("--by", "auto:contrast"), ["must come with images for auto:contrast", "Add --images FOLDER"]),
-    (("--by", "auto:noise", "--images", "nowhere"), ["must have an image for every case, got none for 'case_0"]),
+    (
+        ("--by", "auto:noise", "--images", "nowhere"),
+        ["must have an image for every case, got none for 'case_0"],
+    ),
     (cases_by("center"), ["center", "centre, age", "Choose from"]),
     (cases_by("age:0,10"), ["case_01", "Widen the edges"]),
     (cases_by("age:q3"), ["3 different numbers", "Ask for fewer"]),
     (cases_by(""), ["`--by`", "Choose from"]),
     (cases_by("all"), ["the name of all cases", "Rename the column"]),
-    ((*cases_by("centre"), "--reference-stratum", "D"), ["`--reference-stratum` must be", "Choose from: A, B, all."]),
-    (("--cases", "table.csv", "--patient", "what"), ["`--patient` must be a column of the case table, got 'what'"]),
-    (("--cases", "table.csv", "--patient", "who"), ["`who` must have an entry for every case, got none for case_01"]),
+    (
+        (*cases_by("centre"), "--reference-stratum", "D"),
+        ["`--reference-stratum` must be", "Choose from: A, B, all."],
+    ),
+    (
+        ("--cases", "table.csv", "--patient", "what"),
+        ["`--patient` must be a column of the case table, got 'what'"],
+    ),
+    (
+        ("--cases", "table.csv", "--patient", "who"),
+        ["`who` must have an entry for every case, got none for case_01"],
+    ),
     (required("centre=C p5>=0.7"), ["centre=C", "'C'", "A, B"]),
     (required("label=liver p5>=0.7"), ["'liver'", "tumour, organ"]),
     (required("metric=hd95 p75<=3"), ["'hd95'", "--metrics"]),
@@ -176,7 +254,8 @@ def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """Evaluations out and joined, of other labels, and the folder other, of a summary.json that is none."""
+    """Evaluations out and joined, of other labels, and the folder other, of a summary.json that is
+    none."""
     study = made.write_study(tmp_path_factory.mktemp("evaluated"), shifts=(0, 1))
     made.run_evaluate(study)
     made.write_dataset_json(study / "reference", {"background": 0, "both": [1, 2]})
@@ -200,7 +279,10 @@ def evaluated(tmp_path_factory):
         ("A=out B=joined", ["same labels", "both", "dataset.json"]),
         ("A=out B=out --by centre", ["centre"]),
         ("A=out B=out --margin -1", ["`--margin` must be 0 or more"]),
-        ("A=out B=out --require pathology=rare#p5>=0.7", ["about a statistic of comparison.csv, not 'p5'"]),
+        (
+            "A=out B=out --require pathology=rare#p5>=0.7",
+            ["about a statistic of comparison.csv, not 'p5'"],
+        ),
     ],
 )
 def test_unusable_evaluations_are_refused(evaluated, tmp_path, monkeypatch, arguments, words):
@@ -209,7 +291,9 @@ def test_unusable_evaluations_are_refused(evaluated, tmp_path, monkeypatch, argu
     made.check_refused(run("compare", *arguments, "-o", tmp_path / "out"), tmp_path, *words)
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "nnunet-dro evaluation 99"}', b"\xff\xfe", None])
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b'{"format": "nnunet-dro evaluation 99"}', b"\xff\xfe", None]
+)
 def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
     folder = tmp_path / "out"
     folder.mkdir()
@@ -222,5 +306,7 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
 def test_report_of_images_that_are_not_there_is_refused(study):
     made.run_evaluate(study)
     before = made.contents(study / "out")
-    made.check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
+    made.check_refused(
+        run("report", study / "out", "--images", study / "none"), study, "none", files=before
+    )
     assert made.contents(study / "out") == before

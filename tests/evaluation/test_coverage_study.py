@@ -23,7 +23,8 @@ def test_bounds_for_verdicts_are_wrong_as_rarely_as_promised():
     assert len(guaranteed.dropna()) == 9 * 9 * 2
     assert guaranteed[["low_wrong", "high_wrong"]].max(axis=None) <= 0.025 + SLACK
     assert asked[["low_wrong", "high_wrong"]].max(axis=None) <= 0.05 + SLACK
-    # The method that fails in 3 % of the cases, which Student's t called not worse in a fifth of the samples.
+    # The method that fails in 3 % of the cases, which Student's t called not worse in a fifth of
+    # the samples.
     assert rows("guaranteed", "difference of means", shape="3 % fail")["low_wrong"].max() <= 0.025
     assert rows("to read", "difference of means", shape="3 % fail")["low_wrong"].max() > 0.2
 
@@ -35,7 +36,10 @@ def test_intervals_to_read_hold_where_failures_are_in_the_sample():
     many = rows("to read", "mean", "difference of means")
     assert many[many["n"] == 500]["coverage"].min() > 0.85
     # And not where hardly any sample has one.
-    assert rows("to read", "mean", shape="1 % at 300 mm, against 2 %").set_index("n")["coverage"][20] < 0.5
+    assert (
+        rows("to read", "mean", shape="1 % at 300 mm, against 2 %").set_index("n")["coverage"][20]
+        < 0.5
+    )
 
 
 def test_the_correction_for_skewness_is_no_worse_than_the_alternatives():
@@ -55,7 +59,9 @@ def test_the_study_can_be_made_anew_and_the_docs_have_its_table():
 
 
 def test_printed_intervals_of_several_trainings_cover_93_percent():
-    trainings = pd.read_csv(RESULTS / "coverage_trainings.csv", keep_default_na=False, na_values=[""])
+    trainings = pd.read_csv(
+        RESULTS / "coverage_trainings.csv", keep_default_na=False, na_values=[""]
+    )
     least = trainings[trainings["samples"] > 0].groupby(["method", "statistic"])["coverage"].min()
     assert len(trainings) == 4 * 2 * 2 * 10
     assert least["printed"].min() >= 0.93

@@ -49,15 +49,26 @@ def test_dice_is_nnunets_own(tmp_path, kind):
     labels = KINDS[kind]
     write_random(tmp_path, labels)
 
-    scores = evaluate(tmp_path / "reference", tmp_path / "prediction", metrics=("dice", "iou"), n_resamples=0).scores
+    scores = evaluate(
+        tmp_path / "reference", tmp_path / "prediction", metrics=("dice", "iou"), n_resamples=0
+    ).scores
 
     expected = []
     for n in range(4):
-        files = (str(tmp_path / folder / f"case_{n:02}.nii.gz") for folder in ("reference", "prediction"))
-        found = compute_metrics(*files, SimpleITKIO(), labels_as_nnunet_has_them(labels), labels.get("ignore"))
-        expected += [[m[key] for key in ("Dice", "IoU", "n_ref", "n_pred", "TP")] for m in found["metrics"].values()]
+        files = (
+            str(tmp_path / folder / f"case_{n:02}.nii.gz") for folder in ("reference", "prediction")
+        )
+        found = compute_metrics(
+            *files, SimpleITKIO(), labels_as_nnunet_has_them(labels), labels.get("ignore")
+        )
+        expected += [
+            [m[key] for key in ("Dice", "IoU", "n_ref", "n_pred", "TP")]
+            for m in found["metrics"].values()
+        ]
     columns = ["dice", "iou", "n_reference", "n_prediction", "n_intersection"]
-    np.testing.assert_allclose(scores[columns].to_numpy(float), np.array(expected, float), atol=1e-12, rtol=0)
+    np.testing.assert_allclose(
+        scores[columns].to_numpy(float), np.array(expected, float), atol=1e-12, rtol=0
+    )
     assert np.isnan(expected).any()
     assert scores["dice"].between(0.1, 0.9).any()
 
@@ -80,7 +91,9 @@ def write_summary(monkeypatch):
             # nnU-Net's, of undefined values.
             warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
             folders = (str(reference), str(prediction))
-            compute_metrics_on_folder(*folders, str(path), SimpleITKIO(), ".nii.gz", regions_or_labels, ignore, 1)
+            compute_metrics_on_folder(
+                *folders, str(path), SimpleITKIO(), ".nii.gz", regions_or_labels, ignore, 1
+            )
 
     return write
 
@@ -99,7 +112,9 @@ def test_nnunets_summary_json_gives_the_scores_of_the_folders(tmp_path, kind, wr
 
     expected, scores = (made.scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
     volumes = ["reference_ml", "prediction_ml"]
-    pd.testing.assert_frame_equal(scores.drop(columns=volumes), expected.drop(columns=volumes), rtol=0, atol=1e-12)
+    pd.testing.assert_frame_equal(
+        scores.drop(columns=volumes), expected.drop(columns=volumes), rtol=0, atol=1e-12
+    )
     assert scores[volumes].isna().all(axis=None)
     assert expected[volumes].notna().all(axis=None)
 
@@ -113,7 +128,9 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
 
 
 def test_strata_of_every_kind_of_by(tmp_path):
-    made.write_study(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
+    made.write_study(
+        tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70]
+    )
 
     options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
     done(made.run_evaluate(tmp_path, *options))
@@ -157,7 +174,9 @@ def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
     assert made.summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
 
 
-@pytest.mark.parametrize(("rule", "known"), [("empty", "undefined, one, brats, diagonal"), ("missing", "error, worst")])
+@pytest.mark.parametrize(
+    ("rule", "known"), [("empty", "undefined, one, brats, diagonal"), ("missing", "error, worst")]
+)
 def test_unknown_rules_are_refused_from_python_too(rule, known):
     with pytest.raises(ValueError, match=f"`{rule}` must be one of {known}, got 'zero'"):
         evaluate("reference", "prediction", **{rule: "zero"})
@@ -171,7 +190,15 @@ def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
 
     row = made.scores_of(tmp_path / "out").iloc[0]
     # Of four border voxels each, one of either lies 1 mm from the other bar.
-    expected = {"dice": 0.75, "iou": 0.6, "sensitivity": 0.75, "precision": 0.75, "hd": 1, "assd": 0.25, "nsd": 0.75}
+    expected = {
+        "dice": 0.75,
+        "iou": 0.6,
+        "sensitivity": 0.75,
+        "precision": 0.75,
+        "hd": 1,
+        "assd": 0.25,
+        "nsd": 0.75,
+    }
     assert row[list(expected)].to_dict() == pytest.approx(expected)
     assert row["hd95"] == pytest.approx(0.85)
     assert "tolerance 0.5 mm" in made.summary_of(tmp_path / "out")["definitions"]["nsd"]
@@ -205,9 +232,14 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
     digest = sha256((tmp_path / "prediction" / "case_01.nii.gz").read_bytes()).hexdigest()
     assert first["files_sha256"]["case_01"][1] == digest
     assert first["case_table_sha256"] == sha256(cases.read_bytes()).hexdigest()
-    assert first["dataset_json_sha256"] == sha256((tmp_path / "reference" / "dataset.json").read_bytes()).hexdigest()
+    assert (
+        first["dataset_json_sha256"]
+        == sha256((tmp_path / "reference" / "dataset.json").read_bytes()).hexdigest()
+    )
     assert digest not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert first["predictions_sha256"] in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert first["predictions_sha256"] in (tmp_path / "out" / "report.html").read_text(
+        encoding="utf-8"
+    )
 
     made.write_map(tmp_path / "prediction" / "case_01.nii.gz", made.bars(3))
     made.run_evaluate(tmp_path, "--cases", cases, out="again")
@@ -218,13 +250,19 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
 
 
 def test_findings_name_the_reference_stratum(tmp_path):
-    made.write_study(tmp_path, [0] * 6 + [2] * 6 + [4] * 6, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
+    made.write_study(
+        tmp_path, [0] * 6 + [2] * 6 + [4] * 6, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6
+    )
 
-    result = done(made.run_evaluate(tmp_path, "--by", "centre", "--reference-stratum", "B", bootstrap=50))
+    result = done(
+        made.run_evaluate(tmp_path, "--by", "centre", "--reference-stratum", "B", bootstrap=50)
+    )
 
     text = " ".join(result.output.split())
     assert "Tumour is worst in C (centre)" in text
     assert "The reference stratum is B with 50.0 %: a gap of 50.0 points" in text
     assert "biased upwards" in text
     run("report", tmp_path / "out")
-    assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(
+        encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""What `nnunet-dro evaluate` takes: folders in every format, model folders, and a summary.json of nnU-Net."""
+"""What `nnunet-dro evaluate` takes: folders in every format, model folders, and a summary.json of
+nnU-Net."""
 
 import json
 import re
@@ -16,7 +17,9 @@ def test_formats_may_be_mixed(tmp_path):
     for n, ending in enumerate(endings):
         geometry = {"spacing": (0.5, 1, 2), "origin": (-5, 7, 9)}
         made.write_map(tmp_path / "reference" / f"{n:03}{ending}", made.bars(4), **geometry)
-        made.write_map(tmp_path / "prediction" / f"{n:03}{endings[n - 1]}", made.bars(4, n), **geometry)
+        made.write_map(
+            tmp_path / "prediction" / f"{n:03}{endings[n - 1]}", made.bars(4, n), **geometry
+        )
     made.write_dataset_json(tmp_path)
 
     assert made.run_evaluate(tmp_path).exit_code == 0
@@ -33,7 +36,12 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
     made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     made.run_evaluate(tmp_path, out="dice")
-    compared = run("compare", *[f"{name}={tmp_path / name}" for name in ("out", "new")], "-o", tmp_path / "compared")
+    compared = run(
+        "compare",
+        *[f"{name}={tmp_path / name}" for name in ("out", "new")],
+        "-o",
+        tmp_path / "compared",
+    )
 
     assert made.dice_of(tmp_path / "out", "1") == {"a": 0.75}
     assert made.scores_of(tmp_path / "out")["reference_ml"].isna().all()
@@ -44,7 +52,11 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     for text in (result.output, compared.output):
         assert "HD95" in text
         assert "(px)" in text
-    for name in (f"{folder}/report.{ending}" for folder in ("out", "compared") for ending in ("html", "md", "tex")):
+    for name in (
+        f"{folder}/report.{ending}"
+        for folder in ("out", "compared")
+        for ending in ("html", "md", "tex")
+    ):
         text = (tmp_path / name).read_text(encoding="utf-8")
         text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.S)
         assert "px" in text
@@ -55,7 +67,9 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
 def test_dataset_json_is_found_beside_and_above_and_can_be_named(without_labels, where):
     (without_labels / "other").mkdir()
     made.write_dataset_json(without_labels / where, {"background": 0, "both": [1, 2], "rest": [2]})
-    named = ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
+    named = (
+        ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
+    )
     made.run_evaluate(without_labels, *named)
     assert made.scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
 
@@ -72,8 +86,11 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
 
 @pytest.fixture
 def few_of_a_model(tmp_path):
-    """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and nine in A, B and C."""
-    made.write_study(tmp_path, [0] * 12, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
+    """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and
+    nine in A, B and C."""
+    made.write_study(
+        tmp_path, [0] * 12, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"]
+    )
     fold = tmp_path / "T__P__3d" / "fold_0" / "validation"
     fold.mkdir(parents=True)
     for n in range(3):
@@ -82,39 +99,74 @@ def few_of_a_model(tmp_path):
 
 
 def requirements_on(study, prediction, *texts, options=()):
-    arguments = (study / "reference", prediction, "-o", study / "out", "--bootstrap", 0, "--overwrite", *options)
+    arguments = (
+        study / "reference",
+        prediction,
+        "-o",
+        study / "out",
+        "--bootstrap",
+        0,
+        "--overwrite",
+        *options,
+    )
     result = run("evaluate", *arguments, *(word for text in texts for word in ("--require", text)))
     assert result.exit_code in (0, 3), result.output
-    return result.exit_code, result.stderr, [one["verdict"] for one in made.summary_of(study / "out")["requirements"]]
+    return (
+        result.exit_code,
+        result.stderr,
+        [one["verdict"] for one in made.summary_of(study / "out")["requirements"]],
+    )
 
 
 def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_a_model):
     model = few_of_a_model / "T__P__3d"
 
-    code, errors, words = requirements_on(few_of_a_model, model, "label=tumour mean>=0.9", "label=tumour min>=2%")
+    code, errors, words = requirements_on(
+        few_of_a_model, model, "label=tumour mean>=0.9", "label=tumour min>=2%"
+    )
 
     assert (code, words) == (3, ["cannot tell", "cannot tell"])
-    assert "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3" in errors
+    assert (
+        "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3"
+        in errors
+    )
     summary = made.summary_of(few_of_a_model / "out")
-    assert summary["inputs"]["references_without_prediction"] == [f"case_{n:02}" for n in range(3, 12)]
-    assert "9 of 12 references have no prediction in these folds and are not evaluated." in summary["notes"]
+    assert summary["inputs"]["references_without_prediction"] == [
+        f"case_{n:02}" for n in range(3, 12)
+    ]
+    assert (
+        "9 of 12 references have no prediction in these folds and are not evaluated."
+        in summary["notes"]
+    )
     # Nor does a comparison.
     out = few_of_a_model / "out"
     twice = (f"a={out}", f"b={out}", "-o", out.with_name("c"))
     compared = done(run("compare", *twice, "--require", "mean_difference>=0pt"), 3)
     assert "9 more cases are not in every evaluation; if 3 are enough, add n>=3" in compared.stderr
-    assert requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[0] == 0
+    assert (
+        requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[
+            0
+        ]
+        == 0
+    )
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
     assert requirements_on(few_of_a_model, model / "fold_0", "label=tumour mean>=0.9")[0] == 0
-    worst = requirements_on(few_of_a_model, model, "label=tumour mean>=0.9", options=("--missing", "worst"))
+    worst = requirements_on(
+        few_of_a_model, model, "label=tumour mean>=0.9", options=("--missing", "worst")
+    )
     assert worst[2] == ["not met"]
 
 
 def test_absent_references_count_in_their_strata(few_of_a_model):
     texts = ("label=tumour site=* mean>=0.9", "label=tumour site=C n>=1")
-    _, errors, words = requirements_on(few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=("--by", "site"))
+    _, errors, words = requirements_on(
+        few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=("--by", "site")
+    )
     assert words == ["cannot tell", "not met", "not met", "not met"]
-    assert "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction" in errors
+    assert (
+        "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction"
+        in errors
+    )
     none = "none of its cases in the case table was evaluated"
     assert f"site=B label=tumour: mean (undefined) is not >= 0.9 (0 cases); {none}" in errors
     assert errors.count(f"site=C label=tumour: n 0 is not >= 1 (0 cases); {none}") == 1
@@ -122,26 +174,46 @@ def test_absent_references_count_in_their_strata(few_of_a_model):
 
 def test_a_summary_json_that_lacks_references_passes_no_requirement(without_labels):
     path = write_summary(without_labels / "summary.json", case_00=(1, 0, 0))
-    refused = run("evaluate", without_labels / "reference", path, "-o", without_labels / "no", "-f", 0)
-    made.check_refused(refused, without_labels, "`--folds` must come with the folder of a model", out="no")
+    refused = run(
+        "evaluate", without_labels / "reference", path, "-o", without_labels / "no", "-f", 0
+    )
+    made.check_refused(
+        refused, without_labels, "`--folds` must come with the folder of a model", out="no"
+    )
     fold = without_labels / "fold_0" / "validation"
     fold.mkdir(parents=True)
     assert requirements_on(without_labels, path, "mean>=0.9")[2] == ["cannot tell"]
-    assert requirements_on(without_labels, path.rename(fold / "summary.json"), "mean>=0.9")[2] == ["met"]
+    assert requirements_on(without_labels, path.rename(fold / "summary.json"), "mean>=0.9")[2] == [
+        "met"
+    ]
 
 
 def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     made.write_study(tmp_path, shifts=[0] * 4)
-    rows = ["case,site,age", *(f"case_{n:02},{site},{n}" for n, site in enumerate("AABB")), "x,D,3", "y,,7", "z,A,70"]
+    rows = [
+        "case,site,age",
+        *(f"case_{n:02},{site},{n}" for n, site in enumerate("AABB")),
+        "x,D,3",
+        "y,,7",
+        "z,A,70",
+    ]
     (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n")
     by = ("--by", "site", "--by", "age:0,5,9", "--by", "site,age:q2")
-    texts = ("label=tumour site=* n>=1", "label=tumour age=* n>=1", "label=tumour n>=1", "label=tumour site,age=* n>=1")
+    texts = (
+        "label=tumour site=* n>=1",
+        "label=tumour age=* n>=1",
+        "label=tumour n>=1",
+        "label=tumour site,age=* n>=1",
+    )
 
     code, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *texts, options=by)
 
     assert code == 3
     # D and the ages from 5 on have no case; nobody expects `missing`, or quantiles of other cases.
-    assert [line.split(": ")[2] for line in errors.splitlines()] == ["site=D label=tumour", 'age="5 to 9" label=tumour']
+    assert [line.split(": ")[2] for line in errors.splitlines()] == [
+        "site=D label=tumour",
+        'age="5 to 9" label=tumour',
+    ]
     assert words.count("not met") == 2
     strata = made.read_csv(tmp_path / "out" / "strata.csv")
     assert "n_absent" not in strata
@@ -152,7 +224,9 @@ def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
     for n in range(4):
         made.write_pair(tmp_path, f"case_{n}.png", *[np.pad(np.ones((3, 3)), 2)] * 2)
     required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
-    _, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *required, options=("--metrics", "dice,hd95"))
+    _, errors, words = requirements_on(
+        tmp_path, tmp_path / "prediction", *required, options=("--metrics", "dice,hd95")
+    )
     assert words == ["cannot tell", "met"]
     assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
 
@@ -185,7 +259,13 @@ def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
     made.write_map(tmp_path / "reference" / "a.nii.gz", made.bars(4), spacing=(2, 1, 1))
     moved = made.bars(4, 1)[:, ::-1, ::-1]
     turned = (-1, 0, 0, 0, -1, 0, 0, 0, 1)
-    made.write_map(tmp_path / "prediction" / "a.nii.gz", moved, spacing=(2, 1, 1), origin=(14, 7, 0), direction=turned)
+    made.write_map(
+        tmp_path / "prediction" / "a.nii.gz",
+        moved,
+        spacing=(2, 1, 1),
+        origin=(14, 7, 0),
+        direction=turned,
+    )
     made.write_dataset_json(tmp_path)
     assert made.run_evaluate(tmp_path).exit_code == 0
     assert made.dice_of(tmp_path / "out") == {"a": 0.75}
@@ -208,19 +288,30 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
 
 
 def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
-    columns = {"age": range(7), "centre": list("ABABABA"), "site": [1, 2, 3, 4, 5, 6, 6], "name": list("ABCDEFG")}
+    columns = {
+        "age": range(7),
+        "centre": list("ABABABA"),
+        "site": [1, 2, 3, 4, 5, 6, 6],
+        "name": list("ABCDEFG"),
+    }
     made.write_study(tmp_path, (0, 1, 2, 4, 0, 1, 2), **columns)
 
-    by = [word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)]
+    by = [
+        word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)
+    ]
     done(made.run_evaluate(tmp_path, *by))
 
-    assert [note for note in made.summary_of(tmp_path / "out")["notes"] if "strata for" in note] == [
+    assert [
+        note for note in made.summary_of(tmp_path / "out")["notes"] if "strata for" in note
+    ] == [
         f"{name} has {n} strata for 7 cases. --by {name}:q3 cuts the numbers into thirds of the cases."
         for name, n in (("age", 7), ("site", 6))
     ]
 
 
-@pytest.mark.parametrize("option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")])
+@pytest.mark.parametrize(
+    "option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")]
+)
 def test_the_case_table_of_the_dataset_is_found(study, option):
     cases = made.write_cases(study, centre=["A", "B"])
     done(made.run_evaluate(study, *option))
@@ -238,12 +329,15 @@ def test_a_case_table_that_nothing_asks_for_is_left_alone(study, option):
 
 
 def write_summary(path, **entries):
-    """A summary.json with one label per case; entries are TP, FP, FN, and n_ref and n_pred if there are five."""
+    """A summary.json with one label per case; entries are TP, FP, FN, and n_ref and n_pred if there
+    are five."""
     cases = [
         {
             "reference_file": f"labels/{case}.nii.gz",
             "prediction_file": f"predictions/{case}.nii.gz",
-            "metrics": {"1": dict(zip(("TP", "FP", "FN", "n_ref", "n_pred"), counts, strict=False))},
+            "metrics": {
+                "1": dict(zip(("TP", "FP", "FN", "n_ref", "n_pred"), counts, strict=False))
+            },
         }
         for case, counts in entries.items()
     ]
@@ -270,9 +364,16 @@ FITTING = (50, 3, 2, 52, 53)
         ({"case_00": (1, 0, 0), "other/case_00": (1, 0, 0)}, ["case_00", "Remove"]),
         (
             {"case_00": FITTING, "case_01": (500, 0, 0, 100, 500)},
-            ["must have counts that fit", "TP 500 + FN 0 and n_ref 100 for 1 of 'case_01'", "evaluate again"],
+            [
+                "must have counts that fit",
+                "TP 500 + FN 0 and n_ref 100 for 1 of 'case_01'",
+                "evaluate again",
+            ],
         ),
-        ({"case_00": FITTING, "case_01": (50, 3, 2, 52, 50)}, ["TP 50 + FP 3 and n_pred 50 for 1 of 'case_01'"]),
+        (
+            {"case_00": FITTING, "case_01": (50, 3, 2, 52, 50)},
+            ["TP 50 + FP 3 and n_pred 50 for 1 of 'case_01'"],
+        ),
     ],
 )
 def test_unusable_summary_json_is_refused(study, content, words):
@@ -284,7 +385,9 @@ def test_unusable_summary_json_is_refused(study, content, words):
     if "organ" not in words:
         (study / "reference" / "dataset.json").unlink()
 
-    made.check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, *words)
+    made.check_refused(
+        run("evaluate", study / "reference", path, "-o", study / "out"), study, *words
+    )
 
 
 @pytest.fixture
@@ -307,7 +410,10 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
         (("--missing", "worst"), ["case_01", "folder of the predictions"]),
         (("--metrics", "dice,hd95"), [path, "hd95", "folder of the predictions"]),
         (("--metrics", "volume_error,relative_volume_error"), ["got volume_error, which"]),
-        (("--instances", "*", "--metrics", "lesion_f1"), ["must follow from voxel counts", "lesion_f1"]),
+        (
+            ("--instances", "*", "--metrics", "lesion_f1"),
+            ["must follow from voxel counts", "lesion_f1"],
+        ),
     ):
         made.check_refused(run(*command, "-o", study / "no", *options), study, *words, out="no")
 
@@ -315,7 +421,9 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
 def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     made.write_map(tmp_path / "reference" / "x.nii.gz", made.bars(4))
     made.write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", made.bars(4))
-    path = write_summary(tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)})
+    path = write_summary(
+        tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)}
+    )
     done(run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0))
     assert made.scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -324,7 +432,8 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
 
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
-    """The folders of nnU-Net with the validation predictions of two folds of a model, and a fold without any."""
+    """The folders of nnU-Net with the validation predictions of two folds of a model, and a fold
+    without any."""
     for name in ("raw", "preprocessed", "results"):
         monkeypatch.setenv(f"nnUNet_{name}", str(tmp_path / name))
     dataset = tmp_path / "preprocessed" / "Dataset007_Tiny"
@@ -354,7 +463,9 @@ _OF_MODEL = ("-d", 7, "-c", "3d_fullres", "-tr", "nnUNetTrainerDRO")
     ],
 )
 @pytest.mark.parametrize("has_only_raw", [False, True])
-def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, monkeypatch, options, dice, has_only_raw):
+def test_trained_model_is_found_by_the_names_that_nnunet_takes(
+    trained, monkeypatch, options, dice, has_only_raw
+):
     if has_only_raw:
         raw = trained / "raw" / "Dataset007_Tiny"
         raw.mkdir(parents=True)
@@ -379,34 +490,62 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
     (model / "fold_0").rename(model / "fold_all")
     for name in ("fold_1", "fold_2") if chosen == "only" else ():
         (model / name).rename(trained / name)
-    folders = (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations", model / "fold_all")
+    folders = (
+        trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations",
+        model / "fold_all",
+    )
     named = {"folds": (*_OF_MODEL, "-f", "all"), "folder": folders, "only": _OF_MODEL}[chosen]
 
     done(run("evaluate", *named, "-o", trained / "out", "--bootstrap", 0))
 
-    assert any("say nothing about new patients" in note for note in made.summary_of(trained / "out")["notes"])
+    assert any(
+        "say nothing about new patients" in note
+        for note in made.summary_of(trained / "out")["notes"]
+    )
 
 
 DATASET_LACKS = ["must come with `--dataset`", "Add -d DATASET"]
 MODELS = [
     ((*_OF_MODEL, "-d", 8), ["`--dataset`", "got '8'", "Choose from: Dataset007_Tiny"]),
-    ((*_OF_MODEL, "-tr", "nnUNetTrainerERM"), ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"]),
+    (
+        (*_OF_MODEL, "-tr", "nnUNetTrainerERM"),
+        ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"],
+    ),
     ((*_OF_MODEL, "-p", "Other"), ["`--plans`", "'Other'", "Choose from: nnUNetPlans."]),
     ((*_OF_MODEL, "-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
-    ((*_OF_MODEL, "-f", 0, 2, 3), ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"]),
+    (
+        (*_OF_MODEL, "-f", 0, 2, 3),
+        ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"],
+    ),
     ((*_OF_MODEL, "-c", ""), ["`--configuration`", "got none", "3d_fullres"]),
-    ((*_OF_MODEL, "-f", 0, "--missing", "worst"), ["`--missing` must be error", "case_01, case_02", "of other folds"]),
+    (
+        (*_OF_MODEL, "-f", 0, "--missing", "worst"),
+        ["`--missing` must be error", "case_01, case_02", "of other folds"],
+    ),
     ((*_OF_MODEL, "-f"), ["`--folds` must have a value", "got -f before '-o'", "-f 0 1"]),
     # Either two folders or a model with its dataset.
     ((), ["got neither", "-d DATASET"]),
     (("a",), ["got one folder", "-d DATASET"]),
     (("a", "b", *_OF_MODEL), ["got both", "-d DATASET"]),
-    *(((*folders, name, "x"), DATASET_LACKS) for name in ("-c", "-tr", "-p") for folders in ((), ("a", "b"))),
+    *(
+        ((*folders, name, "x"), DATASET_LACKS)
+        for name in ("-c", "-tr", "-p")
+        for folders in ((), ("a", "b"))
+    ),
 ]
 WITHOUT_VARIABLES = [
-    (["nnUNet_results"], ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"]),
-    (["nnUNet_preprocessed"], ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"]),
-    (["nnUNet_preprocessed", "nnUNet_raw"], ["gt_segmentations of Dataset007_Tiny", "neither variable set"]),
+    (
+        ["nnUNet_results"],
+        ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"],
+    ),
+    (
+        ["nnUNet_preprocessed"],
+        ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"],
+    ),
+    (
+        ["nnUNet_preprocessed", "nnUNet_raw"],
+        ["gt_segmentations of Dataset007_Tiny", "neither variable set"],
+    ),
 ]
 
 
@@ -418,7 +557,9 @@ WITHOUT_VARIABLES = [
     ],
     ids=str,
 )
-def test_what_was_not_trained_or_cannot_be_found_is_refused(trained, monkeypatch, arguments, unset, words):
+def test_what_was_not_trained_or_cannot_be_found_is_refused(
+    trained, monkeypatch, arguments, unset, words
+):
     for variable in unset:
         monkeypatch.delenv(variable)
     made.check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)

@@ -17,7 +17,8 @@ LESION_FILES = sorted([*made.EVALUATION_FILES, "lesion_sizes.csv", "lesions.csv"
 
 
 def spots(*sizes, organ=2):
-    """A map of 8 x 8 x 20 voxels with a tumour of so many voxels (at most 20) in every second row, and an organ."""
+    """A map of 8 x 8 x 20 voxels with a tumour of so many voxels (at most 20) in every second row,
+    and an organ."""
     values = np.zeros((8, 8, 20), np.uint8)
     for place, size in enumerate(sizes):
         values[2 * (place // 4), 2 * (place % 4), :size] = 1
@@ -35,17 +36,25 @@ def write_pairs(root, references, predictions):
 @pytest.fixture
 def study(tmp_path):
     """Four cases: all found; the small one missed; all missed; no lesion, and one invented."""
-    return write_pairs(tmp_path, [spots(12, 4)] * 3 + [spots()], [spots(12, 4), spots(12), spots(), spots(0, 0, 0, 5)])
+    return write_pairs(
+        tmp_path,
+        [spots(12, 4)] * 3 + [spots()],
+        [spots(12, 4), spots(12), spots(), spots(0, 0, 0, 5)],
+    )
 
 
 @pytest.fixture
 def uncounted(tmp_path):
-    """Six cases with a lesion that is counted and one of 8 mm3 that is not; in four only the latter was predicted.
+    """Six cases with a lesion that is counted and one of 8 mm3 that is not; in four only the latter
+    was predicted.
 
-    In a seventh case the reference has only one that is not counted, and another was predicted beside it.
+    In a seventh case the reference has only one that is not counted, and another was predicted
+    beside it.
     """
     references = [spots(12, 4)] * 6 + [spots(0, 4)]
-    return write_pairs(tmp_path, references, [spots(12, 4)] * 2 + [spots(0, 4)] * 4 + [spots(12, 4)])
+    return write_pairs(
+        tmp_path, references, [spots(12, 4)] * 2 + [spots(0, 4)] * 4 + [spots(12, 4)]
+    )
 
 
 EVERY_LESION_METRIC = [name for name, metric in METRICS.items() if metric.on_lesions]
@@ -58,7 +67,9 @@ def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study)
     done(made.run_evaluate(study, "--overwrite"))
     assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "notes.txt"])
     assert 'id="lesions"' not in (study / "out" / "report.html").read_text()
-    assert not [column for column in made.scores_of(study / "out").columns if column.startswith("lesion")]
+    assert not [
+        column for column in made.scores_of(study / "out").columns if column.startswith("lesion")
+    ]
 
 
 def test_lesions_have_a_row_each_and_a_table_by_volume(study):
@@ -78,7 +89,9 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
     ]
     assert lesions.groupby("of").size().to_dict() == {"prediction": 4, "reference": 6}
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
-    assert sizes[["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]].to_numpy().tolist() == [
+    assert sizes[
+        ["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]
+    ].to_numpy().tolist() == [
         ["0 to 10", 3, 3, 1, 0, pytest.approx(1 / 3)],
         ["10 to 100", 3, 3, 2, 1, pytest.approx(2 / 3)],
     ]
@@ -88,10 +101,17 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
 
 
 def test_metrics_on_lesions_are_those_of_the_named_labels(study):
-    made.run_evaluate(study, "--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_precision")
+    made.run_evaluate(
+        study, "--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_precision"
+    )
 
     scores = made.scores_of(study / "out")
-    assert list(scores.columns)[-4:] == ["lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented"]
+    assert list(scores.columns)[-4:] == [
+        "lesions_reference",
+        "lesions_found",
+        "lesions_predicted",
+        "lesions_invented",
+    ]
     tumour = scores[scores["label"] == "tumour"]
     assert tumour["lesion_recall"].fillna(-1).tolist() == [1, 0.5, 0, -1]
     assert tumour["lesion_precision"].fillna(-1).tolist() == [1, 1, -1, 0]
@@ -106,40 +126,84 @@ def test_metrics_on_lesions_are_those_of_the_named_labels(study):
 
 def test_lesions_have_strata_and_requirements(study):
     made.write_cases(study, centre=["A", "A", "B", "B"])
-    requirements = ("--require", "centre=* metric=lesion_f1 mean>=0.3", "--require", "metric=lesion_dice min>=0")
+    requirements = (
+        "--require",
+        "centre=* metric=lesion_f1 mean>=0.3",
+        "--require",
+        "metric=lesion_dice min>=0",
+    )
 
     result = done(made.run_evaluate(study, "--instances", "*", "--by", "centre", *requirements), 3)
 
     unmet = "centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
     assert result.stderr == f"nnunet-dro: requirement not met: {unmet}\n"
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
-    assert sizes.loc[sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]].to_numpy().tolist() == [
+    assert sizes.loc[
+        sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]
+    ].to_numpy().tolist() == [
         *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
         *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
     ]
 
 
 def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
-    texts = [f"label=tumour metric={name} mean>=0.6" for name in EVERY_LESION_METRIC if name != "lesion_hd95"]
+    texts = [
+        f"label=tumour metric={name} mean>=0.6"
+        for name in EVERY_LESION_METRIC
+        if name != "lesion_hd95"
+    ]
     texts.append("label=tumour metric=lesion_hd95 mean<=4")
-    options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", ",".join(EVERY_LESION_METRIC))
+    options = (
+        "--instances",
+        "tumour",
+        "--lesions-above-mm3",
+        10,
+        "--metrics",
+        ",".join(EVERY_LESION_METRIC),
+    )
 
-    result = done(made.run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text))), 3)
+    result = done(
+        made.run_evaluate(
+            uncounted, *options, *(word for text in texts for word in ("--require", text))
+        ),
+        3,
+    )
 
-    assert [outcome["passed"] for outcome in made.summary_of(uncounted / "out")["requirements"]] == [False] * len(texts)
+    assert [
+        outcome["passed"] for outcome in made.summary_of(uncounted / "out")["requirements"]
+    ] == [False] * len(texts)
     for name in EVERY_LESION_METRIC:
         row = made.strata_of(uncounted / "out", metric=name).loc[("all", "all")]
         assert row[["n_missed", "n_invented"]].tolist() == [4, 1]
     precision = made.strata_of(uncounted / "out", metric="lesion_precision").loc[("all", "all")]
     assert precision[["n_undefined", "n_left_out"]].tolist() == [4, 4]
     assert "leaves out 4 cases in which the label was missed" in result.stderr
-    assert "leaves out 1 case in which the label was predicted where the reference lacks it" in result.stderr
+    assert (
+        "leaves out 1 case in which the label was predicted where the reference lacks it"
+        in result.stderr
+    )
 
 
 def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
-    options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", "lesion_precision", "--bootstrap", 0)
+    options = (
+        "--instances",
+        "tumour",
+        "--lesions-above-mm3",
+        10,
+        "--metrics",
+        "lesion_precision",
+        "--bootstrap",
+        0,
+    )
     made.run_evaluate(uncounted, *options)
-    run("evaluate", uncounted / "reference", uncounted / "reference", "-o", uncounted / "right", *options)
+    run(
+        "evaluate",
+        uncounted / "reference",
+        uncounted / "reference",
+        "-o",
+        uncounted / "right",
+        *options,
+    )
 
     both = (f"right={uncounted / 'right'}", f"A={uncounted / 'out'}")
     done(run("compare", *both, "-o", uncounted / "c", "--bootstrap", 0))
@@ -151,9 +215,16 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
 
 def test_a_missing_prediction_misses_every_lesion(study):
     (study / "prediction" / "case_00.nii.gz").unlink()
-    made.run_evaluate(study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst")
+    made.run_evaluate(
+        study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst"
+    )
     row = made.scores_of(study / "out").iloc[0]
-    assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [0, 374, 2, 0]
+    assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [
+        0,
+        374,
+        2,
+        0,
+    ]
     assert math.isnan(made.scores_of(study / "out").iloc[1]["lesion_hd95"])
 
 
@@ -169,7 +240,11 @@ def test_values_are_names_without_a_dataset_json(study):
 
 def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
     made.write_pair(tmp_path, "a.png", *[[[1, 1, 0], [0, 0, 1], [0, 0, 0]]] * 2)
-    done(made.run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
+    done(
+        made.run_evaluate(
+            tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"
+        )
+    )
     lesions = made.read_csv(tmp_path / "out" / "lesions.csv")
     assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
     assert lesions["volume_mm3"].isna().all()
@@ -189,9 +264,13 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
 
     done(run("report", study / "out"))
 
-    assert {name: content.decode() for name, content in made.contents(study / "out").items()} == files
+    assert {
+        name: content.decode() for name, content in made.contents(study / "out").items()
+    } == files
     read = evaluation_files(read_evaluation(study / "out"))
-    assert {name: read[name] for name in ("lesions.csv", "lesion_sizes.csv")}.items() <= files.items()
+    assert {
+        name: read[name] for name in ("lesions.csv", "lesion_sizes.csv")
+    }.items() <= files.items()
     (study / "out" / "lesions.csv").unlink()
     assert "lesions.csv" not in evaluation_files(read_evaluation(study / "out"))
 
@@ -199,13 +278,29 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
 def test_methods_are_compared_by_lesions(study):
     shutil.copytree(study / "reference", study / "better")
     made.write_map(study / "better" / "case_00.nii.gz", spots(12, 4), spacing=(1.0, 1.0, 2.0))
-    command = ("evaluate", study / "reference", study / "better", "--metrics", "dice,lesion_recall,lesion_f1")
+    command = (
+        "evaluate",
+        study / "reference",
+        study / "better",
+        "--metrics",
+        "dice,lesion_recall,lesion_f1",
+    )
     options = ("--instances", "tumour", "--bootstrap", 0)
     made.run_evaluate(study, *options, *command[3:])
     run(*command, *options, "-o", study / "out2")
     run(*command, *options, "-o", study / "out3", "--match", "overlap")
 
-    done(run("compare", f"A={study / 'out'}", f"B={study / 'out2'}", "-o", study / "comparison", "--bootstrap", 0))
+    done(
+        run(
+            "compare",
+            f"A={study / 'out'}",
+            f"B={study / 'out2'}",
+            "-o",
+            study / "comparison",
+            "--bootstrap",
+            0,
+        )
+    )
 
     table = made.read_csv(study / "comparison" / "comparison.csv")
     assert table[["label", "metric", "mean_difference"]].to_numpy().tolist() == [
@@ -222,24 +317,38 @@ def test_methods_are_compared_by_lesions(study):
 def made_lesions(matched_of_case):
     """Lesions of 5 mm3."""
     rows = [(case, one) for case, matched in matched_of_case.items() for one in matched]
-    fixed = {"label": "a", "of": "reference", "counted": True, "n_voxels": 5, "volume_mm3": 5.0, "dice": 0.5}
+    fixed = {
+        "label": "a",
+        "of": "reference",
+        "counted": True,
+        "n_voxels": 5,
+        "volume_mm3": 5.0,
+        "dice": 0.5,
+    }
     return pd.DataFrame(rows, columns=["case", "matched"]).assign(**fixed)
 
 
 def recall_and_width(cases, **options):
-    table = lesion_sizes(made_lesions(cases), {"all": pd.Series("all", index=list(cases))}, n_resamples=500, **options)
+    table = lesion_sizes(
+        made_lesions(cases),
+        {"all": pd.Series("all", index=list(cases))},
+        n_resamples=500,
+        **options,
+    )
     recall, low, high = table[["recall", "recall_low", "recall_high"]].iloc[0].astype(float)
     return recall, high - low
 
 
 def test_the_lesions_of_a_case_are_not_independent():
     rng = np.random.default_rng(0)
-    # In 30 cases either all of ten lesions are found or none, or each is found at random: the same recall.
+    # In 30 cases either all of ten lesions are found or none, or each is found at random: the same
+    # recall.
     together = recall_and_width({f"case_{n}": [n % 2 == 0] * 10 for n in range(30)})
     apart = recall_and_width({f"case_{n}": (rng.permutation(10) < 5).tolist() for n in range(30)})
 
     assert together[0] == apart[0] == 0.5
-    # With one value per case, the interval of 30 cases is about 0.36 wide; that of 300 lesions 0.11.
+    # With one value per case, the interval of 30 cases is about 0.36 wide; that of 300 lesions
+    # 0.11.
     assert together[1] > 0.3
     assert apart[1] < together[1] / 1.5
 

@@ -27,7 +27,9 @@ def random_pair(seed):
     reference = ndimage.gaussian_filter(rng.normal(size=shape), 1.5) > 0.12
     other = ndimage.gaussian_filter(rng.normal(size=shape), 1.5) > 0.2
     kept = ndimage.shift(reference.astype(np.uint8), (0, int(rng.integers(0, 2)), 0), order=0) > 0
-    prediction = np.where(rng.random() < 0.5, kept, ndimage.binary_dilation(reference)) & (rng.random(shape) < 0.98)
+    prediction = np.where(rng.random() < 0.5, kept, ndimage.binary_dilation(reference)) & (
+        rng.random(shape) < 0.98
+    )
     return reference.astype(np.uint8), (prediction | other).astype(np.uint8)
 
 
@@ -39,7 +41,9 @@ def test_counts_and_panoptic_quality_are_those_of_panoptica(threshold):
     n_lesions = n_found = 0
     for seed in range(30):
         reference, prediction = random_pair(seed)
-        (row,) = score_case(reference, prediction, Labels({"lesion": (1,)}), scoring, spacing=(1.0, 1.0, 1.0))
+        (row,) = score_case(
+            reference, prediction, Labels({"lesion": (1,)}), scoring, spacing=(1.0, 1.0, 1.0)
+        )
         theirs = peer.evaluate(prediction, reference, verbose=False)["ungrouped"]
         assert row["lesions_reference"] == theirs.n_ref_instances
         assert row["lesions_predicted"] == theirs.n_pred_instances

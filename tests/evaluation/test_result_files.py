@@ -1,4 +1,5 @@
-"""The files that `nnunet-dro evaluate` and `report` write, whole or not at all, and those of earlier versions."""
+"""The files that `nnunet-dro evaluate` and `report` write, whole or not at all, and those of
+earlier versions."""
 
 import os
 import shlex
@@ -37,7 +38,10 @@ def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
 def test_an_evaluation_is_read_as_it_was_written(tmp_path):
     made.write_study(tmp_path, (0, 1, 3), centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
     made.run_evaluate(tmp_path, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
-    written = {name: text.encode() for name, text in evaluation_files(read_evaluation(tmp_path / "out")).items()}
+    written = {
+        name: text.encode()
+        for name, text in evaluation_files(read_evaluation(tmp_path / "out")).items()
+    }
     assert sorted(written) == ["scores.csv", "strata.csv", "summary.json"]
     assert written.items() <= made.contents(tmp_path / "out").items()
 
@@ -46,7 +50,9 @@ def test_an_evaluation_is_read_as_it_was_written(tmp_path):
 def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
     made.run_evaluate(study)
     table = study / "out" / "scores.csv"
-    table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
+    table.unlink() if change == "gone" else table.write_text(
+        table.read_text().replace("1.0", "0.9")
+    )
     words = "`evaluation` must hold its tables as written, got another scores.csv, or none, in"
     refused(run("report", study / "out"), words)
 
@@ -64,7 +70,14 @@ def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
     assert one["scores.csv"] == other["scores.csv"]
 
 
-ODD_NAMES = ["<script>alert(1)<script>", "Fälle & [red]Ärzte[bold], №1", "007", "a b;c'd\"e", "$x_1%#{\\", "NA"]
+ODD_NAMES = [
+    "<script>alert(1)<script>",
+    "Fälle & [red]Ärzte[bold], №1",
+    "007",
+    "a b;c'd\"e",
+    "$x_1%#{\\",
+    "NA",
+]
 
 
 def test_odd_names_are_kept_and_never_become_markup(tmp_path):
@@ -88,7 +101,10 @@ def test_odd_names_are_kept_and_never_become_markup(tmp_path):
 def test_file_name_that_is_no_utf8_is_kept(study):
     name = b"case_\xff.nii.gz"
     for folder in ("reference", "prediction"):
-        os.rename(os.fsencode(study / folder / "case_01.nii.gz"), os.path.join(os.fsencode(study / folder), name))
+        os.rename(
+            os.fsencode(study / folder / "case_01.nii.gz"),
+            os.path.join(os.fsencode(study / folder), name),
+        )
     (study / "prediction" / "case_00.nii.gz").unlink()
     done(made.run_evaluate(study, "--missing", "worst"))
     assert b"case_\xff" in (study / "out" / "scores.csv").read_bytes()
@@ -148,7 +164,13 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
     for name in ("full/mine.txt", "file"):
         (study / name).write_text("keep")
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
-    made.check_refused(made.run_evaluate(study, out=out), study, *words, out=out, files=["mine.txt"] * (out == "full"))
+    made.check_refused(
+        made.run_evaluate(study, out=out),
+        study,
+        *words,
+        out=out,
+        files=["mine.txt"] * (out == "full"),
+    )
     assert (study / "file").read_text() == "keep"
 
 
@@ -164,8 +186,12 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
 
     monkeypatch.setattr(Path, "write_text", refuse)
 
-    made.check_refused(made.run_evaluate(study, out="new"), study, "No space left on device", out="new")
-    made.check_refused(made.run_evaluate(study, "--overwrite"), study, "No space left", files=before)
+    made.check_refused(
+        made.run_evaluate(study, out="new"), study, "No space left on device", out="new"
+    )
+    made.check_refused(
+        made.run_evaluate(study, "--overwrite"), study, "No space left", files=before
+    )
     assert made.contents(study / "out") == before
 
 
@@ -176,14 +202,31 @@ def test_overwrite_spares_inputs_and_what_no_run_wrote(study, out):
         (study / name / file).write_text('{"mean": {}}')
     before = sorted(path.name for path in (study / out).iterdir())
     words = ["input"] if out == "reference" else ["earlier run", "other files"]
-    made.check_refused(made.run_evaluate(study, "--overwrite", out=out), study, *words, out=out, files=before)
+    made.check_refused(
+        made.run_evaluate(study, "--overwrite", out=out), study, *words, out=out, files=before
+    )
     done(made.run_evaluate(study, out="same"))
-    for command, *given in (("explore", study / "same"), ("compare", f"A={study / 'same'}", f"B={study / 'same'}")):
-        refused(made.run(command, *given, "-o", study / "same", "--overwrite"), "must not be the folder of an input")
+    for command, *given in (
+        ("explore", study / "same"),
+        ("compare", f"A={study / 'same'}", f"B={study / 'same'}"),
+    ):
+        refused(
+            made.run(command, *given, "-o", study / "same", "--overwrite"),
+            "must not be the folder of an input",
+        )
 
 
 def test_a_closed_pipe_does_not_hide_that_a_requirement_is_not_met(study):
-    words = [study / "reference", study / "prediction", "-o", study / "out", "--require", "p5>=1.0", "--bootstrap", 0]
+    words = [
+        study / "reference",
+        study / "prediction",
+        "-o",
+        study / "out",
+        "--require",
+        "p5>=1.0",
+        "--bootstrap",
+        0,
+    ]
     shell = f"set -o pipefail; {shlex.join(map(str, (PROGRAM, 'evaluate', *words)))} | true"
     found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert ("requirement not met" in found.stderr, found.returncode) == (True, 3)
@@ -213,9 +256,13 @@ def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):
     (study / "usual" / "file").touch()
 
     assert (study / "empty").stat().st_ino == inode
-    assert stat.S_IMODE((study / "out").stat().st_mode) == stat.S_IMODE((study / "usual").stat().st_mode)
+    assert stat.S_IMODE((study / "out").stat().st_mode) == stat.S_IMODE(
+        (study / "usual").stat().st_mode
+    )
     for path in (study / "out").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((study / "usual" / "file").stat().st_mode)
+        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(
+            (study / "usual" / "file").stat().st_mode
+        )
 
 
 KEPT = VERSION_0_2 / "evaluations"
@@ -246,15 +293,34 @@ def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
 
 
 def test_options_are_read_as_they_were_written(study):
-    done(made.run_evaluate(study, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7"))
-    written, options = made.summary_of(study / "out")["options"], read_evaluation(study / "out").options
-    assert written == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
-    assert (options.by, options.failure, options.instances) == (("auto:size",), "dice<0.7", ("tumour",))
+    done(
+        made.run_evaluate(
+            study, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7"
+        )
+    )
+    written, options = (
+        made.summary_of(study / "out")["options"],
+        read_evaluation(study / "out").options,
+    )
+    assert (
+        written
+        == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
+    )
+    assert (options.by, options.failure, options.instances) == (
+        ("auto:size",),
+        "dice<0.7",
+        ("tumour",),
+    )
 
 
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study):
-    folders, options = (study / "reference", study / "prediction"), EvaluateOptions(n_resamples=0, seed=7)
-    evaluation = evaluate(*folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")])
+    folders, options = (
+        (study / "reference", study / "prediction"),
+        EvaluateOptions(n_resamples=0, seed=7),
+    )
+    evaluation = evaluate(
+        *folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")]
+    )
     assert (evaluation.options.n_resamples, evaluation.options.seed) == (0, 3)
     assert [outcome["passed"] for outcome in evaluation.about["requirements"]] == [True]
     with pytest.raises(TypeError, match="speed"):
@@ -263,7 +329,9 @@ def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study
 
 def test_what_an_evaluation_does_not_record_has_its_default():
     assert EvaluateOptions.of({}) == EvaluateOptions(metrics=())
-    assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(metrics=(), seed=3)
+    assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(
+        metrics=(), seed=3
+    )
     options = EvaluateOptions(by="centre", metrics="dice", instances="tumour")
     assert (options.by, options.metrics, options.instances) == (("centre",), ("dice",), ("tumour",))
 

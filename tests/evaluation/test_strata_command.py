@@ -9,7 +9,14 @@ import SimpleITK
 
 from nnunet_dro.files.case_table import read_cases
 from tests.commands import done, refused, run
-from tests.evaluation.made_folders import names_in, run_evaluate, strata_of, summary_of, write_dataset_json, write_map
+from tests.evaluation.made_folders import (
+    names_in,
+    run_evaluate,
+    strata_of,
+    summary_of,
+    write_dataset_json,
+    write_map,
+)
 
 COMPUTED = ["size_ml", "components", "spacing_mm", "volume_ml", "contrast", "noise"]
 
@@ -25,13 +32,20 @@ def study(tmp_path):
         spacing = (1.0, 1.0, 3.0 if n % 2 else 5.0)
         write_map(tmp_path / "reference" / f"case_{n:02}.nii.gz", values, spacing=spacing)
         write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", values, spacing=spacing)
-        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, spacing=spacing, dtype=np.float32)
+        write_map(
+            tmp_path / "images" / f"case_{n:02}_0000.nii.gz",
+            grey,
+            spacing=spacing,
+            dtype=np.float32,
+        )
     write_dataset_json(tmp_path / "reference")
     return tmp_path
 
 
 def run_strata(root, *options, out="cases.csv"):
-    return run("strata", root / "images", root / "reference", "-o", root / out, "--jobs", 2, *options)
+    return run(
+        "strata", root / "images", root / "reference", "-o", root / out, "--jobs", 2, *options
+    )
 
 
 def test_a_case_table_for_any_dataset(study):
@@ -45,18 +59,37 @@ def test_a_case_table_for_any_dataset(study):
     assert table["size_ml"].astype(float).tolist() == pytest.approx(sizes)
     assert table["spacing_mm"].tolist() == ["5", "3", "5", "3", "5", "3", "5"]
     assert table["noise"].astype(float).is_monotonic_increasing
-    done(run_evaluate(study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2"))
+    done(
+        run_evaluate(
+            study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2"
+        )
+    )
 
 
 def test_json_files_beside_the_images(study):
-    said = {"Manufacturer": "ACME", "MagneticFieldStrength": 1.5, "PatientAge": "018M", "PatientSex": "F", "Other": [1]}
+    said = {
+        "Manufacturer": "ACME",
+        "MagneticFieldStrength": 1.5,
+        "PatientAge": "018M",
+        "PatientSex": "F",
+        "Other": [1],
+    }
     (study / "images" / "case_00_0000.json").write_text(json.dumps(said))
-    (study / "images" / "case_01.json").write_text(json.dumps({"MagneticFieldStrength": "3", "PatientAge": 61}))
+    (study / "images" / "case_01.json").write_text(
+        json.dumps({"MagneticFieldStrength": "3", "PatientAge": 61})
+    )
 
     assert run_strata(study).exit_code == 0
 
     table = read_cases(study / "cases.csv")
-    assert list(table.columns) == ["case", *COMPUTED, "manufacturer", "field_strength_t", "sex", "age"]
+    assert list(table.columns) == [
+        "case",
+        *COMPUTED,
+        "manufacturer",
+        "field_strength_t",
+        "sex",
+        "age",
+    ]
     rows = [["ACME", "1.5", "F", "1.5"], ["missing", "3", "missing", "61"], ["missing"] * 4]
     assert table.iloc[:3, -4:].to_numpy().tolist() == rows
 
@@ -70,9 +103,19 @@ def write_dicom(path, **tags):
 
 
 def test_dicom_files(study):
-    tags = {"0008|0070": "ACME", "0008|1090": "Prisma ", "0018|0087": "3", "0018|0050": "1.20", "0010|1010": "045Y"}
+    tags = {
+        "0008|0070": "ACME",
+        "0008|1090": "Prisma ",
+        "0018|0087": "3",
+        "0018|0050": "1.20",
+        "0010|1010": "045Y",
+    }
     for n in range(7):
-        write_dicom(study / "dicom" / f"case_{n:02}" / "series" / "1.dcm", **tags, **{"0010|0040": "FM"[n % 2]})
+        write_dicom(
+            study / "dicom" / f"case_{n:02}" / "series" / "1.dcm",
+            **tags,
+            **{"0010|0040": "FM"[n % 2]},
+        )
     (study / "dicom" / "case_00" / "0-report.txt").write_text("no image")
     (study / "images" / "case_00_0000.json").write_text(json.dumps({"Manufacturer": "other"}))
 
@@ -85,7 +128,9 @@ def test_dicom_files(study):
 
 def test_columns_and_rows_of_a_case_table_are_kept(study):
     names = [f"case_{n:02}" for n in range(8)]
-    pd.DataFrame({"case": names[::-1], "centre": list("ABCDEFGH")}).to_csv(study / "given.csv", index=False)
+    pd.DataFrame({"case": names[::-1], "centre": list("ABCDEFGH")}).to_csv(
+        study / "given.csv", index=False
+    )
 
     done(run_strata(study, "--cases", study / "given.csv"))
 
@@ -98,9 +143,27 @@ def test_columns_and_rows_of_a_case_table_are_kept(study):
 
 
 def test_strata_that_nobody_recorded(study):
-    by = ("--by", "auto:size", "--by", "auto:spacing", "--by", "auto:spacing,auto:size:q2", "--by", "auto:noise:q2")
+    by = (
+        "--by",
+        "auto:size",
+        "--by",
+        "auto:spacing",
+        "--by",
+        "auto:spacing,auto:size:q2",
+        "--by",
+        "auto:noise:q2",
+    )
 
-    done(run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 label=tumour n>=4"))
+    done(
+        run_evaluate(
+            study,
+            *by,
+            "--images",
+            study / "images",
+            "--require",
+            "auto:spacing=5 label=tumour n>=4",
+        )
+    )
 
     strata = strata_of(study / "out")
     # 80, 72, 160, 120, 240, 168 and 320 voxels of 1 mm3.
@@ -110,7 +173,10 @@ def test_strata_that_nobody_recorded(study):
     assert strata["n"].loc["auto:noise"].tolist() in ([3, 4], [4, 3])
     assert strata["n"].loc["auto:spacing,auto:size"].sum() == 7
     notes = summary_of(study / "out")["notes"]
-    assert any(note.startswith("auto:size is the volume of all labels") and "cut into thirds" in note for note in notes)
+    assert any(
+        note.startswith("auto:size is the volume of all labels") and "cut into thirds" in note
+        for note in notes
+    )
     assert "auto:noise is the standard deviation" in (study / "out" / "report.md").read_text()
 
 
@@ -134,8 +200,16 @@ def table_with_noise(study):
 @pytest.mark.parametrize(
     ("break_it", "option", "words"),
     [
-        (wrote("images/case_03_0000.json", "{"), "", ("`images` must have readable JSON files", "case_03_0000.json")),
-        (other_shape, "", ("`images` must have the shape of the label maps", "case_02_0000.nii.gz")),
+        (
+            wrote("images/case_03_0000.json", "{"),
+            "",
+            ("`images` must have readable JSON files", "case_03_0000.json"),
+        ),
+        (
+            other_shape,
+            "",
+            ("`images` must have the shape of the label maps", "case_02_0000.nii.gz"),
+        ),
         (
             lambda study: (study / "images" / "case_02_0000.nii.gz").unlink(),
             "",
@@ -146,10 +220,26 @@ def table_with_noise(study):
             "--dicom",
             ("`--dicom` must hold a folder for every case, got none for 'case_01'",),
         ),
-        (wrote("dicom/case_00/1.dcm", "no"), "--dicom", ("`--dicom` must have a readable DICOM image", "case_00")),
-        (table_with_noise, "--cases", ("`--cases` must have other columns than those computed, got noise",)),
-        (wrote("given.csv", "case,centre\ncase_00,A\n"), "--cases", ("got none for case_01", "given.csv")),
-        (lambda study: (study / "cases.csv").mkdir(), "", ("`--output` must be a new file", "Name another.")),
+        (
+            wrote("dicom/case_00/1.dcm", "no"),
+            "--dicom",
+            ("`--dicom` must have a readable DICOM image", "case_00"),
+        ),
+        (
+            table_with_noise,
+            "--cases",
+            ("`--cases` must have other columns than those computed, got noise",),
+        ),
+        (
+            wrote("given.csv", "case,centre\ncase_00,A\n"),
+            "--cases",
+            ("got none for case_01", "given.csv"),
+        ),
+        (
+            lambda study: (study / "cases.csv").mkdir(),
+            "",
+            ("`--output` must be a new file", "Name another."),
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(study, break_it, option, words):

@@ -9,7 +9,15 @@ import pytest
 
 from nnunet_dro.evaluation import read_evaluation
 from nnunet_dro.evaluation.report.evidence import evidence_pack, table_one
-from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    read_csv,
+    run,
+    run_evaluate,
+    write_cases,
+    write_map,
+    write_study,
+)
 
 EVIL = "<b>A|B</b>"
 
@@ -23,7 +31,16 @@ def study(tmp_path_factory):
     write_map(root / "prediction" / "case_06.nii.gz", bars(0))
     patients = ["p1", "p1", "p2", "p2", "p3", "p3", "p4", "p5"]
     table = write_cases(root, centre=["A"] * 5 + [EVIL] * 3, patient=patients)
-    words = ("--cases", table, "--by", "centre", "--patient", "patient", "--metrics", "dice,hd95,volume_error")
+    words = (
+        "--cases",
+        table,
+        "--by",
+        "centre",
+        "--patient",
+        "patient",
+        "--metrics",
+        "dice,hd95,volume_error",
+    )
     assert run_evaluate(root, *words, bootstrap=200).exit_code == 0
     result = run("report", root / "out", "--pack", root / "pack")
     assert result.exit_code == 0, result.output
@@ -69,17 +86,31 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
         table = performance.split(f"### centre: {title}")[1].split("\n#")[0]
         assert sum("| A |" in row for row in table.splitlines()) == 2, "a row per label"
     assert "Patients are not counted" not in text_of(study, "table1.md")
-    head, _, *rows = [line.split("|") for line in performance.split("All cases: Dice")[1].splitlines() if "|" in line]
+    head, _, *rows = [
+        line.split("|")
+        for line in performance.split("All cases: Dice")[1].splitlines()
+        if "|" in line
+    ]
     assert rows[0][head.index(" missed ")] == " 1 ", "one tumour was missed"
 
 
 def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
     root = write_study(tmp_path, shifts=(0, 1, 3))
-    words = ("--cases", write_cases(root, centre=list("ABC")), "--by", "centre", "--reference-stratum", "C")
+    words = (
+        "--cases",
+        write_cases(root, centre=list("ABC")),
+        "--by",
+        "centre",
+        "--reference-stratum",
+        "C",
+    )
     assert run_evaluate(root, *words).exit_code == 0
     evaluation = read_evaluation(root / "out")
     pack = evidence_pack(evaluation)
-    assert "dice of tumour, by centre: worst of the others in B, the reference being C." in pack["model_card.md"]
+    assert (
+        "dice of tumour, by centre: worst of the others in B, the reference being C."
+        in pack["model_card.md"]
+    )
     assert "every evaluated case has a prediction;" in pack["claim.md"]
     inputs = {**evaluation.about["inputs"], "references_without_prediction": ["x"]}
     pack = evidence_pack(replace(evaluation, about={**evaluation.about, "inputs": inputs}))
@@ -89,8 +120,16 @@ def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
 def test_names_do_not_leave_their_cells(study):
     for name in ("table1.md", "model_card.md", "claim.md", "README.md"):
         text = text_of(study, name)
-        assert "<b>" not in text.partition("\n---\n")[2] if name == "model_card.md" else "<b>" not in text
-        widths = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| ")}
+        assert (
+            "<b>" not in text.partition("\n---\n")[2]
+            if name == "model_card.md"
+            else "<b>" not in text
+        )
+        widths = {
+            line.replace("\\|", "").count("|")
+            for line in text.splitlines()
+            if line.startswith("| ")
+        }
         assert len(widths) <= 3, "rows of a table have the same number of cells"
 
 

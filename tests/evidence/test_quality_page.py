@@ -13,7 +13,9 @@ def folder(tmp_path, monkeypatch):
         write_map(tmp_path / "predictions" / "dro" / f"case_{n:02}.nii.gz", bars(4, n % 2))
         write_map(tmp_path / "predictions" / "old" / f"case_{n:02}.nii.gz", bars(4, 1))
     write_dataset_json(tmp_path / "labelsTs")
-    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"], patient=["1", "1", "2", "3", "3", "4"])
+    write_cases(
+        tmp_path, centre=["A", "A", "A", "B", "B", "B"], patient=["1", "1", "2", "3", "3", "4"]
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

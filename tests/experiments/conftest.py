@@ -34,7 +34,8 @@ def forked(monkeypatch):
 
     def run_forked(arguments, *, log, environment):
         whole = {**os.environ, **environment}
-        # Made when the folders are known: older versions of nnU-Net read them when they are imported.
+        # Made when the folders are known: older versions of nnU-Net read them when they are
+        # imported.
         servers[:] = servers or [CommandServer(whole)]
         log.parent.mkdir(parents=True, exist_ok=True)
         folders = {"environment": whole, "folder": Path(__file__).parents[2]}
@@ -56,7 +57,9 @@ def start(tmp_path, nnunet):
         study, finished = tiny_study(**changes), {}
         options = Options(quick=False, seeds=seeds, methods=methods, data=tmp_path, work=tmp_path)
         for stage in runs_of(study, options):
-            finished |= {name: (one, one.of(study, options).run(one.method)) for name, one in stage.items()}
+            finished |= {
+                name: (one, one.of(study, options).run(one.method)) for name, one in stage.items()
+            }
         return rows_by_seed(finished, add=add)
 
     return run_tiny

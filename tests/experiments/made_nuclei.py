@@ -17,12 +17,16 @@ def made_table(n_fields=40):
     rows = []
     for modality, n in N_TRAIN.items():
         for field in range(n // 2 + n_fields):
-            rows += [(f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}") for tile in "ab"]
+            rows += [
+                (f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}")
+                for tile in "ab"
+            ]
     return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
 
 
 def made_images(n_train: Mapping[str, int] = NOISY_TRAIN, size: int = PATCH) -> list[Image]:
-    """Images of that side with a nucleus each, as many of every modality as the experiment with wrong labels has."""
+    """Images of that side with a nucleus each, as many of every modality as the experiment with
+    wrong labels has."""
     rng = np.random.default_rng(0)
     images = []
     for modality, n in n_train.items():
@@ -46,7 +50,9 @@ def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:
         rgb = (100 * labels[..., None] + rng.integers(0, 100, (*size, 3))).astype(np.uint8)
         image = SimpleITK.GetImageFromArray(rgb, isVector=True)
         SimpleITK.WriteImage(image, str(folder / "imagesTr" / f"{case}_0000.png"))
-        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
+        SimpleITK.WriteImage(
+            SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png")
+        )
     table.to_csv(folder / "cases.csv", index=False)
     return table
 
@@ -54,5 +60,9 @@ def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:
 def write_domains(folder: Path) -> None:
     """Write a raw dataset of images whose strata are those of the experiment on unseen domains."""
     table = write_nuclei_dataset(folder)
-    strata = table["modality"].map({"fluorescence": "fluo_small", "purple": "fluo_640x512"}).fillna("other")
+    strata = (
+        table["modality"]
+        .map({"fluorescence": "fluo_small", "purple": "fluo_640x512"})
+        .fillna("other")
+    )
     table.assign(stratum=strata).to_csv(folder / "cases.csv", index=False)

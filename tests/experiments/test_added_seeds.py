@@ -43,7 +43,10 @@ def made_dice(run, keys):
 def test_convergence(tmp_path, monkeypatch):
     def made(work, study, name, run, *, at):
         places = list(product(at, (*study.rare, *study.common)))
-        keys, share = [(*of, label) for of in places for label in study.labels], [(*of, 0.3) for of in places]
+        keys, share = (
+            [(*of, label) for of in places for label in study.labels],
+            [(*of, 0.3) for of in places],
+        )
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)
@@ -70,7 +73,10 @@ def test_digits(tmp_path, monkeypatch):
         rng = np.random.default_rng([run.seed, round(100 * run.share)])
         n_measured = len(fields(Epoch)) - 1
         measured = [epoch for epoch in range(1, run.epochs + 1) if run.measures(epoch)]
-        epochs = [[Epoch(epoch, *rng.uniform(1, 100, n_measured).tolist()) for epoch in measured] for _ in run.betas]
+        epochs = [
+            [Epoch(epoch, *rng.uniform(1, 100, n_measured).tolist()) for epoch in measured]
+            for _ in run.betas
+        ]
         return DigitsResult(epochs, seconds=10.0 * (run.seed + 1))
 
     monkeypatch.setattr(digits, "train", made)

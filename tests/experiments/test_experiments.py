@@ -1,4 +1,5 @@
-"""What is true of every experiment: its committed page is that of its tables, and its command says what is missing."""
+"""What is true of every experiment: its committed page is that of its tables, and its command says
+what is missing."""
 
 import shutil
 from pathlib import Path
@@ -21,14 +22,20 @@ def test_the_committed_page_is_that_of_the_committed_tables(name, tmp_path, caps
     assert f"\npython -m experiments {name}" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("convergence*-cases.csv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(RESULTS.glob("convergence*-cases.csv")), ids=lambda path: path.stem
+)
 def test_means_and_percentiles_are_those_of_the_cases(path):
     keys = ["method", "seed", "stratum", "label"]
     dice = pd.read_csv(path).groupby(keys)["dice"]
     found = pd.DataFrame({"n": dice.size(), "mean": dice.mean(), "p10": dice.quantile(0.1)})
     every = pd.read_csv(path.with_name(path.name.replace("-cases", "-all")))
-    committed = every[every["iteration"] == every["iteration"].max()].set_index(keys)[["n", "mean", "p10"]]
-    pd.testing.assert_frame_equal(found, committed.sort_index(), check_dtype=False, rtol=0, atol=2e-4)
+    committed = every[every["iteration"] == every["iteration"].max()].set_index(keys)[
+        ["n", "mean", "p10"]
+    ]
+    pd.testing.assert_frame_equal(
+        found, committed.sort_index(), check_dtype=False, rtol=0, atol=2e-4
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if experiment(name).data])

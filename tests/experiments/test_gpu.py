@@ -1,4 +1,5 @@
-"""Loops that are not nnU-Net's train on a GPU where there is one: here on a played one, where no devices mix."""
+"""Loops that are not nnU-Net's train on a GPU where there is one: here on a played one, where no
+devices mix."""
 
 from dataclasses import replace
 
@@ -25,7 +26,9 @@ RNG = np.random.default_rng(0)
 
 def of_nuclei(method):
     run = nuclei.Run(METHODS[method], 0, 3)
-    return lambda: nuclei.train(run, IMAGES[::10], IMAGES[:1], network=nuclei.new_network(0), fill=True)
+    return lambda: nuclei.train(
+        run, IMAGES[::10], IMAGES[:1], network=nuclei.new_network(0), fill=True
+    )
 
 
 def of_wrong_labels(method):
@@ -34,7 +37,9 @@ def of_wrong_labels(method):
 
 
 def of_unseen(generated):
-    run = UnseenRun("nnUNetTrainerDRO_beta0", 0, 2, Method(0.1, generated=generated, largest_change=0.05))
+    run = UnseenRun(
+        "nnUNetTrainerDRO_beta0", 0, 2, Method(0.1, generated=generated, largest_change=0.05)
+    )
     return lambda: unseen.train_unseen(run, IMAGES[:8], IMAGES[:1])
 
 

@@ -32,7 +32,9 @@ def test_attributes_of_the_evaluation_and_columns_are_combined(evaluation, tmp_p
     assert notes == []
     of_case = evaluation.scores.set_index("case")["scanner"]
     scanner = next(a for a in attributes if a.name == "scanner")
-    assert [scanner.strata[code] for code in scanner.codes] == of_case.loc[cases_of(evaluation)].tolist()
+    assert [scanner.strata[code] for code in scanner.codes] == of_case.loc[
+        cases_of(evaluation)
+    ].tolist()
     table = write_table(tmp_path / "t.csv", evaluation, age=range(30), grade=[1, 2] * 15, dose=5)
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table)
     found = names_of(attributes)
@@ -45,7 +47,9 @@ def test_attributes_of_the_evaluation_and_columns_are_combined(evaluation, tmp_p
         "Left out, because it is the same in all cases: dose.",
     ]
     table = write_table(tmp_path / "t.csv", evaluation, age=range(30), dose=[1, 2, 3] * 10)
-    attributes, notes = find_attributes(evaluation, cases_of(evaluation), by=["age:0,10,29", "sex"], table=table)
+    attributes, notes = find_attributes(
+        evaluation, cases_of(evaluation), by=["age:0,10,29", "sex"], table=table
+    )
     assert names_of(attributes) == {"age": ("0 to 10", "10 to 29"), "sex": ("f", "m")}
     assert notes == []
 
@@ -54,7 +58,9 @@ def test_intersections_are_taken_apart_and_keep_their_cuts():
     n = 12
     columns = {"centre": ["A", "B"] * 6, "age": [str(3 * i) for i in range(n)]}
     options = {"by": ["centre,age:0,18,40"]}
-    evaluation = evaluation_of("dro", {"dice": {"liver": [0.5] * n}}, columns=columns, options=options)
+    evaluation = evaluation_of(
+        "dro", {"dice": {"liver": [0.5] * n}}, columns=columns, options=options
+    )
     pairs = [f"{'AB'[i % 2]},{'0 to 18' if 3 * i < 18 else '18 to 40'}" for i in range(n)]
     both = pd.Series(pairs, index=pd.Index(cases_of(evaluation), name="case"), name="centre,age")
     evaluation.stratum_of_case["centre,age"] = both.astype("category")
@@ -64,7 +70,9 @@ def test_intersections_are_taken_apart_and_keep_their_cuts():
 
 def test_the_patient_is_no_attribute(tmp_path):
     evaluation = made(30, per_patient=2, patient="patient")
-    table = write_table(tmp_path / "t.csv", evaluation, patient=[f"p{n // 2:03}" for n in range(30)])
+    table = write_table(
+        tmp_path / "t.csv", evaluation, patient=[f"p{n // 2:03}" for n in range(30)]
+    )
     attributes, _ = find_attributes(evaluation, cases_of(evaluation), table=table)
     assert names_of(attributes).keys() == STRATA.keys()
     numbers, column = evaluation.patient_numbers(cases_of(evaluation))
@@ -74,7 +82,9 @@ def test_the_patient_is_no_attribute(tmp_path):
 
 def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, camera=["rare"] * 4 + ["A", "B"] * 13)
-    _, notes = find_attributes(evaluation, cases_of(evaluation), table=table, by=["camera"], min_cases=10)
+    _, notes = find_attributes(
+        evaluation, cases_of(evaluation), table=table, by=["camera"], min_cases=10
+    )
     assert notes == ["Too few cases to be looked at, fewer than 10: rare (4) of camera."]
     table = write_table(tmp_path / "t.csv", evaluation, series=[f"uid.{n}" for n in range(30)])
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table, min_cases=6)
@@ -85,7 +95,10 @@ def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_pat
 def test_what_cannot_be_used_is_named(evaluation, tmp_path):
     cases = cases_of(evaluation)
     plain = evaluation_of("dro", {"dice": {"liver": [0.5] * 3}})
-    with pytest.raises(ValueError, match=r"must name attributes that divide the cases, got none\. Evaluate with --by"):
+    with pytest.raises(
+        ValueError,
+        match=r"must name attributes that divide the cases, got none\. Evaluate with --by",
+    ):
         find_attributes(plain, cases_of(plain))
     with pytest.raises(ValueError, match=r"'scaner'\. Choose from: .*scanner"):
         find_attributes(evaluation, cases, by=["scaner"])

@@ -32,12 +32,19 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
     assert "stand" in lines[0]
     text = " ".join(result.stdout.split())
     assert "Dice of liver, 200 cases." in text
-    assert "combinations of up to 2 of 4 attributes were looked at in one half (100 cases); 3 were tested" in text
+    assert (
+        "combinations of up to 2 of 4 attributes were looked at in one half (100 cases); 3 were tested"
+        in text
+    )
     assert "centre=A × scanner=X: mean Dice" in text
     assert lines[-1] == str(tmp_path / "out" / "report.html")
     assert names_in(tmp_path / "out") == FILES
     table = read_csv(tmp_path / "out" / "explore.csv")
-    assert table.loc[0, ["combination", "metric", "label"]].tolist() == ["centre=A, scanner=X", "dice", "liver"]
+    assert table.loc[0, ["combination", "metric", "label"]].tolist() == [
+        "centre=A, scanner=X",
+        "dice",
+        "liver",
+    ]
     assert table.loc[0, "confirmed"]
     summary = summary_of(tmp_path / "out")
     assert summary["format"] == "nnunet-dro exploration 1"
@@ -48,7 +55,9 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
 
 def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     n = 200
-    table = pd.DataFrame({"case": [f"case_{i:03}" for i in range(n)], "age": [i * 7 % 90 for i in range(n)]})
+    table = pd.DataFrame(
+        {"case": [f"case_{i:03}" for i in range(n)], "age": [i * 7 % 90 for i in range(n)]}
+    )
     table.to_csv(tmp_path / "cases.csv", index=False)
 
     options = ("--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4)
@@ -56,14 +65,19 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
 
     assert "age is cut into thirds of the cases: q1: 0 to" in text
     assert "of up to 3 of 5 attributes" in text
-    assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [*("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")]
+    assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [
+        *("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")
+    ]
     table.assign(centre="A").to_csv(tmp_path / "cases.csv", index=False)
     refused = run_explore(results, tmp_path / "other", *options)
     check_refused(refused, tmp_path, "got 'A' for '", "' in 'centre' of 'case_", out="other")
 
 
 def test_nothing_stands_out_and_the_folder_is_replaced_only_if_asked(results, tmp_path):
-    assert done(run_explore(results, tmp_path, name="nothing")).stdout.splitlines()[0] == "Nothing stands out"
+    assert (
+        done(run_explore(results, tmp_path, name="nothing")).stdout.splitlines()[0]
+        == "Nothing stands out"
+    )
     assert summary_of(tmp_path)["found"] == "Nothing stands out"
     assert "Nothing stands out" in (tmp_path / "report.html").read_text()
     check_refused(run_explore(results, tmp_path), tmp_path, "--overwrite", out=".", files=FILES)
@@ -86,8 +100,14 @@ def test_bad_input_is_one_line(results, tmp_path):
         check_refused(run_explore(results, tmp_path / "out", *options), tmp_path, *words)
     check_refused(run_explore(results, tmp_path / "out", name="absent"), tmp_path, "summary.json")
     run_explore(results, tmp_path / "first", name="nothing")
-    check_refused(run("explore", tmp_path / "first", "-o", tmp_path / "out"), tmp_path, "must hold a summary.json")
-    write_files(tmp_path / "dro", evaluation_files(evaluation_of("dro", {"dice": {"liver": [0.5, 0.6]}})))
+    check_refused(
+        run("explore", tmp_path / "first", "-o", tmp_path / "out"),
+        tmp_path,
+        "must hold a summary.json",
+    )
+    write_files(
+        tmp_path / "dro", evaluation_files(evaluation_of("dro", {"dice": {"liver": [0.5, 0.6]}}))
+    )
     check_refused(run_explore(tmp_path, tmp_path / "out"), tmp_path, "must name attributes", "--by")
 
 

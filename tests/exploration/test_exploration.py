@@ -1,4 +1,5 @@
-"""What stands out is found and confirmed on other cases, and nothing is claimed where there is nothing."""
+"""What stands out is found and confirmed on other cases, and nothing is claimed where there is
+nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,14 +49,21 @@ def test_numbers_are_those_of_the_half_they_name():
         assert (inside == (left["combination"] == place)).all()
         for half, name in (("searched", "search"), ("tested", "test")):
             of_half = left["half"] == half
-            members, rest = left.loc[inside & of_half, "value"], left.loc[~inside & of_half, "value"]
+            members, rest = (
+                left.loc[inside & of_half, "value"],
+                left.loc[~inside & of_half, "value"],
+            )
             assert (row[f"n_{name}"], row[f"n_rest_{name}"]) == (len(members), len(rest))
             assert row[f"mean_{name}"] == pytest.approx(members.mean())
             assert row[f"mean_rest_{name}"] == pytest.approx(rest.mean())
 
 
 @pytest.mark.parametrize(
-    "setting", [Setting("null", "tenths", 60, 5), Setting("null", "HD95, 10 % missed", 100, 4, labels=2, patients=True)]
+    "setting",
+    [
+        Setting("null", "tenths", 60, 5),
+        Setting("null", "HD95, 10 % missed", 100, 4, labels=2, patients=True),
+    ],
 )
 def test_at_most_one_run_in_twenty_claims_something_where_there_is_nothing(setting):
     n_runs = 100
@@ -68,9 +76,16 @@ def test_the_committed_runs_claim_something_in_at_most_five_per_cent():
     null = runs[runs["kind"] == "null"]
     assert (null["runs"] >= 1000).all()
     assert np.average(null["claims"], weights=null["runs"]) <= 0.05
-    # Among so many settings, one in which 5 % of the runs claim something shows more with a probability of 1 in 1,000.
-    assert ((null["claims"] * null["runs"]).round() <= binom.ppf(1 - 0.001 / len(null), null["runs"], 0.05)).all()
-    assert (runs[(runs["kind"] == "planted") & (runs["n"] >= 200) & (runs["points"] == 20)]["found"] > 0.9).all()
+    # Among so many settings, one in which 5 % of the runs claim something shows more with a
+    # probability of 1 in 1,000.
+    assert (
+        (null["claims"] * null["runs"]).round()
+        <= binom.ppf(1 - 0.001 / len(null), null["runs"], 0.05)
+    ).all()
+    assert (
+        runs[(runs["kind"] == "planted") & (runs["n"] >= 200) & (runs["points"] == 20)]["found"]
+        > 0.9
+    ).all()
 
 
 def test_missed_cases_do_not_make_a_combination_look_better():
@@ -78,7 +93,10 @@ def test_missed_cases_do_not_make_a_combination_look_better():
     missed = range(0, 30)  # what is left of A is better than B
     hd95[:40] -= 1
     hd95[missed] = np.nan
-    given = {"columns": {"centre": ["A"] * 40 + ["B"] * 80, "sex": ["f", "m"] * 60}, "attributes": ["centre", "sex"]}
+    given = {
+        "columns": {"centre": ["A"] * 40 + ["B"] * 80, "sex": ["f", "m"] * 60},
+        "attributes": ["centre", "sex"],
+    }
     evaluation = evaluation_of("dro", {"hd95": {"liver": hd95}}, missed=missed, **given)
 
     exploration = explore_evaluation(evaluation, max_attributes=1)
@@ -88,8 +106,13 @@ def test_missed_cases_do_not_make_a_combination_look_better():
     assert row["confirmed"]
     assert row["n_worst_search"] + row["n_worst_test"] == 30
     assert row["mean_test"] > row["mean_rest_test"]
-    assert (exploration.cases.loc[exploration.cases["value"].isna(), "filled"] == np.nanmax(hd95)).all()
-    assert any("30 scores without a value, of a label that was missed" in note for note in exploration.notes)
+    assert (
+        exploration.cases.loc[exploration.cases["value"].isna(), "filled"] == np.nanmax(hd95)
+    ).all()
+    assert any(
+        "30 scores without a value, of a label that was missed" in note
+        for note in exploration.notes
+    )
 
 
 def test_labels_that_neither_has_do_not_count():
@@ -102,11 +125,15 @@ def test_labels_that_neither_has_do_not_count():
     assert "10 scores without a value for another reason do not count." in exploration.notes
     evaluation = made(40)
     evaluation.scores.loc[3, "dice"] = np.inf
-    with pytest.raises(ValueError, match=r"must be finite, got an infinite one for 'case_003', 'liver'"):
+    with pytest.raises(
+        ValueError, match=r"must be finite, got an infinite one for 'case_003', 'liver'"
+    ):
         explore_evaluation(evaluation)
     twice = made(40)
     twice.scores.loc[3, "case"] = "case_002"
-    with pytest.raises(ValueError, match=r"one row per case and label, got two for 'case_002', 'liver'"):
+    with pytest.raises(
+        ValueError, match=r"one row per case and label, got two for 'case_002', 'liver'"
+    ):
         explore_evaluation(twice)
 
 
@@ -138,7 +165,9 @@ def test_patients_are_kept_together_and_exchanged_as_a_whole():
     evaluation = made(160, per_patient=4, patient="patient")
     exploration = explore_evaluation(evaluation)
     patients = evaluation.scores.set_index("case")["patient"]
-    assert (exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique() == 1).all()
+    assert (
+        exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique() == 1
+    ).all()
     assert exploration.n_patients == 40
     assert exploration.about["options"]["patient"] == "patient"
     assert (exploration.table["n_patients_test"] < exploration.table["n_test"]).all()
@@ -158,8 +187,13 @@ def test_the_seed_decides():
 def test_too_many_attributes_are_refused_before_the_search():
     rng = np.random.default_rng(0)
     columns = {f"c{n}": list(rng.choice(["a", "b"], 30)) for n in range(150)}
-    evaluation = evaluation_of("dro", {"dice": {"liver": rng.random(30)}}, columns=columns, attributes=list(columns))
-    with pytest.raises(ValueError, match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets"):
+    evaluation = evaluation_of(
+        "dro", {"dice": {"liver": rng.random(30)}}, columns=columns, attributes=list(columns)
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets",
+    ):
         explore_evaluation(evaluation, max_attributes=3)
 
 
@@ -173,7 +207,9 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     for _ in range(12):
         values = 0.6 + 0.08 * rng.normal(size=n)
         scores = LabelScores("liver", values, np.zeros(n, bool), values, values)
-        power = power_of(Search([thirds], np.arange(n), searched, Limits()), [scores], METRICS["dice"], rng=rng)
+        power = power_of(
+            Search([thirds], np.arange(n), searched, Limits()), [scores], METRICS["dice"], rng=rng
+        )
         found.append(power.share)
     assert (power.n_searched, power.n_tested) == (half, half)
     assert power.n_group == pytest.approx(n / 6, abs=1)
@@ -189,7 +225,9 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
     n = 200
     values = np.where(np.arange(n) % 10 == 0, np.nan, 0.6)
     missed = np.isnan(values)
-    scores = LabelScores("liver", values, missed, np.where(missed, -np.inf, values), np.where(missed, 0, values))
+    scores = LabelScores(
+        "liver", values, missed, np.where(missed, -np.inf, values), np.where(missed, 0, values)
+    )
     halves = Attribute("centre", np.arange(n) // 2 % 2, ("A", "B"))
     searched = np.arange(n) // 2 % 4 < 2
 
@@ -197,7 +235,8 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
         search = Search([halves], patients, searched, Limits())
         return power_of(search, [scores], METRICS["dice"], rng=np.random.default_rng(0)).share
 
-    # Equal scores but for those that are missed: every group that is worse is found, and one patient is no group.
+    # Equal scores but for those that are missed: every group that is worse is found, and one
+    # patient is no group.
     assert share(np.arange(n)) == 1
     assert share(np.arange(n) // 2) == 1
     assert share((~searched).astype(int)) == 0
@@ -207,7 +246,10 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
     few, many = explored(44, min_cases=3), explored(400)
     for exploration, halves in ((few, "22 and 22"), (many, "200 and 200")):
         assert exploration.confirmed.empty
-        assert f"in each half (of {halves}) whose Dice is 10 points lower is confirmed" in findings(exploration)[1]
+        assert (
+            f"in each half (of {halves}) whose Dice is 10 points lower is confirmed"
+            in findings(exploration)[1]
+        )
     assert few.power.share < 0.8 < many.power.share
 
 
@@ -216,7 +258,11 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
     [
         ("hd95", False, "HD95 is 10 mm larger"),
         ("hd95", True, "HD95 is 10 px larger"),
-        ("absolute_relative_volume_error", False, "Absolute relative volume error is 10 points larger"),
+        (
+            "absolute_relative_volume_error",
+            False,
+            "Absolute relative volume error is 10 points larger",
+        ),
         ("volume_error", False, "Volume error is 10 ml farther from 0"),
     ],
 )

@@ -1,4 +1,5 @@
-"""The page of an exploration: names as they are, a picture of what was confirmed, every dot its case."""
+"""The page of an exploration: names as they are, a picture of what was confirmed, every dot its
+case."""
 
 from dataclasses import replace
 
@@ -17,7 +18,9 @@ def terminal(exploration):
 
 @pytest.fixture(scope="module")
 def found():
-    return explore_evaluation(made(200, effect=0.15, metric="hd95", labels=("liver", "spleen"), missed=(3, 4)))
+    return explore_evaluation(
+        made(200, effect=0.15, metric="hd95", labels=("liver", "spleen"), missed=(3, 4))
+    )
 
 
 def test_distances_without_a_voxel_size_are_in_pixels_and_fit_a_terminal(found):
@@ -32,8 +35,12 @@ def test_distances_without_a_voxel_size_are_in_pixels_and_fit_a_terminal(found):
 
 def test_names_with_markup_are_shown_as_they_are():
     strata = ["<b>x</b>", "[red]y[/]"] * 20
-    values = {"dice": {"<i>": [0.2 + 0.001 * n if n % 2 == 0 else 0.8 + 0.001 * n for n in range(40)]}}
-    evaluation = evaluation_of("dro", values, columns={"a\x1b[31m": strata}, attributes=["a\x1b[31m"])
+    values = {
+        "dice": {"<i>": [0.2 + 0.001 * n if n % 2 == 0 else 0.8 + 0.001 * n for n in range(40)]}
+    }
+    evaluation = evaluation_of(
+        "dro", values, columns={"a\x1b[31m": strata}, attributes=["a\x1b[31m"]
+    )
     exploration = explore_evaluation(evaluation)
     page = exploration_files(exploration)["report.html"]
     assert "&lt;b&gt;x" in page
@@ -52,7 +59,9 @@ def test_the_picture_shows_the_tested_half_of_a_combination_and_its_rest(found, 
     names = "return [...document.querySelector('#pictures figure').querySelectorAll('.name')].map(e => e.textContent)"
     others = ["other cases of centre=A", "other cases of scanner=X", "all others"]
     assert page.run(names) == ["centre=A × scanner=X", *others]
-    n_dots = page.run("return document.querySelector('#pictures figure').querySelectorAll('.dot').length")
+    n_dots = page.run(
+        "return document.querySelector('#pictures figure').querySelectorAll('.dot').length"
+    )
     assert n_dots == row["n_test"] + row["n_rest_test"]
     dot = page.one("#pictures figure .dot")
     page.scroll_to(dot)

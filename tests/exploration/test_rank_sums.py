@@ -1,4 +1,5 @@
-"""The test is that of all permutations, its standard deviations those of all permutations, with ties and patients."""
+"""The test is that of all permutations, its standard deviations those of all permutations, with
+ties and patients."""
 
 import itertools
 
@@ -14,7 +15,10 @@ def all_sums(inside, ranks, patients):
     sums = [np.zeros(1)]
     for block in patients_by_size(patients):
         members, of_ranks = inside[block].astype(float), ranks[block]
-        ways = [(members[list(order)] * of_ranks).sum() for order in itertools.permutations(range(len(block)))]
+        ways = [
+            (members[list(order)] * of_ranks).sum()
+            for order in itertools.permutations(range(len(block)))
+        ]
         sums.append(np.array(ways))
     total = sums[0]
     for of_block in sums[1:]:
@@ -26,8 +30,16 @@ SAMPLES = {
     "no ties": ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 0, 1, 0], [0, 1, 2, 3, 4, 5]),
     "ties": ([0.1, 0.1, 0.3, 0.3, 0.3, 0.6], [1, 1, 0, 0, 1, 0], [0, 1, 2, 3, 4, 5]),
     "missed": ([-np.inf, -np.inf, 0.3, 0.3, 0.2, 0.6], [1, 1, 0, 0, 0, 0], [0, 1, 2, 3, 4, 5]),
-    "pairs": ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.5], [1, 1, 0, 0, 1, 0, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3]),
-    "sizes": ([0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.7, 0.8], [1, 1, 1, 0, 0, 0, 0, 1], [0, 3, 0, 1, 1, 2, 4, 5]),
+    "pairs": (
+        [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.5],
+        [1, 1, 0, 0, 1, 0, 0, 0],
+        [0, 0, 1, 1, 2, 2, 3, 3],
+    ),
+    "sizes": (
+        [0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.7, 0.8],
+        [1, 1, 1, 0, 0, 0, 0, 1],
+        [0, 3, 0, 1, 1, 2, 4, 5],
+    ),
 }
 
 
@@ -69,4 +81,7 @@ def test_what_cannot_change_says_nothing():
 
 
 def test_patients_keep_the_order_of_their_cases():
-    assert [block.tolist() for block in patients_by_size(np.array([2, 0, 2, 1, 0]))] == [[[3]], [[1, 4], [0, 2]]]
+    assert [block.tolist() for block in patients_by_size(np.array([2, 0, 2, 1, 0]))] == [
+        [[3]],
+        [[1, 4], [0, 2]],
+    ]

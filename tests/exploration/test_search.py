@@ -18,7 +18,9 @@ def brute_force(attributes, goodness, patients, searched, limits):
         for chosen in itertools.combinations(attributes, size):
             for strata in itertools.product(*(attribute.strata for attribute in chosen)):
                 parts = tuple((a.name, stratum) for a, stratum in zip(chosen, strata, strict=True))
-                inside = [np.array(a.strata)[a.codes] == s for a, s in zip(chosen, strata, strict=True)]
+                inside = [
+                    np.array(a.strata)[a.codes] == s for a, s in zip(chosen, strata, strict=True)
+                ]
                 members = np.all(inside, axis=0)
                 sizes = [(members & counted & half).sum() for half in (searched, ~searched)]
                 rests = [(~members & counted & half).sum() for half in (searched, ~searched)]
@@ -60,7 +62,10 @@ def test_it_is_brute_force(max_attributes, n_patients):
 
 def test_of_the_same_cases_the_shortest_combination_counts():
     codes = np.tile([0, 0, 1, 1], 10)
-    attributes = [Attribute("scanner", codes, ("X", "Y")), Attribute("centre", 1 - codes, ("B", "A"))]
+    attributes = [
+        Attribute("scanner", codes, ("X", "Y")),
+        Attribute("centre", 1 - codes, ("B", "A")),
+    ]
     attributes.append(Attribute("sex", np.tile([0, 1, 0, 1], 10), ("f", "m")))
     goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
 
@@ -72,11 +77,15 @@ def test_of_the_same_cases_the_shortest_combination_counts():
 
 
 def test_combinations_need_cases_in_each_half_and_beside_them():
-    attributes = [Attribute("a", np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3), ("few", "many"))]
+    attributes = [
+        Attribute("a", np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3), ("few", "many"))
+    ]
     searched = np.arange(40) < 20
 
     def looked(min_cases):
-        return Search(attributes, np.arange(40), searched, Limits(1, min_cases)).lowest(np.arange(40.0))
+        return Search(attributes, np.arange(40), searched, Limits(1, min_cases)).lowest(
+            np.arange(40.0)
+        )
 
     assert looked(4) == (None, 0)
     found, n_looked = looked(3)
@@ -85,7 +94,11 @@ def test_combinations_need_cases_in_each_half_and_beside_them():
 
 def test_many_strata_are_no_matter():
     rng = np.random.default_rng(0)
-    attributes = [Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)]
+    attributes = [
+        Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)
+    ]
     attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
-    _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(rng.normal(size=500))
+    _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(
+        rng.normal(size=500)
+    )
     assert n_looked == 2

@@ -12,7 +12,13 @@ import torch
 from batchgenerators.utilities.file_and_folder_operations import load_json
 from nnunetv2.run.run_training import get_trainer_from_args, maybe_load_checkpoint
 
-from nnunet_dro.finetuning import find_source, finetuning_trainer, is_started, read_source, write_first_checkpoint
+from nnunet_dro.finetuning import (
+    find_source,
+    finetuning_trainer,
+    is_started,
+    read_source,
+    write_first_checkpoint,
+)
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.commands import done, refused, run
@@ -48,7 +54,11 @@ def source(target):
 def continued(target, trainer):
     """The trainer as ``nnUNetv2_train --c`` has it before it trains."""
     # nnU-Net 2.6 does not tell the trainer.
-    told = {"continue_training": True} if "continue_training" in signature(get_trainer_from_args).parameters else {}
+    told = (
+        {"continue_training": True}
+        if "continue_training" in signature(get_trainer_from_args).parameters
+        else {}
+    )
     words = (target.dataset, target.configuration, int(target.fold), trainer, target.plans)
     made = get_trainer_from_args(*words, **told, device=torch.device("cpu"))
     maybe_load_checkpoint(made, True, False)
@@ -60,7 +70,17 @@ def log_of(trainer):
 
 
 def finetune(target, source, *words):
-    return run("finetune", target.dataset, "2d_small", target.fold, "--from", source, "--trainer", TRAINER, *words)
+    return run(
+        "finetune",
+        target.dataset,
+        "2d_small",
+        target.fold,
+        "--from",
+        source,
+        "--trainer",
+        TRAINER,
+        *words,
+    )
 
 
 def edit(checkpoint, change):
@@ -69,12 +89,16 @@ def edit(checkpoint, change):
     torch.save(content, checkpoint)
 
 
-def test_it_starts_with_all_weights_and_the_schedule_of_its_name(target, source, tmp_path, monkeypatch):
+def test_it_starts_with_all_weights_and_the_schedule_of_its_name(
+    target, source, tmp_path, monkeypatch
+):
     (tmp_path / KEPT.name).mkdir()
     monkeypatch.chdir(tmp_path)  # a folder of predictions may have the trainer's name
     model = read_source(find_source(KEPT.name, target))
     path = write_first_checkpoint(target, TRAINER, model, device="cpu")
-    assert [file.name for file in path.parent.iterdir()] == ["checkpoint_best.pth"], "and no log of a training"
+    assert [file.name for file in path.parent.iterdir()] == ["checkpoint_best.pth"], (
+        "and no log of a training"
+    )
     trainer = continued(target, TRAINER)
     weights = torch.load(source, weights_only=False)["network_weights"]
     assert any("seg_layers" in name for name in weights)
@@ -96,7 +120,9 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     assert trainer.hardness_log._draws.sum() == 0, "no draws of the training"
     assert digest_of(trainer.network.state_dict()) == before
     assert all(parameter.grad is None for parameter in trainer.network.parameters())
-    assert table.probabilities() @ table.losses > table.losses.mean(), "hard cases come first, from the first batch on"
+    assert table.probabilities() @ table.losses > table.losses.mean(), (
+        "hard cases come first, from the first batch on"
+    )
     assert f"This training was started from {KEPT.name} after 2 epochs" in log_of(trainer)
     assert "One pass without gradient gives the 8 cases their stale losses." in log_of(trainer)
     trainer = "nnUNetTrainerDRO_beta0_lr0.002_3epochs_3iters"
@@ -142,7 +168,11 @@ def test_a_stopped_finetuning_goes_on_with_its_losses_and_learning_rate(target, 
         ("nnUNetTrainerDRO_beta10_50epochs", {}, "nnUNetTrainerDRO_beta10_50epochs"),
         ("DRO_cvar0.1", {}, "nnUNetTrainerDRO_cvar0.1_100epochs"),
         ("DRO_beta0_lr0.003", {"epochs": 20}, "nnUNetTrainerDRO_beta0_lr0.003_20epochs"),
-        ("GroupDRO_centre", {"learning_rate": 0.001, "epochs": 1000}, "nnUNetTrainerGroupDRO_centre_lr0.001"),
+        (
+            "GroupDRO_centre",
+            {"learning_rate": 0.001, "epochs": 1000},
+            "nnUNetTrainerGroupDRO_centre_lr0.001",
+        ),
     ],
 )
 def test_the_schedule_is_in_the_name(trainer, numbers, name):
@@ -176,9 +206,18 @@ def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c["init_args"]["dataset_json"]["labels"].update(rim=3), "must have the labels of what is trained"),
-        (lambda c: c["init_args"]["dataset_json"].update(channel_names={"0": "CT"}), "must have the channel_names of"),
-        (lambda c: c["init_args"]["plans"]["configurations"]["2d"].update(spacing=[9.0, 9.0]), "the spacing of what"),
+        (
+            lambda c: c["init_args"]["dataset_json"]["labels"].update(rim=3),
+            "must have the labels of what is trained",
+        ),
+        (
+            lambda c: c["init_args"]["dataset_json"].update(channel_names={"0": "CT"}),
+            "must have the channel_names of",
+        ),
+        (
+            lambda c: c["init_args"]["plans"]["configurations"]["2d"].update(spacing=[9.0, 9.0]),
+            "the spacing of what",
+        ),
         (
             lambda c: c["network_weights"].update({"decoder.seg_layers.0.bias": torch.zeros(5)}),
             "(decoder.seg_layers.0.bias has the shapes (5,) and (3,))",
@@ -192,17 +231,26 @@ def test_another_task_or_network_is_refused_and_nothing_is_left(target, source, 
     assert not target.fold_folder(TRAINER).parent.exists()
 
 
-def test_the_command_says_where_the_model_came_from_and_what_was_measured(target, source, monkeypatch):
+def test_the_command_says_where_the_model_came_from_and_what_was_measured(
+    target, source, monkeypatch
+):
     devices = []
-    monkeypatch.setattr("nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device))
+    monkeypatch.setattr(
+        "nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device)
+    )
     first, second = (done(finetune(target, source)) for _ in range(2))
     begun = f"{TRAINER} from {KEPT.name} after 2 epochs ({source})"
     assert first.stdout.splitlines()[0] == f"Starting {begun}"
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
     assert log == f"Starting {begun}\nContinuing {begun}\n"
-    assert "nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities" in first.stderr
+    assert (
+        "nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities"
+        in first.stderr
+    )
     assert "lowered" not in second.stderr, "once is enough"
-    assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, "chosen as by the doctor"
+    assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, (
+        "chosen as by the doctor"
+    )
 
 
 def test_damaged_splits_are_told_before_anything_is_written(target, source):
@@ -220,7 +268,9 @@ def test_a_training_of_its_own_is_not_touched(target, source):
     folder = target.fold_folder(TRAINER)
     shutil.copytree(KEPT, folder)
     before = (folder / "checkpoint_final.pth").read_bytes()
-    line = "began with random weights. Give other --epochs or --learning-rate, or remove that folder."
+    line = (
+        "began with random weights. Give other --epochs or --learning-rate, or remove that folder."
+    )
     refused(finetune(target, source), line)
     assert (folder / "checkpoint_final.pth").read_bytes() == before
 
@@ -239,7 +289,9 @@ def test_the_source_says_which_cases_it_may_have_seen(target, source):
 
     def wrap(content):
         weights = content["network_weights"]
-        content["network_weights"] = {f"module._orig_mod.{name}": values for name, values in weights.items()}
+        content["network_weights"] = {
+            f"module._orig_mod.{name}": values for name, values in weights.items()
+        }
 
     edit(source, wrap)
     assert read_source(source).source.digest == plain.source.digest
@@ -250,17 +302,50 @@ def test_the_source_says_which_cases_it_may_have_seen(target, source):
 def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     """With nnU-Net's own commands: plain training, finetuning in 3d, prediction."""
     here = project(kind)
-    plain, finetuned = "nnUNetTrainerDRO_beta0_1epochs_3iters", "nnUNetTrainerDRO_cvar0.3_1epochs_3iters"
+    plain, finetuned = (
+        "nnUNetTrainerDRO_beta0_1epochs_3iters",
+        "nnUNetTrainerDRO_cvar0.3_1epochs_3iters",
+    )
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
     words = ("--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters", "--device", "cpu")
     result = done(run("finetune", here.dataset_id, "3d_small", 0, *words))
     folder = here.fold_folder(finetuned, "3d_small")
     assert result.stdout.splitlines()[-1] == str(folder)
-    assert json.loads((folder / "validation" / "summary.json").read_text())["foreground_mean"]["Dice"] >= 0
-    assert Source.in_checkpoint(torch.load(folder / "checkpoint_final.pth", weights_only=False)).trainer == plain
+    assert (
+        json.loads((folder / "validation" / "summary.json").read_text())["foreground_mean"]["Dice"]
+        >= 0
+    )
+    assert (
+        Source.in_checkpoint(
+            torch.load(folder / "checkpoint_final.pth", weights_only=False)
+        ).trainer
+        == plain
+    )
     assert load_json(str(folder.parent / "plans.json"))["plans_name"] == "nnUNetPlans"
     here.run(
-        *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", finetuned, "-f", 0, "-device", "cpu"),
-        *("-i", here.raw / "imagesTs", "-o", tmp_path / "out", "--disable_tta", "-npp", 0, "-nps", 0),
+        *(
+            "nnUNetv2_predict",
+            "-d",
+            here.dataset_id,
+            "-c",
+            "3d_small",
+            "-tr",
+            finetuned,
+            "-f",
+            0,
+            "-device",
+            "cpu",
+        ),
+        *(
+            "-i",
+            here.raw / "imagesTs",
+            "-o",
+            tmp_path / "out",
+            "--disable_tta",
+            "-npp",
+            0,
+            "-nps",
+            0,
+        ),
     )
     assert (tmp_path / "out" / "test_00.nii.gz").is_file()

@@ -14,7 +14,24 @@ MARKUP = (
     *("{{ x }}", "%s %n", "é\u202e"),
 )
 ODD_VALUES = (
-    *(None, True, -1, 0, 1e308, -0.5, 10**30, float("nan"), float("inf"), "", " ", "nan", "case", [], {}, [[]]),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        1e308,
+        -0.5,
+        10**30,
+        float("nan"),
+        float("inf"),
+        "",
+        " ",
+        "nan",
+        "case",
+        [],
+        {},
+        [[]],
+    ),
     *([1, "a"], {"a": None}, *MARKUP),
 )
 
@@ -23,13 +40,23 @@ ODD_VALUES = (
 FIELDS = (
     ((40, 42, 44, 46, 48, 70, 72), "<h", (-1, 0, 1, 2, 7, 16, 64, 128, 1792, 32767)),
     ((0,), "<i", (-1, 0, 1, 2, 7, 16, 64, 128, 1792, 32767)),
-    ((76, 80, 84, 88, 108, 112, 116, 268, 280), "<f", (float("nan"), float("inf"), -1.0, 0.0, 1e30)),
+    (
+        (76, 80, 84, 88, 108, 112, 116, 268, 280),
+        "<f",
+        (float("nan"), float("inf"), -1.0, 0.0, 1e30),
+    ),
 )
 
 
 def damage(path: Path, rng: np.random.Generator) -> str:
     """Damage a file or folder in a way that fits it, and say how."""
-    of_ending = {".json": of_json, ".csv": of_table, ".gz": of_nifti, ".nii": of_nifti, ".pth": of_checkpoint}
+    of_ending = {
+        ".json": of_json,
+        ".csv": of_table,
+        ".gz": of_nifti,
+        ".nii": of_nifti,
+        ".pth": of_checkpoint,
+    }
     kinds = [of_any, *[of_ending.get(path.suffix, of_any)] * 3]
     try:
         return kinds[rng.integers(len(kinds))](path, rng)
@@ -59,7 +86,9 @@ def of_any(path, rng):
             changed[rng.integers(len(changed))] = rng.integers(256)
         path.write_bytes(bytes(changed))
     elif how == "text":
-        path.write_bytes(pick(rng, (b"no such thing\n", b"\0" * 400, b"\xff\xfe\x00", "ÄÖ€\n".encode("utf-16"))))
+        path.write_bytes(
+            pick(rng, (b"no such thing\n", b"\0" * 400, b"\xff\xfe\x00", "ÄÖ€\n".encode("utf-16")))
+        )
     elif how == "twice":
         path.write_bytes(content + content)
     return how
@@ -95,7 +124,13 @@ def _change(how, inside, key, rng):
 
 
 def _places(content):
-    entries = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    entries = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
     for key, value in list(entries):
         yield content, key
         yield from _places(value)
@@ -109,7 +144,19 @@ def of_table(path, rng):
     if how in ("entry", "heading"):
         row = 0 if how == "heading" else row
         column = int(rng.integers(len(rows[row])))
-        entries = ("", " ", "nan", "inf", "-1", "1e999", "NA", "\0", "x" * 200_000, *rows[0], *MARKUP)
+        entries = (
+            "",
+            " ",
+            "nan",
+            "inf",
+            "-1",
+            "1e999",
+            "NA",
+            "\0",
+            "x" * 200_000,
+            *rows[0],
+            *MARKUP,
+        )
         rows[row][column] = str(pick(rng, entries))
     elif how == "row twice":
         rows.append(rows[row])
@@ -121,7 +168,9 @@ def of_table(path, rng):
         rows[row] = [*rows[row], "x", "y"]
     elif how == "quote":
         rows[row][0] = '"' + rows[row][0]
-    encoding = pick(rng, ("utf-16", "utf-8-sig", "latin-1", "utf-32")) if how == "encoding" else "utf-8"
+    encoding = (
+        pick(rng, ("utf-16", "utf-8-sig", "latin-1", "utf-32")) if how == "encoding" else "utf-8"
+    )
     text = "\n".join(",".join(one) for one in rows) + "\n"
     path.write_bytes((text + "ä" if how == "encoding" else text).encode(encoding, "replace"))
     return how

@@ -1,7 +1,7 @@
 """Damaged input ends every command well, or in one clear line, and nothing is left behind.
 
-The damage is drawn at random from a fixed seed, a few times per command. With NNUNET_DRO_FUZZ=300 in the environment it
-is drawn 300 times, which takes minutes.
+The damage is drawn at random from a fixed seed, a few times per command. With NNUNET_DRO_FUZZ=300
+in the environment it is drawn 300 times, which takes minutes.
 """
 
 import os
@@ -22,10 +22,12 @@ pytestmark = [
 
 N_DRAWS = int(os.environ.get("NNUNET_DRO_FUZZ", "3"))
 
-#: What a command keeps for another run, by intention: the cases that `doctor` has measured, and the whole evaluation of
-#: the first submission that `rank` has scored.
+#: What a command keeps for another run, by intention: the cases that `doctor` has measured, and the
+#: whole evaluation of the first submission that `rank` has scored.
 KEPT = {"out", "out/doctor.csv", "out/doctor.json", "kept", "kept/alpha"}
-KEPT |= {f"kept/alpha/{name}" for name in ("scored.json", "scores.csv", "strata.csv", "summary.json")}
+KEPT |= {
+    f"kept/alpha/{name}" for name in ("scored.json", "scores.csv", "strata.csv", "summary.json")
+}
 
 #: What `doctor` says before it begins to read cases.
 ANNOUNCED = "Measuring "
@@ -72,10 +74,14 @@ def fuzzed(bases, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         wrong = what_is_wrong(result, before, listed(root))
         shutil.rmtree(root)
-        said = f"{command}, draw {seed}: {' '.join(words)}\n  damaged: {'; '.join(damages)}\n  {wrong}"
+        said = (
+            f"{command}, draw {seed}: {' '.join(words)}\n  damaged: {'; '.join(damages)}\n  {wrong}"
+        )
         return result, wrong and said
 
-    monkeypatch.setattr("nnunet_dro.nnunet.training.run_command", stop_before_training, raising=False)
+    monkeypatch.setattr(
+        "nnunet_dro.nnunet.training.run_command", stop_before_training, raising=False
+    )
     return run
 
 
@@ -93,7 +99,9 @@ def what_is_wrong(result, before, after):
         import traceback
 
         frames = traceback.extract_tb(result.exception.__traceback__)
-        place = [f"{f.filename.split('/')[-1]}:{f.lineno}" for f in frames if "nnunet_dro" in f.filename][-1:]
+        place = [
+            f"{f.filename.split('/')[-1]}:{f.lineno}" for f in frames if "nnunet_dro" in f.filename
+        ][-1:]
         return f"{type(result.exception).__name__}: {str(result.exception)[:300]} at {place}"
     if result.exit_code in (0, 3, 130):
         left = [name for name in after - before if ".partial" in name]
@@ -105,7 +113,11 @@ def what_is_wrong(result, before, after):
         return f"{len(lines)} lines: {lines[:3]}"
     if len(lines[0]) > 8000:
         return f"a line of {len(lines[0])} characters: {lines[0][:200]}"
-    return f"left behind: {sorted(after - before)}" if after - before and not after - before <= KEPT else ""
+    return (
+        f"left behind: {sorted(after - before)}"
+        if after - before and not after - before <= KEPT
+        else ""
+    )
 
 
 @pytest.mark.parametrize("command", WORKSPACES)

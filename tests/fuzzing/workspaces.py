@@ -1,4 +1,5 @@
-"""What each command that reads files is given: folders on which it succeeds, before they are damaged."""
+"""What each command that reads files is given: folders on which it succeeds, before they are
+damaged."""
 
 import json
 import pickle
@@ -22,10 +23,32 @@ def evaluate(root: Path) -> list[list[str]]:
     made.write_study(root)
     made.write_cases(root, centre=["A", "A", "B", "B"], age=[3, 40, 70, 9])
     (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1 n>=2\n")
-    (root / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": [_entry(case) for case in CASES]}))
-    common = ["reference", "prediction", "--cases", "cases.csv", "--by", "centre", "--bootstrap", "20", "--jobs", "1"]
+    (root / "prediction" / "summary.json").write_text(
+        json.dumps({"metric_per_case": [_entry(case) for case in CASES]})
+    )
+    common = [
+        "reference",
+        "prediction",
+        "--cases",
+        "cases.csv",
+        "--by",
+        "centre",
+        "--bootstrap",
+        "20",
+        "--jobs",
+        "1",
+    ]
     return [
-        ["evaluate", *common, "--metrics", "dice,hd95", "--require-file", "require.txt", "-o", "out"],
+        [
+            "evaluate",
+            *common,
+            "--metrics",
+            "dice,hd95",
+            "--require-file",
+            "require.txt",
+            "-o",
+            "out",
+        ],
         ["evaluate", *common, "--by", "age:q2", "--patient", "age", "-o", "out"],
         ["evaluate", "reference", "prediction/summary.json", "--bootstrap", "20", "-o", "out"],
     ]
@@ -44,14 +67,28 @@ def _remove(root: Path, *names: str) -> None:
 
 def _evaluations(root: Path, *unneeded: str) -> None:
     made.write_study(root)
-    made.evaluate_both(root, (), "--by", "centre", "--metrics", "dice,hd95", bootstrap=20, centre=["A", "A", "B", "B"])
-    reports = [f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")]
+    made.evaluate_both(
+        root,
+        (),
+        "--by",
+        "centre",
+        "--metrics",
+        "dice,hd95",
+        bootstrap=20,
+        centre=["A", "A", "B", "B"],
+    )
+    reports = [
+        f"{name}/report.{ending}" for name in ("erm", "dro") for ending in ("html", "md", "tex")
+    ]
     _remove(root, *reports, *unneeded)
 
 
 def compare(root: Path) -> list[list[str]]:
     _evaluations(root, "reference", "prediction", "cases.csv")
-    return [["compare", "A=erm", "B=dro", "-o", "out", "--bootstrap", "20", *more] for more in ([], ["--intersect"])]
+    return [
+        ["compare", "A=erm", "B=dro", "-o", "out", "--bootstrap", "20", *more]
+        for more in ([], ["--intersect"])
+    ]
 
 
 def report(root: Path) -> list[list[str]]:
@@ -66,15 +103,25 @@ def report(root: Path) -> list[list[str]]:
 
 def plan(root: Path) -> list[list[str]]:
     _evaluations(root, "reference", "prediction", "dro", "cases.csv")
-    return [["plan", "centre=* label=tumour p5>=0.1@95", "--pilot", "erm"], ["plan", "mean>=0.1@90", "--pilot", "erm"]]
+    return [
+        ["plan", "centre=* label=tumour p5>=0.1@95", "--pilot", "erm"],
+        ["plan", "mean>=0.1@90", "--pilot", "erm"],
+    ]
 
 
 def explore(root: Path) -> list[list[str]]:
     made.write_study(root, shifts=[n % 5 for n in range(12)])
-    cases = made.write_cases(root, centre=["A", "B"] * 6, sex=list("ffmm") * 3, age=[7 * n % 80 for n in range(12)])
+    cases = made.write_cases(
+        root, centre=["A", "B"] * 6, sex=list("ffmm") * 3, age=[7 * n % 80 for n in range(12)]
+    )
     options = ("--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95")
     done(made.run_evaluate(root, *options, out="dro"))
-    _remove(root, "reference", "prediction", *(f"dro/report.{ending}" for ending in ("html", "md", "tex")))
+    _remove(
+        root,
+        "reference",
+        "prediction",
+        *(f"dro/report.{ending}" for ending in ("html", "md", "tex")),
+    )
     common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
     return [
         [*common, "--label", "tumour"],
@@ -88,11 +135,28 @@ def rank(root: Path) -> list[list[str]]:
     shutil.copytree(root / "prediction", root / "submissions" / "alpha")
     shutil.copytree(root / "prediction", root / "submissions" / "beta")
     shutil.rmtree(root / "prediction")
-    submissions = ["submissions/alpha", "submissions/beta", "--evaluate", "reference", "--jobs", "1"]
+    submissions = [
+        "submissions/alpha",
+        "submissions/beta",
+        "--evaluate",
+        "reference",
+        "--jobs",
+        "1",
+    ]
     common = ["-o", "out", "--bootstrap", "20"]
     return [
         ["rank", "A=erm", "B=dro", *common, "--scheme", "rank-mean"],
-        ["rank", *submissions, "--evaluations", "kept", "--cases", "cases.csv", "--by", "centre", *common],
+        [
+            "rank",
+            *submissions,
+            "--evaluations",
+            "kept",
+            "--cases",
+            "cases.csv",
+            "--by",
+            "centre",
+            *common,
+        ],
     ]
 
 
@@ -104,16 +168,35 @@ def selfcheck(root: Path) -> list[list[str]]:
 def _write_raw(raw: Path) -> None:
     for case in CASES:
         made.write_map(raw / "labelsTr" / f"{case}.nii.gz", made.bars(4))
-        made.write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4) * 30, dtype=np.float32)
-    description = {"channel_names": {"0": "MRI"}, "labels": made.LABELS, "numTraining": 4, "file_ending": ".nii.gz"}
+        made.write_map(
+            raw / "imagesTr" / f"{case}_0000.nii.gz", made.bars(4) * 30, dtype=np.float32
+        )
+    description = {
+        "channel_names": {"0": "MRI"},
+        "labels": made.LABELS,
+        "numTraining": 4,
+        "file_ending": ".nii.gz",
+    }
     (raw / "dataset.json").write_text(json.dumps(description))
 
 
 def splits(root: Path) -> list[list[str]]:
     _write_raw(root / DATASET)
     made.write_cases(root / DATASET, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
-    words = ["splits", DATASET, "--cases", f"{DATASET}/cases.csv", "--folds", "2", "-o", "splits.json"]
-    return [[*words, "--stratify", "centre", "--group", "patient"], [*words, "--leave-out", "centre"]]
+    words = [
+        "splits",
+        DATASET,
+        "--cases",
+        f"{DATASET}/cases.csv",
+        "--folds",
+        "2",
+        "-o",
+        "splits.json",
+    ]
+    return [
+        [*words, "--stratify", "centre", "--group", "patient"],
+        [*words, "--leave-out", "centre"],
+    ]
 
 
 def suspects(root: Path) -> list[list[str]]:
@@ -129,7 +212,9 @@ def _trained(root: Path) -> Path:
     """The folder of a kept training, with what nnU-Net puts beside it."""
     folder = root / "results" / DATASET / f"{TRAINING.name}__nnUNetPlans__2d_small"
     shutil.copytree(TRAINING, folder / "fold_0")
-    checkpoint = torch.load(folder / "fold_0" / "checkpoint_final.pth", map_location="cpu", weights_only=False)
+    checkpoint = torch.load(
+        folder / "fold_0" / "checkpoint_final.pth", map_location="cpu", weights_only=False
+    )
     arguments = checkpoint["init_args"]
     for name, content in (("plans", arguments["plans"]), ("dataset", arguments["dataset_json"])):
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -139,14 +224,23 @@ def _trained(root: Path) -> Path:
     shutil.copyfile(folder / "dataset.json", preprocessed / "dataset.json")
     split = {"train": [f"case_{n:02}" for n in range(8)], "val": ["case_08", "case_09"]}
     (preprocessed / "splits_final.json").write_text(json.dumps([split]))
-    (preprocessed / "cases.csv").write_text("case,site\n" + "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10)))
+    (preprocessed / "cases.csv").write_text(
+        "case,site\n" + "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10))
+    )
     for n in range(10):
-        made.write_map(preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4)))
-    images = preprocessed / json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
+        made.write_map(
+            preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4))
+        )
+    images = (
+        preprocessed
+        / json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
+    )
     images.mkdir()
     for n in range(10):
         empty = np.zeros((1, 1, 4, 4))
-        np.savez(images / f"case_{n:02}.npz", data=empty.astype(np.float32), seg=empty.astype(np.int8))
+        np.savez(
+            images / f"case_{n:02}.npz", data=empty.astype(np.float32), seg=empty.astype(np.int8)
+        )
         (images / f"case_{n:02}.pkl").write_bytes(pickle.dumps({"class_locations": {1: [], 2: []}}))
     return folder
 
@@ -158,7 +252,14 @@ def share(root: Path) -> list[list[str]]:
 
 
 def doctor(root: Path) -> list[list[str]]:
-    given = ["doctor", str((_trained(root) / "fold_0").relative_to(root)), "-o", "out", "--device", "cpu"]
+    given = [
+        "doctor",
+        str((_trained(root) / "fold_0").relative_to(root)),
+        "-o",
+        "out",
+        "--device",
+        "cpu",
+    ]
     # Measuring takes seconds, and reads what nnU-Net itself has written.
     return [[*given, "--patches", "0", "--no-prediction"]]
 
@@ -171,9 +272,36 @@ def finetune(root: Path) -> list[list[str]]:
 
 def tune(root: Path) -> list[list[str]]:
     _trained(root)
-    words = ["tune", DATASET, "2d_small", "0", "--trainer", "HWS", "--epochs", "2", "--device", "cpu", "--trials", "1"]
+    words = [
+        "tune",
+        DATASET,
+        "2d_small",
+        "0",
+        "--trainer",
+        "HWS",
+        "--epochs",
+        "2",
+        "--device",
+        "cpu",
+        "--trials",
+        "1",
+    ]
     return [[*words, "--option", "beta:1:10", "--objective", "p10 by site worst"]]
 
 
-_ALL = (evaluate, compare, rank, report, plan, explore, splits, suspects, share, doctor, finetune, tune, selfcheck)
+_ALL = (
+    evaluate,
+    compare,
+    rank,
+    report,
+    plan,
+    explore,
+    splits,
+    suspects,
+    share,
+    doctor,
+    finetune,
+    tune,
+    selfcheck,
+)
 WORKSPACES = {make.__name__: make for make in _ALL}

@@ -32,20 +32,27 @@ class Configuration:
         return supervised(loss) if self.deep_supervision else loss
 
     def batch(self):
-        """Logits and targets; the last case lacks the last class and, where voxels are ignored, annotated ones."""
+        """Logits and targets; the last case lacks the last class and, where voxels are ignored,
+        annotated ones."""
         generator = torch.Generator().manual_seed(0)
         outputs, targets = [], []
         for size in (8, 4, 2) if self.deep_supervision else (8,):
             shape = [size] * self.dimensions
-            outputs.append((2 * torch.randn(N_CASES, N_CLASSES, *shape, generator=generator)).requires_grad_())
+            outputs.append(
+                (2 * torch.randn(N_CASES, N_CLASSES, *shape, generator=generator)).requires_grad_()
+            )
             if self.regions:
-                target = torch.rand(N_CASES, N_CLASSES + self.ignore, *shape, generator=generator) < 0.3
+                target = (
+                    torch.rand(N_CASES, N_CLASSES + self.ignore, *shape, generator=generator) < 0.3
+                )
                 target[-1, N_CLASSES - 1] = False
                 if self.ignore:
                     target[-1, -1] = True
             else:
                 labels = (N_CASES, 1, *shape)
-                target = torch.randint(0, N_CLASSES + self.ignore, labels, generator=generator).to(torch.int16)
+                target = torch.randint(0, N_CLASSES + self.ignore, labels, generator=generator).to(
+                    torch.int16
+                )
                 target[-1][target[-1] == N_CLASSES - 1] = 0
                 if self.ignore:
                     target[-1] = N_CLASSES
@@ -53,12 +60,18 @@ class Configuration:
         return (outputs, targets) if self.deep_supervision else (outputs[0], targets[0])
 
 
-CONFIGURATIONS = [Configuration(*values) for values in itertools.product((2, 3), *[(False, True)] * 4)]
+CONFIGURATIONS = [
+    Configuration(*values) for values in itertools.product((2, 3), *[(False, True)] * 4)
+]
 
 
 def configurations(**fixed):
     """Parametrize a test by the configurations that have these values."""
-    found = [one for one in CONFIGURATIONS if all(getattr(one, name) == value for name, value in fixed.items())]
+    found = [
+        one
+        for one in CONFIGURATIONS
+        if all(getattr(one, name) == value for name, value in fixed.items())
+    ]
     return pytest.mark.parametrize("made", found, ids=str)
 
 

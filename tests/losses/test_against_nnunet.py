@@ -40,9 +40,14 @@ def test_hardness_is_nnunets_loss_on_each_case_alone(made):
 @configurations()
 def test_training_loss_with_weights_of_one_is_nnunets(made):
     loss, (outputs, targets) = made.loss(), made.batch()
-    theirs, mine = loss(outputs, targets), per_case_loss(loss)(outputs, targets).weighted(torch.ones(N_CASES))
+    theirs, mine = (
+        loss(outputs, targets),
+        per_case_loss(loss)(outputs, targets).weighted(torch.ones(N_CASES)),
+    )
     torch.testing.assert_close(mine, theirs)
-    both = (torch.autograd.grad(value, leaves(outputs), allow_unused=True) for value in (mine, theirs))
+    both = (
+        torch.autograd.grad(value, leaves(outputs), allow_unused=True) for value in (mine, theirs)
+    )
     for here, there in zip(*both, strict=True):
         assert (here is None) == (there is None), "the resolution with factor 0 is not looked at"
         if here is not None:
@@ -56,13 +61,17 @@ def test_per_case_dice_makes_the_loss_the_weighted_mean_of_the_cases(made):
 
 
 @configurations(dimensions=2, ignore=False)
-@pytest.mark.parametrize(("weights", "cases"), [((1.0, 0.0, 1.0), [0, 2]), ((1.0, 2.0, 1.0), [0, 1, 1, 2])])
+@pytest.mark.parametrize(
+    ("weights", "cases"), [((1.0, 0.0, 1.0), [0, 2]), ((1.0, 2.0, 1.0), [0, 1, 1, 2])]
+)
 def test_weights_of_zero_and_two_leave_out_and_repeat(made, weights, cases):
     """Up to the factor 1/b: the mean is over the b cases of the batch, whatever their weights."""
     (outputs, targets), mine = made.batch(), per_case_loss(made.loss())
     for mine.weight_ce, mine.weight_dice in ((1.0, 0.0), (0.0, 1.0)):
         weighted = mine(outputs, targets).weighted(torch.tensor(weights))
-        explicit = mine(select(outputs, cases), select(targets, cases)).weighted(torch.ones(len(cases)))
+        explicit = mine(select(outputs, cases), select(targets, cases)).weighted(
+            torch.ones(len(cases))
+        )
         both = ((value, *gradients(value, outputs)) for value in (weighted, explicit))
         for here, there in zip(*both, strict=True):
             torch.testing.assert_close(here, there * len(cases) / N_CASES)
@@ -76,7 +85,9 @@ def test_factors_of_dice_and_cross_entropy_are_nnunets(weight_ce, weight_dice):
     outputs, targets = Configuration().batch()
     mine = per_case_loss(loss)
     assert isinstance(mine, DiceCELoss)
-    torch.testing.assert_close(mine(outputs, targets).weighted(torch.ones(N_CASES)), loss(outputs, targets))
+    torch.testing.assert_close(
+        mine(outputs, targets).weighted(torch.ones(N_CASES)), loss(outputs, targets)
+    )
 
 
 @pytest.mark.parametrize("name", UNKNOWN_LOSSES)
@@ -108,7 +119,9 @@ def test_a_patch_in_which_nothing_is_annotated_has_no_loss_and_no_gradient():
     assert cases.hardness.isnan().tolist() == [False, True, False]
     cases.weighted(torch.tensor([1.0, torch.nan, 1.0])).backward()
     assert output.grad.isfinite().all()
-    assert loss(torch.nan * output, target).weighted(torch.ones(3)).isnan(), "a network that has diverged shows"
+    assert loss(torch.nan * output, target).weighted(torch.ones(3)).isnan(), (
+        "a network that has diverged shows"
+    )
 
 
 def test_a_subclass_of_a_known_loss_is_not_taken_for_it():
@@ -116,7 +129,10 @@ def test_a_subclass_of_a_known_loss_is_not_taken_for_it():
         def forward(self, net_output, target):
             return super().forward(net_output, target) ** 2
 
-    assert isinstance(per_case_loss(Mine(dice_settings(), {}, dice_class=MemoryEfficientSoftDiceLoss)), CaseByCaseLoss)
+    assert isinstance(
+        per_case_loss(Mine(dice_settings(), {}, dice_class=MemoryEfficientSoftDiceLoss)),
+        CaseByCaseLoss,
+    )
     assert isinstance(per_case_loss(nn.CrossEntropyLoss()), CaseByCaseLoss)
 
 
@@ -133,11 +149,16 @@ PLAIN, ADJUSTED = (
 @pytest.mark.parametrize(("ignore", "options"), [(False, PLAIN), (True, ADJUSTED)])
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_compiled_as_nnunet_compiles_it_gives_the_same(regions, ignore, options):
-    made, shares = Configuration(3, regions=regions, ignore=ignore, deep_supervision=True), (0.6, 0.25, 0.1, 0.05)
+    made, shares = (
+        Configuration(3, regions=regions, ignore=ignore, deep_supervision=True),
+        (0.6, 0.25, 0.1, 0.05),
+    )
     loss, (outputs, targets) = made.loss(), made.batch()
     expected = per_case_loss(loss, options, shares=shares)(outputs, targets)
     theirs = loss(outputs, targets) if options is PLAIN else expected.weighted(torch.ones(N_CASES))
-    loss.loss.dc = torch.compile(loss.loss.dc)  # what nnU-Net does with its Dice, on CUDA by default
+    loss.loss.dc = torch.compile(
+        loss.loss.dc
+    )  # what nnU-Net does with its Dice, on CUDA by default
     mine = per_case_loss(loss, options, shares=shares)
     assert isinstance(mine.voxel_sums, torch._dynamo.OptimizedModule)
     torch._dynamo.utils.counters.clear()

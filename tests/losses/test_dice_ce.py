@@ -43,13 +43,21 @@ def change_of_cross_entropy(outputs, targets, made, *, voxel_loss, weights):
     total = 0.0
     for factor, logits, target in scales(outputs, targets):
         if made.regions:
-            plain = F.binary_cross_entropy_with_logits(logits, target[:, :N_CLASSES].float(), reduction="none")
-            ignored = target[:, N_CLASSES:].expand(plain.shape) if made.ignore else torch.zeros_like(plain) > 0
+            plain = F.binary_cross_entropy_with_logits(
+                logits, target[:, :N_CLASSES].float(), reduction="none"
+            )
+            ignored = (
+                target[:, N_CLASSES:].expand(plain.shape)
+                if made.ignore
+                else torch.zeros_like(plain) > 0
+            )
             # nnU-Net's mean is over voxels, not over regions too, where there is an ignore label.
             n_voxels = (~ignored[:, 0] if made.ignore else ~ignored).sum()
         else:
             ignored = target[:, 0] == N_CLASSES
-            plain = F.cross_entropy(logits, target[:, 0].long(), ignore_index=N_CLASSES, reduction="none")
+            plain = F.cross_entropy(
+                logits, target[:, 0].long(), ignore_index=N_CLASSES, reduction="none"
+            )
             n_voxels = (~ignored).sum()
         change = (voxel_loss(logits, target, N_CLASSES if made.ignore else None) - plain) * ~ignored
         total = total + factor * (weights * change.flatten(1).sum(1)).sum() / n_voxels.clamp_min(1)
@@ -65,12 +73,19 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(made, adjus
     adjusted = per_case_loss(loss, options, shares=SHARES)(outputs, targets)
 
     def change(outputs, targets, weights):
-        return change_of_cross_entropy(outputs, targets, made, voxel_loss=voxel_loss, weights=weights)
+        return change_of_cross_entropy(
+            outputs, targets, made, voxel_loss=voxel_loss, weights=weights
+        )
 
     for weights in (torch.ones(N_CASES), WEIGHTS):
-        expected, value = plain.weighted(weights) + change(outputs, targets, weights), adjusted.weighted(weights)
+        expected, value = (
+            plain.weighted(weights) + change(outputs, targets, weights),
+            adjusted.weighted(weights),
+        )
         torch.testing.assert_close(value, expected)
-        for here, there in zip(gradients(value, outputs), gradients(expected, outputs), strict=True):
+        for here, there in zip(
+            gradients(value, outputs), gradients(expected, outputs), strict=True
+        ):
             assert here.isfinite().all()
             torch.testing.assert_close(here, there, rtol=1e-4, atol=1e-6)
     expected = alone(lambda *case: loss(*case) + change(*case, torch.ones(1)), outputs, targets)
@@ -79,7 +94,9 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(made, adjus
 
 def check_the_training_loss_is_left(loss, cases, outputs, targets):
     """Whatever counts as hardness."""
-    assert torch.equal(cases.weighted(WEIGHTS), per_case_loss(loss)(outputs, targets).weighted(WEIGHTS))
+    assert torch.equal(
+        cases.weighted(WEIGHTS), per_case_loss(loss)(outputs, targets).weighted(WEIGHTS)
+    )
     assert cases.hardness.shape == (N_CASES,)
     assert not cases.hardness.requires_grad
 
@@ -103,12 +120,15 @@ def log_odds(*probabilities):
 
 
 def one_case(probabilities, labels):
-    """Logits (1, channels, voxels) and target (1, 1, voxels) of one case from its voxels' probabilities."""
+    """Logits (1, channels, voxels) and target (1, 1, voxels) of one case from its voxels'
+    probabilities."""
     return torch.tensor(probabilities).log().T[None], torch.tensor(labels)[None, None]
 
 
 def hardness_of(output, target, *, hardness="present", **settings):
-    loss = DiceCELoss(**{"batch_dice": False, "do_bg": False, "smooth": 0.0, "hardness": hardness, **settings})
+    loss = DiceCELoss(
+        **{"batch_dice": False, "do_bg": False, "smooth": 0.0, "hardness": hardness, **settings}
+    )
     (value,) = loss(output, target).hardness.tolist()
     return value
 
@@ -124,7 +144,8 @@ ONE_OBJECT = ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 0])
 @pytest.mark.parametrize(
     ("case", "settings", "expected"),
     [
-        # Class 2 is neither in the patch nor predicted: it has a soft Dice of 0, although nothing is wrong about it.
+        # Class 2 is neither in the patch nor predicted: it has a soft Dice of 0, although nothing
+        # is wrong about it.
         (ONE_OBJECT, {"hardness": "loss"}, CE_OF_RIGHT - DICE / 2),
         (ONE_OBJECT, {}, CE_OF_RIGHT - DICE),
         # The background is a class where the Dice counts it: 2 x 2.4 / (3 + 2.5).
@@ -132,13 +153,25 @@ ONE_OBJECT = ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 0])
         (ONE_OBJECT, {"hardness": "ce"}, CE_OF_RIGHT),
         (ONE_OBJECT, {"weight_ce": 0.5, "weight_dice": 2.0}, CE_OF_RIGHT / 2 - 2 * DICE),
         # A class that is only predicted counts as zero, and one that is missed counts.
-        (([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_2], [1, 0, 0, 0]), {}, CE_OF_ONE_WRONG - (DICE + 0) / 2),
-        (([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 2]), {}, CE_OF_ONE_WRONG - (DICE + 0.2 / 1.4) / 2),
+        (
+            ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_2], [1, 0, 0, 0]),
+            {},
+            CE_OF_ONE_WRONG - (DICE + 0) / 2,
+        ),
+        (
+            ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 2]),
+            {},
+            CE_OF_ONE_WRONG - (DICE + 0.2 / 1.4) / 2,
+        ),
         # A patch of background has a perfect Dice.
         (([RIGHT_0] * 4, [0] * 4), {}, CE_OF_RIGHT - 1),
         (([RIGHT_0] * 4, [0] * 4), {"hardness": "loss"}, CE_OF_RIGHT),
         # Ignored voxels make no class present.
-        (([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_2], [1, 0, 0, 3]), {"ignore_label": 3}, CE_OF_RIGHT - 1.6 / 2.0),
+        (
+            ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_2], [1, 0, 0, 3]),
+            {"ignore_label": 3},
+            CE_OF_RIGHT - 1.6 / 2.0,
+        ),
         (([RIGHT_1, RIGHT_2], [3, 3]), {"ignore_label": 3}, -1),
     ],
 )
@@ -147,13 +180,16 @@ def test_hardness_by_hand(case, settings, expected):
 
 
 def test_regions_are_present_by_themselves():
-    """Region 0: 2 x 0.75 / (1 + 1). Region 1: not there, below 0.5. Region 2: not there, and predicted once."""
+    """Region 0: 2 x 0.75 / (1 + 1). Region 1: not there, below 0.5. Region 2: not there, and
+    predicted once."""
     logits = torch.tensor([log_odds(0.75, 0.25), log_odds(0.25, 0.25), log_odds(0.75, 0.25)])[None]
     target = torch.tensor([[1, 0], [0, 0], [0, 0]])[None]
     cross_entropy = -(5 * math.log(0.75) + math.log(0.25)) / 6
     settings = {"regions": True, "do_bg": True}
     assert hardness_of(logits, target, **settings) == pytest.approx(cross_entropy - 0.75 / 2)
-    assert hardness_of(logits, target, hardness="loss", **settings) == pytest.approx(cross_entropy - 0.75 / 3)
+    assert hardness_of(logits, target, hardness="loss", **settings) == pytest.approx(
+        cross_entropy - 0.75 / 3
+    )
     assert hardness_of(-logits.abs(), 0 * target, **settings) == pytest.approx(-math.log(0.75) - 1)
     # Without its first voxel, region 2 is not predicted, nor is region 0 there.
     ignored = torch.cat([target, torch.tensor([[[1, 0]]])], 1).bool()
@@ -172,7 +208,8 @@ def test_presence_is_asked_of_each_resolution():
 
 @configurations()
 def test_hardness_by_present_classes_is_as_by_one_case_and_class_at_a_time(made):
-    """In the made batch the last case lacks the last class in its reference; here its logit is low everywhere too."""
+    """In the made batch the last case lacks the last class in its reference; here its logit is low
+    everywhere too."""
     loss, (outputs, targets) = made.loss(), made.batch()
     with torch.no_grad():
         for output in leaves(outputs):
@@ -197,7 +234,9 @@ def expected_of_one(made, logits, target):
     if made.regions:
         reference, soft = target[:N_CLASSES][:, takes_part].float(), values.sigmoid()
         predicted, first = soft > 0.5, 0
-        voxelwise = F.binary_cross_entropy(soft, reference, reduction="sum") / (1 if made.ignore else N_CLASSES)
+        voxelwise = F.binary_cross_entropy(soft, reference, reduction="sum") / (
+            1 if made.ignore else N_CLASSES
+        )
     else:
         reference = F.one_hot(target[0][takes_part].long(), N_CLASSES).T.float()
         soft, first = values.softmax(0), 1
@@ -276,9 +315,15 @@ def test_missing_shares_are_refused():
             {"voxel_loss": VoxelLoss(regions=True)},
             "`voxel_loss` must be for a label map, as this loss is, got one for reg",
         ),
-        ({"voxel_loss": VoxelLoss(regions=False), "regions": True}, "`voxel_loss` must be for regions"),
+        (
+            {"voxel_loss": VoxelLoss(regions=False), "regions": True},
+            "`voxel_loss` must be for regions",
+        ),
         ({"hardness": "ce", "weight_ce": 0.0}, "`hardness` 'ce' needs a cross-entropy"),
-        ({"voxel_loss": VoxelLoss(regions=False, alpha=1.0), "weight_ce": 0}, "An adjusted `voxel_loss` needs"),
+        (
+            {"voxel_loss": VoxelLoss(regions=False, alpha=1.0), "weight_ce": 0},
+            "An adjusted `voxel_loss` needs",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(settings, message):

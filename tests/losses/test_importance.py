@@ -23,22 +23,46 @@ WIDE = {"low": 0.0, "high": 1e30}
     ("settings", "losses", "stale", "numbers", "weights"),
     [
         # The exponential of the change.
-        ({}, [1.0, 1.5, 0.5], [1.0, 1.0, 1.0], {"beta": 2.0, "share": 0.2}, [1.0, math.e, 1 / math.e]),
-        # One at a first visit, where a loss is not finite, without robustness, and for exploration alone.
+        (
+            {},
+            [1.0, 1.5, 0.5],
+            [1.0, 1.0, 1.0],
+            {"beta": 2.0, "share": 0.2},
+            [1.0, math.e, 1 / math.e],
+        ),
+        # One at a first visit, where a loss is not finite, without robustness, and for exploration
+        # alone.
         ({}, [3.0, nan, math.inf], [nan, 0.0, 0.0], {"beta": 100.0, "share": 1 / 3}, [1.0] * 3),
         ({"exact": True}, [1.5], [nan], {"beta": 1.0, "share": 0.5}, [1.0]),
         ({}, [5.0, -3.0], [0.0, 0.0], {"beta": 0.0, "share": 0.5}, [1.0, 1.0]),
-        *(({"exact": exact}, [1.0], [0.0], {"beta": 100.0, "explored": 1.0}, [1.0]) for exact in (False, True)),
+        *(
+            ({"exact": exact}, [1.0], [0.0], {"beta": 100.0, "explored": 1.0}, [1.0])
+            for exact in (False, True)
+        ),
         # The exact ratio is the exponential for rare cases, and bounded by one over p.
         ({"exact": True, **WIDE}, [1.5], [0.0], {"beta": 1.0, "share": 1e-9}, [math.e**1.5]),
-        ({"exact": True, **WIDE}, [40.0, -40.0], [0.0] * 2, {"beta": 1.0, "share": 0.25}, [4, math.exp(-40) / 0.75]),
+        (
+            {"exact": True, **WIDE},
+            [40.0, -40.0],
+            [0.0] * 2,
+            {"beta": 1.0, "share": 0.25},
+            [4, math.exp(-40) / 0.75],
+        ),
         # Batches wait in queues while beta is estimated anew: that of its own draw counts.
-        ({}, [1.0, 1.0], [0.0, 0.0], {"beta": torch.tensor([0.5, 2.0]), "share": 0.1}, [math.e**0.5, math.e**2]),
+        (
+            {},
+            [1.0, 1.0],
+            [0.0, 0.0],
+            {"beta": torch.tensor([0.5, 2.0]), "share": 0.1},
+            [math.e**0.5, math.e**2],
+        ),
     ],
 )
 def test_weights_by_hand(settings, losses, stale, numbers, weights):
     losses = torch.tensor(losses, requires_grad=True)
-    found, clipped = ImportanceWeights(**settings)(losses, torch.tensor(stale), **drawn(n=len(losses), **numbers))
+    found, clipped = ImportanceWeights(**settings)(
+        losses, torch.tensor(stale), **drawn(n=len(losses), **numbers)
+    )
     torch.testing.assert_close(found, torch.tensor(weights, dtype=torch.float32))
     assert not clipped.any()
     assert not found.requires_grad
@@ -55,8 +79,14 @@ def test_weights_are_clipped(beta):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        *(({"low": low, "high": high}, "`clip`") for low, high in [(-0.1, 10), (1.1, 10), (0.1, 0.9), (0.1, math.inf)]),
-        *(({"momentum": value}, r"`momentum` must be a number in \[0, 1\), got") for value in (-0.1, 1.0, nan)),
+        *(
+            ({"low": low, "high": high}, "`clip`")
+            for low, high in [(-0.1, 10), (1.1, 10), (0.1, 0.9), (0.1, math.inf)]
+        ),
+        *(
+            ({"momentum": value}, r"`momentum` must be a number in \[0, 1\), got")
+            for value in (-0.1, 1.0, nan)
+        ),
     ],
 )
 def test_numbers_out_of_range_are_refused(settings, message):
@@ -67,11 +97,16 @@ def test_numbers_out_of_range_are_refused(settings, message):
 MOMENTA = pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 
 
-def change_of_probabilities(momentum, seed, *, beta=3.0, n_cases=7, size=1, exploration=0.0, auto_beta=False):
-    """A case that is drawn from a table and updated: its draw, its fresh loss, the probabilities before and after."""
+def change_of_probabilities(
+    momentum, seed, *, beta=3.0, n_cases=7, size=1, exploration=0.0, auto_beta=False
+):
+    """A case that is drawn from a table and updated: its draw, its fresh loss, the probabilities
+    before and after."""
     rng = np.random.default_rng(seed)
     cases = [f"case_{i}" for i in range(n_cases)]
-    table = HardnessTable(cases, beta=beta, momentum=momentum, exploration=exploration, auto_beta=auto_beta)
+    table = HardnessTable(
+        cases, beta=beta, momentum=momentum, exploration=exploration, auto_beta=auto_beta
+    )
     for _ in range(3):
         table.update(np.arange(n_cases), rng.normal(size=n_cases))
     if auto_beta:
@@ -92,17 +127,22 @@ def weight_of(draws, fresh, **settings):
 
 
 @MOMENTA
-@pytest.mark.parametrize("how", [{}, {"auto_beta": True}, {"beta": 6.0, "size": 3, "exploration": 0.3}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{}, {"auto_beta": True}, {"beta": 6.0, "size": 3, "exploration": 0.3}], ids=str
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_exact_weight_is_what_an_update_does_to_the_probability(momentum, how, seed):
-    """Fidon et al. 2022, eq. (19): the softmax with the case's fresh loss, over that with its stale one.
+    """Fidon et al. 2022, eq. (19): the softmax with the case's fresh loss, over that with its stale
+    one.
 
     Not with the limit of 1/b of a case that is in every batch, and no more than exploration leaves.
     """
     draws, fresh, before, after = change_of_probabilities(momentum, seed, **how)
     assert (before > 1 / 3).any() or "size" not in how, "one case must be in every batch"
     case = draws.indices[0]
-    assert weight_of(draws, fresh, exact=True, momentum=momentum) == pytest.approx(after[case] / before[case], rel=1e-9)
+    assert weight_of(draws, fresh, exact=True, momentum=momentum) == pytest.approx(
+        after[case] / before[case], rel=1e-9
+    )
 
 
 @MOMENTA
@@ -116,14 +156,22 @@ def test_the_weight_is_what_an_update_does_to_the_odds_against_another(momentum,
 
 
 def test_a_long_history_makes_calm_weights():
-    """Losses of 0 with a patch noise s: log w has the standard deviation beta s (1 - m) sqrt(2 / (1 + m))."""
+    """Losses of 0 with a patch noise s: log w has the standard deviation beta s (1 - m) sqrt(2 / (1
+    + m))."""
     beta, noise, rng = 10.0, 0.2, np.random.default_rng(0)
     table = HardnessTable([f"case_{i}" for i in range(5000)], beta=beta, momentum=0.9)
     every = np.arange(len(table))
     for _ in range(60):
         table.update(every, rng.normal(scale=noise, size=len(table)))
-    fresh, stale = torch.tensor(rng.normal(scale=noise, size=len(table))), torch.tensor(table.losses)
+    fresh, stale = (
+        torch.tensor(rng.normal(scale=noise, size=len(table))),
+        torch.tensor(table.losses),
+    )
     weights, clipped = ImportanceWeights(momentum=0.9)(fresh, stale, **drawn(beta, len(table)))
-    assert float(weights.log().std()) == pytest.approx(beta * noise * 0.1 * math.sqrt(2 / 1.9), rel=0.05)
+    assert float(weights.log().std()) == pytest.approx(
+        beta * noise * 0.1 * math.sqrt(2 / 1.9), rel=0.05
+    )
     assert not clipped.any()
-    assert float(weights.sum() ** 2 / weights.square().sum() / len(table)) == pytest.approx(0.96, abs=0.01)
+    assert float(weights.sum() ** 2 / weights.square().sum() / len(table)) == pytest.approx(
+        0.96, abs=0.01
+    )

@@ -1,4 +1,5 @@
-"""Weights learnt from trusted cases are those of Ren et al. 2018, Algorithm 1, and the network stays what it was."""
+"""Weights learnt from trusted cases are those of Ren et al. 2018, Algorithm 1, and the network
+stays what it was."""
 
 import copy
 
@@ -21,16 +22,26 @@ def seed():
 
 
 def unet(dimensions=3, *, deep_supervision=True):
-    convolution, norm = {2: (nn.Conv2d, nn.InstanceNorm2d), 3: (nn.Conv3d, nn.InstanceNorm3d)}[dimensions]
+    convolution, norm = {2: (nn.Conv2d, nn.InstanceNorm2d), 3: (nn.Conv3d, nn.InstanceNorm3d)}[
+        dimensions
+    ]
     settings = {"conv_bias": True, "norm_op": norm, "norm_op_kwargs": {"eps": 1e-5, "affine": True}}
-    settings |= {"nonlin": nn.LeakyReLU, "nonlin_kwargs": {"inplace": True}, "deep_supervision": deep_supervision}
-    return PlainConvUNet(2, 3, [4, 6, 8], convolution, 3, [1, 2, 2], [1, 1, 1], 3, [1, 1], **settings)
+    settings |= {
+        "nonlin": nn.LeakyReLU,
+        "nonlin_kwargs": {"inplace": True},
+        "deep_supervision": deep_supervision,
+    }
+    return PlainConvUNet(
+        2, 3, [4, 6, 8], convolution, 3, [1, 2, 2], [1, 1, 1], 3, [1, 1], **settings
+    )
 
 
 LOSSES = {
     "labels": DiceCELoss(batch_dice=False, do_bg=False, scale_weights=(2 / 3, 1 / 3)),
     "batch Dice": DiceCELoss(batch_dice=True, do_bg=False, scale_weights=(2 / 3, 1 / 3)),
-    "ignore": DiceCELoss(batch_dice=False, do_bg=False, scale_weights=(2 / 3, 1 / 3), ignore_label=2),
+    "ignore": DiceCELoss(
+        batch_dice=False, do_bg=False, scale_weights=(2 / 3, 1 / 3), ignore_label=2
+    ),
     "regions": DiceCELoss(batch_dice=False, do_bg=True, regions=True, scale_weights=(2 / 3, 1 / 3)),
 }
 
@@ -39,7 +50,9 @@ def batch(n_cases, dimensions=3, kind="labels"):
     data = torch.randn(n_cases, 2, *[8] * dimensions)
     channels = 3 if kind == "regions" else 1
     largest = 2 if kind == "regions" else 3
-    return data, [torch.randint(0, largest, (n_cases, channels, *[8 >> k] * dimensions)) for k in range(2)]
+    return data, [
+        torch.randint(0, largest, (n_cases, channels, *[8 >> k] * dimensions)) for k in range(2)
+    ]
 
 
 def learned(network, loss, **settings):
@@ -47,15 +60,20 @@ def learned(network, loss, **settings):
 
 
 def look_ahead_weights(network, loss, cases, trusted, step=0.7):
-    """Algorithm 1 as it stands: a step with weights epsilon, and the derivative of the trusted loss by them."""
+    """Algorithm 1 as it stands: a step with weights epsilon, and the derivative of the trusted loss
+    by them."""
     parameters = dict(network.named_parameters())
     epsilon = torch.zeros(len(cases[0]), requires_grad=True)
     total = (epsilon * loss(network(cases[0]), cases[1]).losses).sum()
-    gradients = torch.autograd.grad(total, list(parameters.values()), create_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(
+        total, list(parameters.values()), create_graph=True, allow_unused=True
+    )
     ahead = copy.deepcopy(network)
     moved = {
         id(own): parameter if gradient is None else parameter - step * gradient
-        for (name, parameter), gradient, own in zip(parameters.items(), gradients, ahead.parameters(), strict=True)
+        for (name, parameter), gradient, own in zip(
+            parameters.items(), gradients, ahead.parameters(), strict=True
+        )
     }
     for module in ahead.modules():
         for name, parameter in module._parameters.items():
@@ -71,14 +89,17 @@ def look_ahead_weights(network, loss, cases, trusted, step=0.7):
 @pytest.mark.parametrize("kind", list(LOSSES))
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_weights_are_those_of_the_look_ahead_step(dimensions, kind, at_once):
-    """Ren et al. 2018, Algorithm 1 with the second derivative, instance norm and deep supervision included."""
+    """Ren et al. 2018, Algorithm 1 with the second derivative, instance norm and deep supervision
+    included."""
     network, loss = unet(dimensions), LOSSES[kind]
     cases, trusted = batch(5, dimensions, kind), batch(3, dimensions, kind)
     expected = look_ahead_weights(network, loss, cases, trusted)
     found = learned(network, loss, at_once=at_once).gradient(cases, trusted)
     assert expected.std() > 0.01, "otherwise there is nothing to find"
     torch.testing.assert_close(found.weights, expected, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(found.losses, loss(network(cases[0]), cases[1]).losses.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        found.losses, loss(network(cases[0]), cases[1]).losses.detach(), rtol=1e-5, atol=1e-6
+    )
 
 
 @WAYS
@@ -87,14 +108,18 @@ def test_the_gradient_is_that_of_the_weighted_losses(at_once):
     cases = batch(4)
     learner = learned(network, loss, at_once=at_once)
     found = learner.gradient(cases, batch(2))
-    assert all(parameter.grad is None for parameter in network.parameters()), "nothing is written before `write`"
+    assert all(parameter.grad is None for parameter in network.parameters()), (
+        "nothing is written before `write`"
+    )
     found.write()
     mine = [parameter.grad for parameter in network.parameters()]
     network.zero_grad()
     (found.weights * loss(network(cases[0]), cases[1]).losses).sum().backward()
     for gradient, parameter in zip(mine, network.parameters(), strict=True):
         if parameter.grad is None:
-            assert gradient is None, "an output that deep supervision does not look at gets no weight decay either"
+            assert gradient is None, (
+                "an output that deep supervision does not look at gets no weight decay either"
+            )
         else:
             torch.testing.assert_close(gradient, parameter.grad, rtol=1e-4, atol=1e-7)
 
@@ -144,7 +169,9 @@ def test_the_scale_of_the_loss_cancels_in_the_weights_alone(at_once):
     network, loss = unet(2), LOSSES["labels"]
     cases, trusted = batch(3, 2), batch(2, 2)
     plain = learned(network, loss, at_once=at_once).gradient(cases, trusted)
-    scaled = learned(network, loss, at_once=at_once, scale=lambda value: value * 2.0**16).gradient(cases, trusted)
+    scaled = learned(network, loss, at_once=at_once, scale=lambda value: value * 2.0**16).gradient(
+        cases, trusted
+    )
     torch.testing.assert_close(scaled.weights, plain.weights, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(scaled.gradient, plain.gradient * 2**16, rtol=1e-3, atol=1e-1)
 
@@ -172,14 +199,21 @@ def test_a_gradient_that_is_not_finite_is_told(at_once):
 
 @WAYS
 def test_the_network_stays_what_it_was(at_once):
-    """Its parameters under all names, for nnU-Net's networks have sub-modules under two; frozen ones stay frozen."""
+    """Its parameters under all names, for nnU-Net's networks have sub-modules under two; frozen
+    ones stay frozen."""
     network, loss = unet(), LOSSES["labels"]
     frozen = next(network.parameters())
     frozen.requires_grad_(False)
 
     def state():
         return [
-            (id(module), name, id(parameter), type(parameter), getattr(parameter, "requires_grad", None))
+            (
+                id(module),
+                name,
+                id(parameter),
+                type(parameter),
+                getattr(parameter, "requires_grad", None),
+            )
             for module in network.modules()
             for name, parameter in module._parameters.items()
         ]
@@ -227,7 +261,9 @@ def test_at_once_works_with_any_loss():
     network, loss = unet(2, deep_supervision=False), CaseByCaseLoss(Loss())
     (data, targets), (trusted, trusted_targets) = batch(4, 2), batch(2, 2)
     both = [
-        learned(network, loss, at_once=at_once).gradient((data, targets[0]), (trusted, trusted_targets[0]))
+        learned(network, loss, at_once=at_once).gradient(
+            (data, targets[0]), (trusted, trusted_targets[0])
+        )
         for at_once in (False, True)
     ]
     torch.testing.assert_close(both[0].weights, both[1].weights, rtol=1e-4, atol=1e-6)
@@ -246,16 +282,22 @@ def test_a_network_without_forward_derivatives_is_seen_case_by_case():
     assert not learner.at_once
     assert learner.not_at_once
     assert type(network.weight) is nn.Parameter
-    torch.testing.assert_close(found.weights, LearnedWeights(network, slope).gradient(cases, trusted).weights)
+    torch.testing.assert_close(
+        found.weights, LearnedWeights(network, slope).gradient(cases, trusted).weights
+    )
 
 
 def _rank(rank, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
     torch.set_num_threads(1)
     network, cases, trusted = _scene()
     part, trusted_part = (slice(0, 3), slice(0, 1)) if rank == 0 else (slice(3, 5), slice(1, 2))
     for at_once in (False, True):
-        learner = learned(network, LOSSES["labels"], at_once=at_once, sum_over_ranks=dist.all_reduce)
+        learner = learned(
+            network, LOSSES["labels"], at_once=at_once, sum_over_ranks=dist.all_reduce
+        )
         found = learner.gradient(_part(cases, part), _part(trusted, trusted_part))
         torch.save((found.weights, found.gradient, found.total), f"{folder}/{rank}_{at_once}.pth")
     # A rank that leaves while the other still exchanges can abort it, or be aborted.
@@ -278,7 +320,9 @@ def test_two_ranks_find_what_one_finds(tmp_path):
     for at_once in (False, True):
         ranks = [torch.load(tmp_path / f"{rank}_{at_once}.pth") for rank in range(2)]
         single = learned(network, LOSSES["labels"], at_once=at_once).gradient(cases, trusted)
-        torch.testing.assert_close(torch.cat([rank[0] for rank in ranks]), single.weights, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            torch.cat([rank[0] for rank in ranks]), single.weights, rtol=1e-4, atol=1e-6
+        )
         for rank in ranks:
             torch.testing.assert_close(rank[1], single.gradient, rtol=1e-4, atol=1e-6)
             torch.testing.assert_close(rank[2], single.total, rtol=1e-4, atol=1e-6)

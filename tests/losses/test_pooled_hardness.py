@@ -10,7 +10,11 @@ from nnunet_dro.losses import DiceCELoss, PooledHardness
 def batch(n=2, size=8, classes=3, seed=0, labels=None):
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(n, classes, size, size, generator=generator)
-    target = torch.randint(0, classes, (n, 1, size, size), generator=generator) if labels is None else labels
+    target = (
+        torch.randint(0, classes, (n, 1, size, size), generator=generator)
+        if labels is None
+        else labels
+    )
     return logits, target
 
 
@@ -29,7 +33,9 @@ def test_without_memory_it_is_the_loss_of_a_patch_that_has_all_classes():
     target = torch.randint(0, 2, (2, 3, 6, 6), generator=generator)
     loss = loss_of(regions=True, do_bg=True, ignore_label=1)
     cases = loss(logits, target)
-    torch.testing.assert_close(PooledHardness(2, memory=0.5)(torch.arange(2), cases), cases.hardness)
+    torch.testing.assert_close(
+        PooledHardness(2, memory=0.5)(torch.arange(2), cases), cases.hardness
+    )
 
 
 @pytest.mark.parametrize("batch_dice", [False, True])
@@ -40,7 +46,9 @@ def test_the_patches_of_a_case_count_as_one_image(batch_dice):
     pooled = PooledHardness(1, memory=1 - 1e-9)
     pooled(torch.tensor([0]), loss(*one))
     both = loss(*(torch.cat(pair, -1) for pair in zip(one, other, strict=True)))
-    torch.testing.assert_close(pooled(torch.tensor([0]), loss(*other)), both.hardness, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        pooled(torch.tensor([0]), loss(*other)), both.hardness, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_past_fades():
@@ -53,11 +61,15 @@ def test_the_past_fades():
 
 
 def test_an_empty_patch_leaves_the_dice_of_the_case_alone():
-    """The soft Dice of an empty patch is near 0 however good the network is; pooled, the patch changes nothing."""
+    """The soft Dice of an empty patch is near 0 however good the network is; pooled, the patch
+    changes nothing."""
     full = torch.zeros(1, 1, 8, 8, dtype=torch.int64)
     full[..., :4] = 1
     empty = torch.zeros_like(full)
-    right = [8.0 * torch.nn.functional.one_hot(target[:, 0], 2).movedim(-1, 1) for target in (full, empty)]
+    right = [
+        8.0 * torch.nn.functional.one_hot(target[:, 0], 2).movedim(-1, 1)
+        for target in (full, empty)
+    ]
     loss, pooled = loss_of(), PooledHardness(1, memory=0.9)
     assert pooled(torch.tensor([0]), loss(right[0], full)).item() == pytest.approx(-1, abs=2e-3)
     assert loss(right[1], empty).hardness.item() > -0.9
@@ -73,7 +85,9 @@ def test_a_case_without_any_class_is_as_hard_as_its_cross_entropy():
     labels[..., :3] = 1
     logits, _ = batch(1)
     cases = loss_of()(logits, labels)
-    (dice,) = (2 * cases.intersection[0, 0, :1] + 1e-5) / (cases.predicted + cases.reference + 1e-5)[0, 0, :1]
+    (dice,) = (2 * cases.intersection[0, 0, :1] + 1e-5) / (
+        cases.predicted + cases.reference + 1e-5
+    )[0, 0, :1]
     hardness = PooledHardness(1, memory=0.9)(torch.tensor([0]), cases)
     torch.testing.assert_close(hardness, cases.cross_entropy[0] / 64 - dice)
 
@@ -102,7 +116,9 @@ def test_no_gradient_and_full_resolution_only():
     logits, target = batch(2)
     logits.requires_grad_()
     coarse = (logits[..., ::2, ::2], target[..., ::2, ::2])
-    hardness = PooledHardness(2, memory=0.9)(torch.arange(2), loss([logits, coarse[0]], [target, coarse[1]]))
+    hardness = PooledHardness(2, memory=0.9)(
+        torch.arange(2), loss([logits, coarse[0]], [target, coarse[1]])
+    )
     assert not hardness.requires_grad
     torch.testing.assert_close(hardness, loss_of()(logits, target).hardness)
 

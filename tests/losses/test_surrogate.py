@@ -1,7 +1,13 @@
 import pytest
 import torch
 
-from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies, mean_squared_distance, surrogate
+from nnunet_dro.losses import (
+    DiceCELoss,
+    VoxelLoss,
+    cross_entropies,
+    mean_squared_distance,
+    surrogate,
+)
 
 
 @pytest.mark.parametrize("ignores", [False, True])
@@ -14,8 +20,12 @@ def test_cross_entropies_are_the_loss_without_its_dice(regions, ignores):
     )  # fmt: skip
     outputs = [torch.randn(3, 2, n, n, requires_grad=True) for n in (8, 4, 2)]
     n_channels = 2 + ignores if regions else 1
-    targets = [torch.randint(0, 2 if regions else 2 + ignores, (3, n_channels, n, n)) for n in (8, 4, 2)]
-    targets[0][1] = 1 if regions else 2 * ignores  # nothing but voxels to ignore, where there are such
+    targets = [
+        torch.randint(0, 2 if regions else 2 + ignores, (3, n_channels, n, n)) for n in (8, 4, 2)
+    ]
+    targets[0][1] = (
+        1 if regions else 2 * ignores
+    )  # nothing but voxels to ignore, where there are such
     expected = loss(outputs, targets).losses
     result = cross_entropies(loss, outputs, targets)
     torch.testing.assert_close(result, expected)

@@ -14,7 +14,9 @@ from nnunet_dro.losses.voxel_loss import polynomially_tailed
 SHARES = (0.9, 0.07, 0.03)
 VALUES = itertools.product((0.0, 1.0, 0.7), (0.0, 0.2), (None, 1.0, 3.5))
 ADJUSTMENTS = [{"tau": tau, "gamma": gamma, "alpha": alpha} for tau, gamma, alpha in VALUES]
-ADJUSTMENTS += [{"tau": tau, "gamma": gamma, "smoothing": 0.3} for tau, gamma in ((0.0, 0.0), (0.7, 0.2))]
+ADJUSTMENTS += [
+    {"tau": tau, "gamma": gamma, "smoothing": 0.3} for tau, gamma in ((0.0, 0.0), (0.7, 0.2))
+]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,8 @@ def float64():
 
 
 def fitted(features, target, *, n_outputs, **adjustment):
-    """The linear classifier of least loss, as (n_outputs, features + 1); target is (n, 1) labels or regions."""
+    """The linear classifier of least loss, as (n_outputs, features + 1); target is (n, 1) labels or
+    regions."""
     inputs = torch.cat([features, torch.ones(len(features), 1)], 1)
     weights = torch.zeros(n_outputs, inputs.shape[1], requires_grad=True)
     loss = VoxelLoss(**adjustment)
@@ -46,7 +49,8 @@ def fitted(features, target, *, n_outputs, **adjustment):
 
 
 def two_gaussians(n=100_000, rare=0.02):
-    """Means -1 (common) and 1 (rare), variance 1, at their quantiles: no error is smaller than at the threshold 0."""
+    """Means -1 (common) and 1 (rare), variance 1, at their quantiles: no error is smaller than at
+    the threshold 0."""
     n_rare = round(rare * n)
     common = torch.from_numpy(norm.ppf((torch.arange(n - n_rare) + 0.5).numpy() / (n - n_rare))) - 1
     hard = torch.from_numpy(norm.ppf((torch.arange(n_rare) + 0.5).numpy() / n_rare)) + 1
@@ -60,7 +64,8 @@ def balanced_error(threshold):
 
 @pytest.mark.parametrize("regions", [False, True])
 def test_logit_adjustment_gives_the_classifier_of_least_balanced_error(regions):
-    """Menon et al. 2021: the posterior odds of the balanced problem, where the plain ones are off by the prior odds."""
+    """Menon et al. 2021: the posterior odds of the balanced problem, where the plain ones are off
+    by the prior odds."""
     features, target = two_gaussians()
     thresholds = {}
     for tau in (0.0, 1.0):
@@ -75,7 +80,8 @@ def test_logit_adjustment_gives_the_classifier_of_least_balanced_error(regions):
 
 
 def test_logit_adjustment_balances_three_classes():
-    """Each class is found as often as any other by the symmetry of their means, whatever their shares."""
+    """Each class is found as often as any other by the symmetry of their means, whatever their
+    shares."""
     generator = torch.Generator().manual_seed(0)
     angles = 2 * math.pi * torch.arange(3) / 3
     means = 1.5 * torch.stack([angles.cos(), angles.sin()], 1)
@@ -85,12 +91,16 @@ def test_logit_adjustment_balances_three_classes():
     test_features = means[test_labels] + torch.randn(len(test_labels), 2, generator=generator)
 
     def recalls(weights):
-        found = (torch.cat([test_features, torch.ones(len(test_labels), 1)], 1) @ weights.T).argmax(1) == test_labels
+        found = (torch.cat([test_features, torch.ones(len(test_labels), 1)], 1) @ weights.T).argmax(
+            1
+        ) == test_labels
         return found.view(3, -1).double().mean(1)
 
     nearest_mean = torch.cat([means, -means.square().sum(1, keepdim=True) / 2], 1)
     plain = recalls(fitted(features, labels[:, None], n_outputs=3, regions=False))
-    adjusted = recalls(fitted(features, labels[:, None], n_outputs=3, regions=False, tau=1.0, shares=SHARES))
+    adjusted = recalls(
+        fitted(features, labels[:, None], n_outputs=3, regions=False, tau=1.0, shares=SHARES)
+    )
     best = recalls(nearest_mean)
     assert plain[2] < 0.6
     assert plain[0] > 0.98
@@ -99,10 +109,12 @@ def test_logit_adjustment_balances_three_classes():
 
 
 def separated_margins(weights, *, until, **adjustment):
-    """Margins (rare, common) that gradient descent gives one point each at 1 (rare) and -1 (common).
+    """Margins (rare, common) that gradient descent gives one point each at 1 (rare) and -1
+    (common).
 
-    Each step is 0.5 % of the margins, downhill: what gradient flow does in a time that no fixed rate reaches. Without a
-    tail it must end before margins of 37, where the probability is 1 in double precision and the gradient 0.
+    Each step is 0.5 % of the margins, downhill: what gradient flow does in a time that no fixed
+    rate reaches. Without a tail it must end before margins of 37, where the probability is 1 in
+    double precision and the gradient 0.
     """
     loss = VoxelLoss(regions=True, **adjustment)
     inputs, target = torch.tensor([[1.0, 1.0], [-1.0, 1.0]]), torch.tensor([[1.0], [0.0]])
@@ -116,21 +128,27 @@ def separated_margins(weights, *, until, **adjustment):
 
 
 def test_only_the_multiplicative_adjustment_moves_a_separated_boundary():
-    """Kini et al. 2021: the margins of separated classes end in the ratio of the scales; shifts and weights fade."""
+    """Kini et al. 2021: the margins of separated classes end in the ratio of the scales; shifts and
+    weights fade."""
     ratio = (0.9 / 0.1) ** 0.5
     rare, common = separated_margins((1.0, 1.0), until=75, shares=(0.1,), gamma=0.5)
     # Gradient flow has rare = ratio (common - 2 log ratio) here: 2.8, on its way to 3.
     assert rare == pytest.approx(ratio * (common - 2 * math.log(ratio)), rel=0.02)
     assert rare / common > 2.7
-    # A shift of log 9 on both sides, and a weight of 9: what they add to the margin is all they ever add.
-    for settings, difference in (({"shares": (0.1,), "tau": 1.0}, math.log(9 * 81)), ({}, math.log(9))):
+    # A shift of log 9 on both sides, and a weight of 9: what they add to the margin is all they
+    # ever add.
+    for settings, difference in (
+        ({"shares": (0.1,), "tau": 1.0}, math.log(9 * 81)),
+        ({}, math.log(9)),
+    ):
         for until in (15, 34):
             rare, common = separated_margins((9.0, 1.0), until=until, **settings)
             assert rare - common == pytest.approx(difference, abs=0.25)
 
 
 def test_weights_go_on_to_matter_with_a_polynomial_tail():
-    """Wang et al. 2022: w u^-alpha + v^-alpha, u and v the margins, is descended along u / v = w^(1 / (alpha + 2)).
+    """Wang et al. 2022: w u^-alpha + v^-alpha, u and v the margins, is descended along u / v = w^(1
+    / (alpha + 2)).
 
     The cross-entropy forgets its weights on the same data, as the test above says.
     """
@@ -142,7 +160,8 @@ def test_weights_go_on_to_matter_with_a_polynomial_tail():
 
 
 def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha=None, smoothing=0.0):
-    """The loss of each voxel that takes part, as a dictionary by position, from the formulas of the papers."""
+    """The loss of each voxel that takes part, as a dictionary by position, from the formulas of the
+    papers."""
     losses = {}
     for position in itertools.product(*map(range, (len(logits), *logits.shape[2:]))):
         case, voxel = position[0], position[1:]
@@ -156,7 +175,9 @@ def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha=Non
                 scale = ((share if is_inside else 1 - share) / max(share, 1 - share)) ** gamma
                 value = scale * value + tau * math.log(share / (1 - share))
                 margin = value if is_inside else -value
-                loss = (1 - smoothing) * of_margin(margin, alpha) + smoothing * of_margin(-margin, alpha)
+                loss = (1 - smoothing) * of_margin(margin, alpha) + smoothing * of_margin(
+                    -margin, alpha
+                )
                 losses[(case, channel, *voxel)] = loss
         else:
             values = [
@@ -164,11 +185,15 @@ def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha=Non
                 for share, value in zip(SHARES, values, strict=True)
             ]
             of_class = [
-                of_margin(value - sum(other.exp() for other in values if other is not value).log(), alpha)
+                of_margin(
+                    value - sum(other.exp() for other in values if other is not value).log(), alpha
+                )
                 for value in values
             ]
             own = of_class.pop(int(target[(case, 0, *voxel)]))
-            losses[(case, *voxel)] = (1 - smoothing) * own + smoothing * sum(of_class) / len(of_class)
+            losses[(case, *voxel)] = (1 - smoothing) * own + smoothing * sum(of_class) / len(
+                of_class
+            )
     return losses
 
 
@@ -183,20 +208,32 @@ def made_batch(regions, ignore, dimensions, dtype=torch.float64):
     generator = torch.Generator().manual_seed(dimensions)
     shape = (2, 3, 2, 2)[: dimensions + 1]
     logits = 3 * torch.randn(2, 3, *shape[1:], generator=generator)
-    ignored = torch.rand(2, 1, *shape[1:], generator=generator) < 0.3 if ignore else torch.zeros(2, 1, *shape[1:]) > 0
+    ignored = (
+        torch.rand(2, 1, *shape[1:], generator=generator) < 0.3
+        if ignore
+        else torch.zeros(2, 1, *shape[1:]) > 0
+    )
     if regions:
         target = torch.rand(logits.shape, generator=generator) < 0.4
         target = torch.cat([target, ignored], 1) if ignore else target
     else:
-        target = torch.randint(0, 3, ignored.shape, generator=generator).masked_fill(ignored, 3).to(torch.int16)
+        target = (
+            torch.randint(0, 3, ignored.shape, generator=generator)
+            .masked_fill(ignored, 3)
+            .to(torch.int16)
+        )
     return logits.to(dtype).requires_grad_(), target, ignored
 
 
 @pytest.mark.parametrize("adjustment", ADJUSTMENTS, ids=str)
-@pytest.mark.parametrize(("regions", "ignore", "dimensions"), [*itertools.product(*[(False, True)] * 2, (2, 3))])
+@pytest.mark.parametrize(
+    ("regions", "ignore", "dimensions"), [*itertools.product(*[(False, True)] * 2, (2, 3))]
+)
 def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustment):
     logits, target, ignored = made_batch(regions, ignore, dimensions)
-    voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(logits, target, 3 if ignore else None)
+    voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(
+        logits, target, 3 if ignore else None
+    )
     expected = losses_one_by_one(logits, target, ignored, regions=regions, **adjustment)
     assert voxelwise.shape == (logits.shape if regions else (len(logits), *logits.shape[2:]))
     assert 0 < len(expected) < voxelwise.numel() if ignore else len(expected) == voxelwise.numel()
@@ -204,9 +241,13 @@ def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustm
     for position in itertools.product(*map(range, voxelwise.shape)):
         # The shares are kept in single precision, as the network's output is.
         loss = expected.get(position, torch.zeros(()))
-        torch.testing.assert_close(voxelwise[position], loss, rtol=1e-6, atol=1e-7, check_dtype=False)
+        torch.testing.assert_close(
+            voxelwise[position], loss, rtol=1e-6, atol=1e-7, check_dtype=False
+        )
     (mine,) = torch.autograd.grad((importance * voxelwise).sum(), logits)
-    (theirs,) = torch.autograd.grad(sum(importance[position] * loss for position, loss in expected.items()), logits)
+    (theirs,) = torch.autograd.grad(
+        sum(importance[position] * loss for position, loss in expected.items()), logits
+    )
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
 
 
@@ -214,7 +255,9 @@ def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     logits, target, _ = made_batch(False, False, 3, torch.float32)
     loss = VoxelLoss(regions=False, shares=SHARES)
     assert not loss.is_adjusted
-    assert torch.equal(loss(logits, target), F.cross_entropy(logits, target[:, 0].long(), reduction="none"))
+    assert torch.equal(
+        loss(logits, target), F.cross_entropy(logits, target[:, 0].long(), reduction="none")
+    )
     logits, target, _ = made_batch(True, False, 3, torch.float32)
     expected = F.binary_cross_entropy_with_logits(logits, target.float(), reduction="none")
     assert torch.equal(VoxelLoss(regions=True)(logits, target), expected)
@@ -236,13 +279,17 @@ def test_misclassified_voxels_have_the_cross_entropy_whatever_the_tail():
     margins = torch.tensor([-800.0, -30.0, -2.0, -1e-3])
     expected = torch.log1p(margins.exp()) - margins
     for alpha in (0.5, 50.0):
-        torch.testing.assert_close(polynomially_tailed(margins, alpha=alpha), expected, rtol=1e-14, atol=0)
+        torch.testing.assert_close(
+            polynomially_tailed(margins, alpha=alpha), expected, rtol=1e-14, atol=0
+        )
 
 
 @pytest.mark.parametrize("z", [0.1, 3.0, 40.0])
 def test_tail_by_hand_and_its_exponential_limit(z):
     margin = torch.tensor(z)
-    assert float(polynomially_tailed(margin, alpha=1.0)) == pytest.approx(math.log(2) / (1 + z / (2 * math.log(2))))
+    assert float(polynomially_tailed(margin, alpha=1.0)) == pytest.approx(
+        math.log(2) / (1 + z / (2 * math.log(2)))
+    )
     limit = math.log(2) * math.exp(-z / (2 * math.log(2)))
     assert float(polynomially_tailed(margin, alpha=1e9)) == pytest.approx(limit, rel=1e-5)
     assert float(polynomially_tailed(margin.float(), alpha=1e9)) == pytest.approx(limit, rel=1e-4)
@@ -259,7 +306,9 @@ def kept_for_the_gradient(loss, logits, target):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         value = loss(logits, target).mean()
     value.backward()
-    return sum(n for place, n in kept.items() if place not in (logits.data_ptr(), target.data_ptr()))
+    return sum(
+        n for place, n in kept.items() if place not in (logits.data_ptr(), target.data_ptr())
+    )
 
 
 @pytest.mark.parametrize("adjustment", [{}, {"tau": 1.0, "shares": SHARES}])
@@ -283,7 +332,9 @@ def test_a_margin_of_a_thousand_still_has_a_gradient(regions, dtype):
     (gradient,) = torch.autograd.grad(tailed.sum(), logits)
     slope = -0.5 * (1 + 1000 / (2 * math.log(2))) ** -2
     expected = torch.tensor([[[slope], [-slope]]], dtype=dtype)
-    torch.testing.assert_close(gradient, expected, rtol=0.02, atol=6e-8)  # float16 has no finer steps there
+    torch.testing.assert_close(
+        gradient, expected, rtol=0.02, atol=6e-8
+    )  # float16 has no finer steps there
     assert gradient[0, 0] < 0 < gradient[0, 1]
     plain = VoxelLoss(regions=regions)(logits.float(), target)
     assert not torch.autograd.grad(plain.sum(), logits)[0].any()
@@ -292,7 +343,13 @@ def test_a_margin_of_a_thousand_still_has_a_gradient(regions, dtype):
 # Precision, and voxels that take no part
 
 
-SOME = [{"tau": 1.0}, {"gamma": 0.5}, {"alpha": 1.0}, {"tau": 1.0, "gamma": 0.5, "alpha": 2.0}, {"smoothing": 0.2}]
+SOME = [
+    {"tau": 1.0},
+    {"gamma": 0.5},
+    {"alpha": 1.0},
+    {"tau": 1.0, "gamma": 0.5, "alpha": 2.0},
+    {"smoothing": 0.2},
+]
 
 
 @pytest.mark.parametrize("adjustment", SOME, ids=str)
@@ -332,7 +389,9 @@ def test_ignored_voxels_have_neither_loss_nor_gradient(regions, adjustment):
 def test_extreme_logits_have_finite_losses_and_gradients(regions, label):
     logits = torch.tensor([[[3e4], [-3e4]]], dtype=torch.float16, requires_grad=True)
     target = torch.tensor([[[label], [1 - label]]]) if regions else torch.full((1, 1, 1), label)
-    value = VoxelLoss(regions=regions, shares=(0.99, 0.01), tau=1.0, gamma=0.5, alpha=1.0)(logits, target).sum()
+    value = VoxelLoss(regions=regions, shares=(0.99, 0.01), tau=1.0, gamma=0.5, alpha=1.0)(
+        logits, target
+    ).sum()
     value.backward()
     assert value.isfinite()
     assert logits.grad.isfinite().all()
@@ -356,7 +415,10 @@ def test_extreme_logits_have_finite_losses_and_gradients(regions, label):
         ({"tau": 1.0, "shares": (1.0, 0.0)}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, math.nan)}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, 0.5), "regions": True}, "`shares` must be between 0 and 1"),
-        *(({"smoothing": value}, r"`smoothing` must be a number in \[0, 0.5\]") for value in (-0.1, 0.51, math.nan)),
+        *(
+            ({"smoothing": value}, r"`smoothing` must be a number in \[0, 0.5\]")
+            for value in (-0.1, 0.51, math.nan)
+        ),
         ({"alpha": 1.0, "smoothing": 0.1}, "`smoothing` must be 0 with a polynomial tail"),
     ],
 )

@@ -12,7 +12,8 @@ from tests.losses.configurations import N_CASES, WEIGHTS, Configuration, configu
 
 @configurations()
 def test_a_common_factor_of_the_weights_is_one_of_the_loss(made):
-    """Of the Dice as of the cross-entropy, so that a weight changes the step and not the balance of the two.
+    """Of the Dice as of the cross-entropy, so that a weight changes the step and not the balance of
+    the two.
 
     Without any weight nothing is learnt.
     """
@@ -26,14 +27,18 @@ def test_a_common_factor_of_the_weights_is_one_of_the_loss(made):
             )
             for factor, often in zip((10.0, 0.1, 0.0), others, strict=True):
                 for here, there in zip(often, once, strict=True):
-                    torch.testing.assert_close(here, factor * there, rtol=1e-4, atol=1e-7 if factor else 0)
+                    torch.testing.assert_close(
+                        here, factor * there, rtol=1e-4, atol=1e-7 if factor else 0
+                    )
 
 
 def test_a_common_factor_is_exact_however_large_smooth_is():
     """As on slices without a class, where `smooth` is all there is in the Dice."""
     outputs, targets = Configuration().batch()
     cases = DiceCELoss(batch_dice=True, do_bg=False, smooth=50.0, weight_ce=0.0)(outputs, targets)
-    torch.testing.assert_close(cases.weighted(8 * WEIGHTS), 8 * cases.weighted(WEIGHTS), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        cases.weighted(8 * WEIGHTS), 8 * cases.weighted(WEIGHTS), rtol=1e-6, atol=0
+    )
 
 
 def test_the_dice_of_two_cases_by_hand():
@@ -46,7 +51,8 @@ def test_the_dice_of_two_cases_by_hand():
 
 
 def some_slices(seed):
-    """Slices with objects that are found, missed and invented: logits and labels of 2 to 8 cases, and weights."""
+    """Slices with objects that are found, missed and invented: logits and labels of 2 to 8 cases,
+    and weights."""
     generator = torch.Generator().manual_seed(seed)
 
     def whole(low, high):
@@ -98,5 +104,7 @@ def test_compiled_it_is_one_graph(batch_dice):
     compiled = torch.compile(weighted, backend="aot_eager", fullgraph=True)
     mine, expected = compiled(outputs, targets, WEIGHTS), weighted(outputs, targets, WEIGHTS)
     torch.testing.assert_close(mine, expected)
-    for here, there in zip(*(torch.autograd.grad(value, outputs) for value in (mine, expected)), strict=True):
+    for here, there in zip(
+        *(torch.autograd.grad(value, outputs) for value in (mine, expected)), strict=True
+    ):
         torch.testing.assert_close(here, there)

@@ -27,7 +27,13 @@ def python(code):
 
 def run(tmp_path, code, while_running=lambda: None, *, safe_stop=None, **environment):
     log = tmp_path / "logs" / "a.txt"
-    run_command(python(code), environment=environment, log=log, while_running=while_running, safe_stop=safe_stop)
+    run_command(
+        python(code),
+        environment=environment,
+        log=log,
+        while_running=while_running,
+        safe_stop=safe_stop,
+    )
     return log.read_text()
 
 
@@ -95,7 +101,9 @@ def test_failure_leaves_no_worker_behind(tmp_path):
 
 def commands(tmp_path, *codes):
     """A command for each code, with the logs 0.txt, 1.txt and so on."""
-    return [Command(python(code), tmp_path / f"{number}.txt", {}) for number, code in enumerate(codes)]
+    return [
+        Command(python(code), tmp_path / f"{number}.txt", {}) for number, code in enumerate(codes)
+    ]
 
 
 #: A command that ends once the file other.txt has been written, and writes one.txt before.
@@ -109,7 +117,10 @@ print({one!r})
 
 
 def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path):
-    codes = [MEETS.format(folder=str(tmp_path), one=one, other=other) for one, other in (("a", "b"), ("b", "a"))]
+    codes = [
+        MEETS.format(folder=str(tmp_path), one=one, other=other)
+        for one, other in (("a", "b"), ("b", "a"))
+    ]
     run_commands(commands(tmp_path, *codes), while_running=lambda: None)
     assert [(tmp_path / f"{n}.txt").read_text().splitlines()[-1] for n in range(2)] == ["a", "b"]
 
@@ -141,7 +152,9 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS
 
 
 @reads_proc
-@pytest.mark.parametrize(("code", "stop"), [(WAITS, KeyboardInterrupt), (WAITS, SystemExit), (DEAF, KeyboardInterrupt)])
+@pytest.mark.parametrize(
+    ("code", "stop"), [(WAITS, KeyboardInterrupt), (WAITS, SystemExit), (DEAF, KeyboardInterrupt)]
+)
 def test_whatever_ends_the_function_ends_all_commands_and_their_workers(tmp_path, code, stop):
     logs = [tmp_path / "0.txt", tmp_path / "1.txt"]
 

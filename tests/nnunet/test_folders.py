@@ -32,7 +32,10 @@ def test_variable_of_nnunet_is_an_absolute_folder(tmp_path, monkeypatch):
     assert dataset_folder("nnUNet_raw", "Dataset001_A") == tmp_path / "here" / "Dataset001_A"
     monkeypatch.setenv("nnUNet_raw", "")
     assert dataset_folder("nnUNet_raw", "Dataset001_A") is None
-    with pytest.raises(ValueError, match=r"got nothing\. Set it as for nnU-Net \(export nnUNet_raw=\.{3}\), or wait\."):
+    with pytest.raises(
+        ValueError,
+        match=r"got nothing\. Set it as for nnU-Net \(export nnUNet_raw=\.{3}\), or wait\.",
+    ):
         folder_of("nnUNet_raw", cure="wait")
 
 
@@ -40,7 +43,11 @@ def test_dataset_is_found_among_others_or_the_others_are_named(tmp_path):
     for name in ("Dataset007_A", "Dataset070_B", "other", "Dataset1007_C"):
         (tmp_path / name).mkdir()
     (tmp_path / "Dataset008_file").touch()
-    assert find_dataset("7", tmp_path) == find_dataset("Dataset007_A", tmp_path) == tmp_path / "Dataset007_A"
+    assert (
+        find_dataset("7", tmp_path)
+        == find_dataset("Dataset007_A", tmp_path)
+        == tmp_path / "Dataset007_A"
+    )
     assert find_dataset("1007", tmp_path) == tmp_path / "Dataset1007_C"
     for name in ("8", "Dataset007", "\u0667"):
         known = "Choose from: Dataset007_A, Dataset070_B, Dataset1007_C; or wait."
@@ -52,10 +59,14 @@ def test_dataset_is_found_among_others_or_the_others_are_named(tmp_path):
 
 @pytest.mark.parametrize("fold", [0, "all"])
 def test_fold_of_a_folder_is_what_the_folder_is_made_of(tmp_path, fold):
-    folder = fold_folder(tmp_path / "Dataset007_A", "nnUNetTrainerDRO_beta10", "nnUNetPlans", "3d_fullres", fold)
+    folder = fold_folder(
+        tmp_path / "Dataset007_A", "nnUNetTrainerDRO_beta10", "nnUNetPlans", "3d_fullres", fold
+    )
     folder.mkdir(parents=True)
     read = Fold.of(folder)
-    assert read == Fold(folder, "Dataset007_A", "nnUNetTrainerDRO_beta10", "nnUNetPlans", "3d_fullres")
+    assert read == Fold(
+        folder, "Dataset007_A", "nnUNetTrainerDRO_beta10", "nnUNetPlans", "3d_fullres"
+    )
     assert read.description("plans.json") is None
     (folder.parent / "plans.json").write_text('{"plans_name": "nnUNetPlans"}')
     assert read.description("plans.json") == {"plans_name": "nnUNetPlans"}
@@ -88,7 +99,8 @@ def test_byte_order_mark_is_no_damage_and_an_absent_file_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"{", "must be JSON"), (b"\xff\xff", "must be JSON"), (b"[]", "must be a mapping")]
+    ("content", "message"),
+    [(b"{", "must be JSON"), (b"\xff\xff", "must be JSON"), (b"[]", "must be a mapping")],
 )
 def test_damaged_file_is_refused_by_name_or_passed_over(tmp_path, content, message):
     path = tmp_path / "dataset.json"

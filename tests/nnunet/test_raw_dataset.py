@@ -17,8 +17,14 @@ def test_cases_listed_in_dataset_json_are_used(bare):
 
     folder = bare(["elsewhere"])
     entry = {"images": ["x.nii.gz"], "label": "y.nii.gz"}
-    (folder / "dataset.json").write_text(json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}}))
-    assert training_cases(folder) == sorted(get_filenames_of_train_images_and_targets(str(folder))) == ["a", "b"]
+    (folder / "dataset.json").write_text(
+        json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}})
+    )
+    assert (
+        training_cases(folder)
+        == sorted(get_filenames_of_train_images_and_targets(str(folder)))
+        == ["a", "b"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,10 +54,14 @@ def test_dataset_is_found_by_path_name_and_number(bare, monkeypatch):
     for name in (str(folder), "Dataset007_Tiny", "7", "007"):
         assert find_raw_dataset(name) == folder
     for name in ("8", "Dataset008_Tiny"):
-        with pytest.raises(FileNotFoundError, match=f"got '{name}', .* not exist. Choose from: Dataset007_Tiny"):
+        with pytest.raises(
+            FileNotFoundError, match=f"got '{name}', .* not exist. Choose from: Dataset007_Tiny"
+        ):
             find_raw_dataset(name)
     bare(["a"], name="Dataset007_Other")
-    with pytest.raises(ValueError, match=r"got '7' for Dataset007_Other, Dataset007_Tiny. Give its name"):
+    with pytest.raises(
+        ValueError, match=r"got '7' for Dataset007_Other, Dataset007_Tiny. Give its name"
+    ):
         find_raw_dataset("7")
 
 

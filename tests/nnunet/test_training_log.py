@@ -45,7 +45,9 @@ def test_running_mean_is_nnunets(tmp_path):
     means = (0.3, 0.8, 0.5)
     for step, value in enumerate(means):
         logger.log("mean_fg_dice", value, step)
-    lines = "".join(f"t: Epoch {step} \nt: Pseudo dice [{value}] \n" for step, value in enumerate(means))
+    lines = "".join(
+        f"t: Epoch {step} \nt: Pseudo dice [{value}] \n" for step, value in enumerate(means)
+    )
     write(tmp_path, "training_log_1.txt", lines)
     expected = [logger.get_value("ema_fg_dice", step=step) for step in range(3)]
     assert list(read_epochs(tmp_path).pseudo_dice.values()) == pytest.approx(expected)
@@ -55,7 +57,12 @@ def test_running_mean_is_nnunets(tmp_path):
 def test_resumed_epochs_count_as_the_later_log_has_them(tmp_path):
     # By name, 11 comes before 9.
     write(tmp_path, "training_log_2026_9_1_00_00_00.txt", NUMPY_1, time=1)
-    write(tmp_path, "training_log_2026_11_1_00_00_00.txt", "t: Epoch 1 \nt: Pseudo dice [0.6] \n", time=2)
+    write(
+        tmp_path,
+        "training_log_2026_11_1_00_00_00.txt",
+        "t: Epoch 1 \nt: Pseudo dice [0.6] \n",
+        time=2,
+    )
     epochs = read_epochs(tmp_path)
     assert epochs.current == 1
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.33})
@@ -72,7 +79,9 @@ def test_epochs_without_a_value_have_none(tmp_path, text, pseudo_dice):
     log = write(tmp_path, "training_log_1.txt", text)
     assert read_epochs(tmp_path).pseudo_dice == pseudo_dice
     assert read_epochs(tmp_path, without=[log]).pseudo_dice == {}, "old logs can be left out"
-    assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs"), "a training that has not begun"
+    assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs"), (
+        "a training that has not begun"
+    )
 
 
 def test_progress_is_that_of_the_epochs_and_then_of_the_validation(tmp_path):

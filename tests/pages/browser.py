@@ -11,8 +11,19 @@ from pathlib import Path
 import pytest
 
 _FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *(
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+    ),
+    *(
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ),
 )
 
 #: WebGL without a graphics card, for pages that draw volumes.
@@ -49,20 +60,30 @@ class Page:
     def scroll_to(self, element) -> None:
         """Scroll to an element, and wait until the page knows."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", element)
-        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        )
 
     def resize(self, width: int, height: int = 900) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, **features: str) -> None:
-        given = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        given = [
+            {"name": name.replace("_", "-"), "value": value} for name, value in features.items()
+        ]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": given})
 
     def requests(self) -> list[str]:
         """The addresses that were asked for since the page was opened, its own file left out."""
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
+        ]
+        sent = [
+            m["params"]["request"]["url"]
+            for m in messages
+            if m["method"] == "Network.requestWillBeSent"
+        ]
         # chrome: is the browser's own first page.
         own = ("data:", "chrome:", "chrome-untrusted:")
         return [url for url in sent if not url.startswith(own) and url.split("#")[0] != self.url]
@@ -71,7 +92,8 @@ class Page:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def check(self, width: int | None = None) -> None:
-        """Check that no name was run as markup, nothing was asked for and nothing failed, nor sticks out at a width."""
+        """Check that no name was run as markup, nothing was asked for and nothing failed, nor
+        sticks out at a width."""
         assert self.run("return window.hurt === undefined")
         assert self.requests() == []
         assert self.errors() == []
@@ -81,7 +103,8 @@ class Page:
 
 
 class Parts(HTMLParser):
-    """Every start tag of a page, its scripts and its style; whatever is opened must be closed again."""
+    """Every start tag of a page, its scripts and its style; whatever is opened must be closed
+    again."""
 
     def __init__(self, html: str):
         super().__init__()
@@ -112,7 +135,9 @@ class Parts(HTMLParser):
 
 def payload(html: str) -> dict:
     """What the script of a page gets."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+    return json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1]
+    )
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +156,10 @@ def _started(tmp_path_factory, *flags: str) -> Iterator[object]:
     webdriver = pytest.importorskip("selenium.webdriver")
     from selenium.webdriver.chrome.service import Service
 
-    chromium, chromedriver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    chromium, chromedriver = (
+        shutil.which("chromium") or shutil.which("google-chrome"),
+        shutil.which("chromedriver"),
+    )
     if not chromium or not chromedriver:
         pytest.skip("needs chromium and chromedriver")
     options = webdriver.ChromeOptions()
@@ -157,7 +185,9 @@ def open_page(driver, tmp_path) -> Callable[[str], Page]:
     return open_html
 
 
-def open_file(driver, path: Path, *, fragment: str = "", width: int = 1200, **features: str) -> Page:
+def open_file(
+    driver, path: Path, *, fragment: str = "", width: int = 1200, **features: str
+) -> Page:
     """Open a page from disk, in a fresh state of the browser."""
     page = Page(driver, path.as_uri())
     for log in ("browser", "performance"):

@@ -11,7 +11,9 @@ from nnunet_dro.pages.pictures import data_uri, grey_levels, outline
 
 def test_picture_is_small_even_of_noise():
     uri = data_uri(np.random.default_rng(0).random((800, 800)))
-    assert Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,")))).size == (288, 288)
+    assert Image.open(
+        io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,")))
+    ).size == (288, 288)
     # Three planes of 60 cases, and the rest of the page.
     assert 180 * len(uri) < 4_500_000
 
@@ -50,5 +52,8 @@ def test_outline_encloses_the_mask():
         for kind, step in re.findall(r"([hv])(-?\d+)", loop):
             x, y = (x + int(step), y) if kind == "h" else (x, y + int(step))
             corners.append((x, y))
-        area += sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True))
+        area += sum(
+            x0 * y1 - x1 * y0
+            for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True)
+        )
     assert area / 2 == mask.sum()

@@ -19,7 +19,13 @@ COLUMNS = (
     Column("Worst in", "text"),
 )
 ROWS = (
-    (Cell("<A>"), Cell("x|y"), Cell("20", ("2 undef.",)), Cell("61.2", ("[50, 70]",), {"†": ""}, "few"), Cell("c_1")),
+    (
+        Cell("<A>"),
+        Cell("x|y"),
+        Cell("20", ("2 undef.",)),
+        Cell("61.2", ("[50, 70]",), {"†": ""}, "few"),
+        Cell("c_1"),
+    ),
     (Cell("<A>"), Cell("z"), Cell("20"), Cell("70.0", ("≤ 80",), kind="best", strong=True), Cell()),
     (Cell("B"), Cell("z"), Cell("3"), Cell(NO_VALUE), Cell("c_2")),
 )
@@ -68,7 +74,9 @@ def test_latex_spans_names_and_stacks_what_is_below():
         r"\end{table}",
     ]
     # Rows may begin with what belongs to a line break.
-    lines = latex.latex([Table("A", (Column("Label", "name"),), [(Cell(name),) for name in ("a", "[1]", "*")])])
+    lines = latex.latex(
+        [Table("A", (Column("Label", "name"),), [(Cell(name),) for name in ("a", "[1]", "*")])]
+    )
     assert {r"{}[1] \\", r"{}* \\"} <= {line.strip() for line in lines.splitlines()}
 
 
@@ -76,7 +84,10 @@ def test_page_groups_rows_by_their_first_name():
     page = re.sub(r">\s+<", "><", str(html([TABLE])))
     assert '<th scope="colgroup" colspan="1" class="span">Dice</th>' in page
     assert '<th scope="col" class="num"><abbr title="of all cases">Mean</abbr></th>' in page
-    assert '<tr class="group"><th scope="rowgroup" colspan="4"><span>&lt;A&gt;</span></th></tr>' in page
+    assert (
+        '<tr class="group"><th scope="rowgroup" colspan="4"><span>&lt;A&gt;</span></th></tr>'
+        in page
+    )
     assert '<td class="num few">61.2<sup>†</sup><span class="ci">[50, 70]</span></td>' in page
     assert '<td class="num best"><b>70.0</b><span class="ci">≤ 80</span></td>' in page
     assert page.count("<tbody>") == 2
@@ -87,7 +98,9 @@ def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
     assert wide[0] == "Dice [%]"
     assert wide[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "[50,", "70]", "c_1"]
     assert wide[-1] == "In brackets: 95 % interval. Mean: of all cases."
-    assert sum("95 % interval" in line for line in lines_of(TABLE, TABLE)) == 1, "what they have in common, once"
+    assert sum("95 % interval" in line for line in lines_of(TABLE, TABLE)) == 1, (
+        "what they have in common, once"
+    )
     assert "[50" not in "\n".join(narrow)
     assert "A wider terminal has room for all of it." in " ".join(narrow)
     assert narrow[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "c_1"]
@@ -96,8 +109,20 @@ def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
 
 
 def test_narrow_terminal_breaks_no_word_that_has_room():
-    columns = (Column("Stratum", "name"), Column("Difference"), Column("n"), Column("Typical", spare="column"))
-    rows = [(Cell("unusual anatomy"), Cell("+46.9", ("[+3.5, +90.4]",)), Cell("6", ("5 patients",)), Cell("+9.9"))]
+    columns = (
+        Column("Stratum", "name"),
+        Column("Difference"),
+        Column("n"),
+        Column("Typical", spare="column"),
+    )
+    rows = [
+        (
+            Cell("unusual anatomy"),
+            Cell("+46.9", ("[+3.5, +90.4]",)),
+            Cell("6", ("5 patients",)),
+            Cell("+9.9"),
+        )
+    ]
     for width in (30, 34, 40):
         lines = lines_of(Table("A", columns, rows), width=width)
         assert max(map(len, lines)) <= width
@@ -108,7 +133,11 @@ def test_narrow_terminal_breaks_no_word_that_has_room():
 def test_terminal_reads_no_markup_and_no_control_sequence():
     names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
     blocks = [Table(name, (Column(name),), [[Cell(name)]]) for name in names]
-    text = "\n".join(lines_of(*blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])))
+    text = "\n".join(
+        lines_of(
+            *blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])
+        )
+    )
     assert "\x1b" not in text
     for name in ("[bold red]x[/]", "�[31mred", "a�b"):
         assert name in text
@@ -166,5 +195,9 @@ def test_names_break_between_words_and_stay_text(name, expected):
 
 
 def test_counts_have_a_plural_and_control_characters_are_replaced():
-    assert [count(1, "case"), count(1200, "case"), count(2, "stratum")] == ["1 case", "1,200 cases", "2 strata"]
+    assert [count(1, "case"), count(1200, "case"), count(2, "stratum")] == [
+        "1 case",
+        "1,200 cases",
+        "2 strata",
+    ]
     assert plain("a\x1b[2Jb\n") == "a�[2Jb�"

@@ -18,7 +18,9 @@ def test_scale_maps_ends_and_middle_and_its_ticks_are_round_and_inside():
     assert Scale(40, 100, 0, 1).ticks() == [40, 50, 60, 70, 80, 90, 100]
     assert Scale(0.9, 55, 0, 1, logarithmic=True).ticks() == [1, 2, 5, 10, 20, 50]
     assert Scale(0.5, 2e6, 0, 1, logarithmic=True).ticks() == [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
-    assert [round_step(n) for n in (0.9, 1, 1.1, 3, 7, 0.03)] == pytest.approx([1, 1, 2, 5, 10, 0.05])
+    assert [round_step(n) for n in (0.9, 1, 1.1, 3, 7, 0.03)] == pytest.approx(
+        [1, 1, 2, 5, 10, 0.05]
+    )
 
 
 def test_axis_of_fractions_ends_at_100():
@@ -54,7 +56,11 @@ def test_text_is_coded_and_numbers_are_rounded():
 
 
 def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
-    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], SortableColumn("Case", "text", ["x", "x", "x"]))
-    assert replace(table, pictures={("x", "two"): "p0", "x": "p1"}).payload()["pictures"] == {1: "p0"}
+    table = table_of(
+        [("x", "one"), ("x", "two"), ("y", "one")], SortableColumn("Case", "text", ["x", "x", "x"])
+    )
+    assert replace(table, pictures={("x", "two"): "p0", "x": "p1"}).payload()["pictures"] == {
+        1: "p0"
+    }
     titled = (SortableColumn(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))
     assert table_of(["a"], *titled).column("Dice") == 2

@@ -1,4 +1,5 @@
-"""`nnunet-dro rank` as its users run it: from evaluations, and from folders of predictions that it scores first."""
+"""`nnunet-dro rank` as its users run it: from evaluations, and from folders of predictions that it
+scores first."""
 
 import json
 import os
@@ -19,7 +20,15 @@ from tests.evaluation.made_folders import (
 from tests.ranking.made import recorded
 
 FILES = [
-    *("agreement.csv", "bootstrap.csv", "cases.csv", "kendall_tau.csv", "ranks.csv", "report.html", "report.md"),
+    *(
+        "agreement.csv",
+        "bootstrap.csv",
+        "cases.csv",
+        "kendall_tau.csv",
+        "ranks.csv",
+        "report.html",
+        "report.md",
+    ),
     *("summary.json", "tests.csv"),
 ]
 
@@ -33,7 +42,10 @@ def challenge(tmp_path):
     for number in range(4):
         write_map(tmp_path / "labelsTs" / f"case_{number:02}.nii.gz", bars(4))
         for team, shifts in TEAMS.items():
-            write_map(tmp_path / "submissions" / team / f"case_{number:02}.nii.gz", bars(4, shifts[number]))
+            write_map(
+                tmp_path / "submissions" / team / f"case_{number:02}.nii.gz",
+                bars(4, shifts[number]),
+            )
     write_dataset_json(tmp_path / "labelsTs")
     write_cases(tmp_path, centre=["A", "A", "B", "B"])
     return tmp_path
@@ -52,21 +64,35 @@ def ranks(folder):
 
 def test_submissions_are_ranked_as_their_evaluations_are(challenge):
     # The case table is that of the dataset, without words.
-    lines = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95")).stdout.splitlines()
+    lines = done(
+        run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95")
+    ).stdout.splitlines()
     assert lines[0].startswith("good is first (3 teams, 4 cases, 2 metrics of 2 labels)")
     assert lines[-1] == str(challenge / "out" / "report.html")
     assert names_in(challenge / "out") == FILES
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
     assert names_in(challenge / "out-evaluations") == sorted(TEAMS)
-    assert json.loads((challenge / "out" / "summary.json").read_text())["strata"] == {"centre": {"A": 2, "B": 2}}
+    assert json.loads((challenge / "out" / "summary.json").read_text())["strata"] == {
+        "centre": {"A": 2, "B": 2}
+    }
 
     named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
     done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50, "--by", "centre"))
     for name in ("ranks.csv", "bootstrap.csv", "tests.csv"):
         assert (challenge / "again" / name).read_text() == (challenge / "out" / name).read_text()
 
-    folders = (f"Team Rocket={challenge / 'submissions' / 'poor'}", challenge / "submissions" / "good")
-    options = ("--evaluate", challenge / "labelsTs", "--bootstrap", 0, "--evaluations", challenge / "kept")
+    folders = (
+        f"Team Rocket={challenge / 'submissions' / 'poor'}",
+        challenge / "submissions" / "good",
+    )
+    options = (
+        "--evaluate",
+        challenge / "labelsTs",
+        "--bootstrap",
+        0,
+        "--evaluations",
+        challenge / "kept",
+    )
     done(run("rank", *folders, "-o", challenge / "named", *options))
     assert ranks(challenge / "named") == {"good": 1, "Team Rocket": 2}
     assert names_in(challenge / "kept") == ["Team Rocket", "good"]
@@ -112,15 +138,25 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
 def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(challenge):
     (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
 
-    check_refused(run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst")
+    check_refused(
+        run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst"
+    )
     assert not (challenge / "out-evaluations").exists()
 
     done(run_rank(challenge, "--missing", "worst", "--scheme", "rank-mean"))
     cases = pd.read_csv(challenge / "out" / "cases.csv").set_index(["case", "label"])
     assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
-    assert "Cases without a prediction are scored as failed: case_00" in (challenge / "out" / "report.html").read_text()
+    assert (
+        "Cases without a prediction are scored as failed: case_00"
+        in (challenge / "out" / "report.html").read_text()
+    )
 
-    assert "case_0" not in done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--overwrite")).output
+    assert (
+        "case_0"
+        not in done(
+            run_rank(challenge, "--missing", "worst", "--aggregate-only", "--overwrite")
+        ).output
+    )
     assert names_in(challenge / "out") == [name for name in FILES if name != "cases.csv"]
     for path in (challenge / "out").iterdir():
         assert "case_0" not in path.read_text(encoding="utf-8")
@@ -128,7 +164,10 @@ def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(chall
 
 def test_bad_input_is_one_line(challenge):
     good, fair, none = (challenge / "submissions" / name for name in ("good", "fair", "none"))
-    out, scored = ("-o", challenge / "out"), ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
+    out, scored = (
+        ("-o", challenge / "out"),
+        ("-o", challenge / "out", "--evaluate", challenge / "labelsTs"),
+    )
     for arguments, words in (
         ((f"a={good}", *out), "summary.json"),
         ((good, *out), "must be NAME=FOLDER"),

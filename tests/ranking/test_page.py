@@ -1,4 +1,5 @@
-"""What the files of a ranking show: names as they are, every section, and nothing of cases where none is wanted."""
+"""What the files of a ranking show: names as they are, every section, and nothing of cases where
+none is wanted."""
 
 import json
 import re
@@ -23,19 +24,26 @@ def terminal(ranking):
 
 @pytest.fixture(scope="module")
 def odd():
-    teams = random_evaluations(4, 12, metrics=("dice", "hd95"), labels=("liver", "<i>"), names=ODD_NAMES)
+    teams = random_evaluations(
+        4, 12, metrics=("dice", "hd95"), labels=("liver", "<i>"), names=ODD_NAMES
+    )
     return rank_evaluations(teams, by=["centre"], n_resamples=30)
 
 
 @pytest.fixture(scope="module")
 def twenty():
-    return rank_evaluations(random_evaluations(20, 12), by=["centre"], n_resamples=30, aggregate_only=True)
+    return rank_evaluations(
+        random_evaluations(20, 12), by=["centre"], n_resamples=30, aggregate_only=True
+    )
 
 
 @pytest.mark.parametrize(("size", "unit"), [(np.nan, "px"), (2.0, "mm")])
 def test_distances_without_a_voxel_size_are_in_pixels(size, unit):
     teams = random_evaluations(2, 12, metrics=("hd95",))
-    teams = {name: replace(team, scores=team.scores.assign(reference_ml=size)) for name, team in teams.items()}
+    teams = {
+        name: replace(team, scores=team.scores.assign(reference_ml=size))
+        for name, team in teams.items()
+    }
     page = ranking_files(rank_evaluations(teams, n_resamples=30))["report.html"]
     assert f"HD95 ({unit}), median" in page
     assert ("HD95 (mm)" in page) == (unit == "mm")
@@ -56,7 +64,9 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     assert sorted(summary["teams"]) == sorted(ODD_NAMES)
     assert len(summary["ranking"]) == 4 * 5
     header = files["bootstrap.csv"].splitlines()[0]
-    assert header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
+    assert (
+        header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
+    )
     assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
     won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
     for team, row in zip(odd.teams, wins_table(odd).rows, strict=True):
@@ -89,7 +99,10 @@ def test_without_samples_there_is_no_stability():
 def test_charts_of_ranks_and_blobs():
     stops = [Stop("all", "n = 4", np.array([1.0, 2, 2])), Stop("A", "n = 2", np.array([2.0, 1, 2]))]
     svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").drawing)
-    heights = [[point.split(",")[1] for point in points.split()] for points in re.findall(r'points="([^"]+)"', svg)]
+    heights = [
+        [point.split(",")[1] for point in points.split()]
+        for points in re.findall(r'points="([^"]+)"', svg)
+    ]
     # Drawn last to first: c, b, a. In the second column a and c share rank 2.
     assert len({way[0] for way in heights}) == len({way[1] for way in heights}) == 3
     assert heights[2][0] == heights[1][1]
@@ -97,14 +110,18 @@ def test_charts_of_ranks_and_blobs():
     stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
     svg = str(bump_chart(["a", "b"], stops, label="ranks").drawing)
     assert svg.count("<circle") == 2
-    figure = blob_plot(["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs")
+    figure = blob_plot(
+        ["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs"
+    )
     radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.drawing))]
     assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])
 def test_the_page_opens_without_errors_and_requests(open_page, aggregate_only):
-    ranking = rank_evaluations(random_evaluations(3), by=["centre"], n_resamples=20, aggregate_only=aggregate_only)
+    ranking = rank_evaluations(
+        random_evaluations(3), by=["centre"], n_resamples=20, aggregate_only=aggregate_only
+    )
     page = open_page(ranking_files(ranking)["report.html"], width=400)
     page.check()
     assert len(page.all("#casetable tbody tr")) == (0 if aggregate_only else 12)

@@ -1,4 +1,5 @@
-"""Rankings of evaluations: what is aligned, ranked per stratum and left out, and what the tables say."""
+"""Rankings of evaluations: what is aligned, ranked per stratum and left out, and what the tables
+say."""
 
 import numpy as np
 import pandas as pd
@@ -11,16 +12,26 @@ from tests.ranking.made import evaluation_of, random_evaluations
 
 def ranks(ranking, scheme="mean", metric=OVERALL, label=OVERALL, **columns):
     rows = ranking.ranks
-    for column, entry in ({"kind": "all", "scheme": scheme, "metric": metric, "label": label} | columns).items():
+    for column, entry in (
+        {"kind": "all", "scheme": scheme, "metric": metric, "label": label} | columns
+    ).items():
         rows = rows[rows[column] == entry]
     return rows.set_index("team")["rank"].to_dict()
 
 
 def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
-    """Dice by centre: A 0.9, B 0.5; then A 0.8, B 0.8; then A 0.5, B 0.9; three cases of A, one of B."""
-    dice = {"specialist": [0.9, 0.9, 0.9, 0.5], "even": [0.8, 0.8, 0.8, 0.8], "other": [0.5, 0.5, 0.5, 0.9]}
+    """Dice by centre: A 0.9, B 0.5; then A 0.8, B 0.8; then A 0.5, B 0.9; three cases of A, one of
+    B."""
+    dice = {
+        "specialist": [0.9, 0.9, 0.9, 0.5],
+        "even": [0.8, 0.8, 0.8, 0.8],
+        "other": [0.5, 0.5, 0.5, 0.9],
+    }
     columns = {"centre": ["A", "A", "A", "B"]}
-    teams = {team: evaluation_of(team, {"dice": {"liver": v}}, columns=columns) for team, v in dice.items()}
+    teams = {
+        team: evaluation_of(team, {"dice": {"liver": v}}, columns=columns)
+        for team, v in dice.items()
+    }
     ranking = rank_evaluations(teams, by=["centre"], n_resamples=0)
 
     # Means 0.8, 0.8, 0.6: the first two share the first rank.
@@ -29,15 +40,25 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
     assert ranks(ranking, kind="stratum", stratum="B") == {"other": 1, "even": 2, "specialist": 3}
     # 0.5, 0.8 and 0.5 in their worst centres.
     assert ranks(ranking, kind="worst") == {"even": 1, "specialist": 2, "other": 2}
-    assert ranks(ranking, kind="without", stratum="A") == ranks(ranking, kind="stratum", stratum="B")
-    assert ranks(ranking, kind="without", stratum="B") == ranks(ranking, kind="stratum", stratum="A")
+    assert ranks(ranking, kind="without", stratum="A") == ranks(
+        ranking, kind="stratum", stratum="B"
+    )
+    assert ranks(ranking, kind="without", stratum="B") == ranks(
+        ranking, kind="stratum", stratum="A"
+    )
     assert ranking.strata == {"centre": {"A": 3, "B": 1}}
-    # Of the pairs of teams only that of the first two is tied, and the others are in the opposite order.
+    # Of the pairs of teams only that of the first two is tied, and the others are in the opposite
+    # order.
     agreement = ranking.agreement.set_index(["scheme", "kind", "stratum"])["kendall_tau"]
     assert agreement["mean", "without", "A"] == pytest.approx(-2 / np.sqrt(2 * 3))
     assert agreement["mean", "without", "B"] == pytest.approx(2 / np.sqrt(2 * 3))
     row = ranking.cases.set_index("case").loc["case_003"]
-    assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [0.9, 0.8, 0.5, "B"]
+    assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [
+        0.9,
+        0.8,
+        0.5,
+        "B",
+    ]
 
 
 def teams_of(metric, missed=(), **values):
@@ -59,7 +80,10 @@ def teams_of(metric, missed=(), **values):
             {"misses": [(9 + 1) / 2, (3 + 1) / 2], "far": [6, (2 + 3) / 2], "near": [2, 1.5]},
         ),
         # A value that lacks for an unknown reason is last.
-        (teams_of("dice", unknown=[np.nan, 0.9], known=[0.1, 0.8]), {"unknown": [0.45, 1.5], "known": [0.45, 1.5]}),
+        (
+            teams_of("dice", unknown=[np.nan, 0.9], known=[0.1, 0.8]),
+            {"unknown": [0.45, 1.5], "known": [0.45, 1.5]},
+        ),
     ],
 )
 def test_scores_are_means_and_mean_ranks(teams, expected):
@@ -84,10 +108,14 @@ def test_a_case_without_a_value_in_any_team_does_not_count():
 def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():
     teams = random_evaluations(5, 16, metrics=("dice", "hd95"), labels=("liver", "tumour"))
     ranking = rank_evaluations(teams, by=["centre"], n_resamples=10)
-    of_all = ranking.ranks[(ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == "rank-mean")]
+    of_all = ranking.ranks[
+        (ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == "rank-mean")
+    ]
     by_task = of_all[of_all["metric"] != OVERALL].groupby("team")["rank"].mean()
     overall = of_all[of_all["metric"] == OVERALL].set_index("team")
-    pd.testing.assert_series_equal(overall["score"], by_task.reindex(overall.index), check_names=False)
+    pd.testing.assert_series_equal(
+        overall["score"], by_task.reindex(overall.index), check_names=False
+    )
     assert overall["rank"].tolist() == by_task.reindex(overall.index).rank(method="min").tolist()
     assert list(ranking.ranks.columns) == list(RANK_COLUMNS)
     # Schemes; all, three strata, the worst and three left out; four tasks and all of them; teams.
@@ -100,10 +128,18 @@ def test_tables_depend_on_the_seed_and_not_on_the_order_of_the_teams():
     one = rank_evaluations(teams, by=["centre"], n_resamples=50)
     other = rank_evaluations(dict(reversed(teams.items())), by=["centre"], n_resamples=50)
     key = ["kind", "attribute", "stratum", "scheme", "metric", "label", "team"]
-    for name, columns in (("ranks", key), ("bootstrap", ["scheme", "team"]), ("tests", ["better", "worse"])):
-        tables = [getattr(r, name).sort_values(columns).reset_index(drop=True) for r in (one, other)]
+    for name, columns in (
+        ("ranks", key),
+        ("bootstrap", ["scheme", "team"]),
+        ("tests", ["better", "worse"]),
+    ):
+        tables = [
+            getattr(r, name).sort_values(columns).reset_index(drop=True) for r in (one, other)
+        ]
         pd.testing.assert_frame_equal(*tables)
-    one, same, other = (rank_evaluations(teams, n_resamples=50, seed=seed).bootstrap for seed in (1, 1, 2))
+    one, same, other = (
+        rank_evaluations(teams, n_resamples=50, seed=seed).bootstrap for seed in (1, 1, 2)
+    )
     assert one.equals(same)
     assert not one.equals(other)
     teams = random_evaluations(3, 12)
@@ -125,6 +161,8 @@ def test_patients_of_the_evaluations_are_drawn_and_tested():
 
 def test_evaluations_that_cannot_be_ranked_together_are_refused():
     with pytest.raises(ValueError, match="the same cases"):
-        rank_evaluations(random_evaluations(1, 12, names=["a"]) | random_evaluations(1, 10, names=["b"]))
+        rank_evaluations(
+            random_evaluations(1, 12, names=["a"]) | random_evaluations(1, 10, names=["b"])
+        )
     with pytest.raises(ValueError, match="`scheme` must be one of mean, median"):
         rank_evaluations(random_evaluations(2), scheme="podium")

@@ -1,4 +1,5 @@
-"""Ranking schemes: hand-computed examples of the published definitions, brute force, bootstrapped ranks."""
+"""Ranking schemes: hand-computed examples of the published definitions, brute force, bootstrapped
+ranks."""
 
 import warnings
 from itertools import permutations
@@ -27,11 +28,14 @@ MEAN, MEDIAN, RANK_MEAN, RANK_MEDIAN, TEST = RankingScheme
 
 
 def contest_of(values, units=None):
-    """Scores of shape (n_teams, n_cases), or (n_tasks, n_teams, n_cases); -inf stands for no value and counts as 0."""
+    """Scores of shape (n_teams, n_cases), or (n_tasks, n_teams, n_cases); -inf stands for no value
+    and counts as 0."""
     goodness = np.array(values, dtype=float)
     goodness = goodness if goodness.ndim == 3 else goodness[None]
     filled = np.where(np.isneginf(goodness), 0.0, goodness)
-    return Contest(goodness, filled, np.arange(goodness.shape[2]) if units is None else np.array(units))
+    return Contest(
+        goodness, filled, np.arange(goodness.shape[2]) if units is None else np.array(units)
+    )
 
 
 def ranks(values, scheme, counts=None):
@@ -43,7 +47,8 @@ A_WINS_CASES = [[0.90, 0.80, 0.70, 0.10], [0.89, 0.79, 0.69, 0.60], [0.50, 0.40,
 
 
 def test_aggregate_then_rank_and_rank_then_aggregate_differ_as_published():
-    # Means 0.625, 0.7425, 0.425; case ranks of A 1, 1, 1, 3 and of B 2, 2, 2, 1: means 1.5 and 1.75.
+    # Means 0.625, 0.7425, 0.425; case ranks of A 1, 1, 1, 3 and of B 2, 2, 2, 1: means 1.5 and
+    # 1.75.
     assert ranks(A_WINS_CASES, MEAN) == [2, 1, 3]
     assert ranks(A_WINS_CASES, RANK_MEAN) == [1, 2, 3]
     assert task_scores(contest_of(A_WINS_CASES), RANK_MEAN)[0, 0].tolist() == [-1.5, -1.75, -2.75]
@@ -53,7 +58,8 @@ def test_aggregate_then_rank_and_rank_then_aggregate_differ_as_published():
 
 
 def test_test_based_ranking_counts_significant_wins():
-    # With 5 cases, one-sided p is at best 1/32: times 6 pairs it is not significant. With 8, 1/256 * 6 = 0.023 is.
+    # With 5 cases, one-sided p is at best 1/32: times 6 pairs it is not significant. With 8, 1/256
+    # * 6 = 0.023 is.
     steps = np.arange(8) / 100
     values = [0.8 + steps**2, 0.6 + steps / 7, 0.6 + steps / 7]
     assert task_scores(contest_of(values), TEST)[0, 0].tolist() == [2, 0, 0]
@@ -65,7 +71,10 @@ def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
     assert ranks_of(np.array([0.5, 0.9, 0.5, 0.1, np.nan])).tolist()[:4] == [2, 1, 2, 4]
     assert np.isnan(ranks_of(np.array([0.5, np.nan]))[1])
     assert ranks_of(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
-    assert contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]]).case_ranks[0].T.tolist() == [[3, 2, 1], [1, 3, 2]]
+    assert contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]]).case_ranks[0].T.tolist() == [
+        [3, 2, 1],
+        [1, 3, 2],
+    ]
     values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
     for scheme in RankingScheme:
         expected = task_scores(contest_of([[0.1, 0.5], [0.2, 0.3]]), scheme)
@@ -82,10 +91,17 @@ def test_a_task_without_any_value_has_no_ranks(scheme):
 
 
 def test_tasks_count_alike_and_the_worst_stratum_is_each_teams_own():
-    # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the differences.
-    assert ranks([[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]], MEAN) == [3, 1, 2]
+    # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the
+    # differences.
+    assert ranks([[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]], MEAN) == [
+        3,
+        1,
+        2,
+    ]
     # The worst stratum is each team's own.
-    assert worst_scores(np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])).tolist() == [[0.2, 0.5]]
+    assert worst_scores(np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])).tolist() == [
+        [0.2, 0.5]
+    ]
     assert np.isnan(worst_scores(np.full((2, 1, 2), np.nan))).all()
 
 
@@ -100,7 +116,10 @@ def brute_force(values, scheme):
         return [-{RANK_MEAN: np.mean, RANK_MEDIAN: np.median}[scheme](row) for row in case_ranks]
     # Where both have no value, neither is better.
     with np.errstate(invalid="ignore"):
-        p = {(i, j): scipys(values[i] - values[j], "greater") for i, j in permutations(range(n_teams), 2)}
+        p = {
+            (i, j): scipys(values[i] - values[j], "greater")
+            for i, j in permutations(range(n_teams), 2)
+        }
     wins = [0] * n_teams
     for place, (i, j) in enumerate(sorted(p, key=p.get)):
         if p[i, j] * (len(p) - place) > 0.05:
@@ -111,7 +130,9 @@ def brute_force(values, scheme):
 
 def random_values(seed, n_teams=5, n_cases=30, decimals=2):
     rng = np.random.default_rng(seed)
-    values = np.clip(0.8 + np.linspace(0.1, 0, n_teams)[:, None] + rng.normal(0, 0.1, (n_teams, n_cases)), 0, 1)
+    values = np.clip(
+        0.8 + np.linspace(0.1, 0, n_teams)[:, None] + rng.normal(0, 0.1, (n_teams, n_cases)), 0, 1
+    )
     values = np.round(values, decimals)
     values[rng.random(values.shape) < 0.05] = -np.inf
     values[0, np.isneginf(values).all(axis=0)] = 0.5
@@ -123,15 +144,21 @@ def random_values(seed, n_teams=5, n_cases=30, decimals=2):
 @pytest.mark.parametrize(("n_cases", "decimals"), [(7, 6), (30, 2), (70, 6)])
 def test_scores_are_those_of_a_brute_force_recomputation(scheme, seed, n_cases, decimals):
     values = random_values(seed, n_cases=n_cases, decimals=decimals)
-    np.testing.assert_allclose(task_scores(contest_of(values), scheme)[0, 0], brute_force(values, scheme), rtol=1e-12)
+    np.testing.assert_allclose(
+        task_scores(contest_of(values), scheme)[0, 0], brute_force(values, scheme), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("scheme", RankingScheme)
 def test_a_resample_is_ranked_like_cases_that_are_repeated(scheme):
     values = random_values(3, n_teams=4, n_cases=60, decimals=6)
     counts = draw_units(60, 5, np.random.default_rng(0))
-    for counted, scores in zip(counts, task_scores(contest_of(values), scheme, counts), strict=True):
-        np.testing.assert_allclose(scores[0], brute_force(np.repeat(values, counted, axis=1), scheme), rtol=1e-12)
+    for counted, scores in zip(
+        counts, task_scores(contest_of(values), scheme, counts), strict=True
+    ):
+        np.testing.assert_allclose(
+            scores[0], brute_force(np.repeat(values, counted, axis=1), scheme), rtol=1e-12
+        )
 
 
 def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
@@ -143,7 +170,9 @@ def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
 
 grids = st.integers(2, 5).flatmap(
     lambda n_teams: st.lists(
-        st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=n_teams, max_size=n_teams), min_size=1, max_size=8
+        st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=n_teams, max_size=n_teams),
+        min_size=1,
+        max_size=8,
     ).map(lambda rows: np.array(rows).T)
 )
 
@@ -167,7 +196,10 @@ def test_order_and_scale_do_not_matter_and_identical_teams_tie(values, data):
 
 def test_tau_is_that_of_scipy():
     rng = np.random.default_rng(0)
-    rankings, reference = rng.integers(1, 6, (50, 7)).astype(float), np.array([1, 2, 2, 4, 5, 6, 6.0])
+    rankings, reference = (
+        rng.integers(1, 6, (50, 7)).astype(float),
+        np.array([1, 2, 2, 4, 5, 6, 6.0]),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [kendalltau(ranking, reference).statistic for ranking in rankings]
@@ -184,23 +216,34 @@ def test_samples_draw_as_many_units_and_patients_whole():
     assert (counts == draw_units(7, 100, np.random.default_rng(0))).all()
     contest = contest_of(np.random.default_rng(0).random((2, 6)), units=[0, 0, 1, 1, 2, 2])
     assert contest.n_units == 3
-    found = bootstrap_ranks(contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0)))
+    found = bootstrap_ranks(
+        contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0))
+    )
     np.testing.assert_allclose(found.shares.sum(axis=1), 1)
 
 
 def test_shares_are_the_exact_chances_of_two_cases():
-    # Samples: both cases (half of them), the first one twice, the second one twice (a quarter each).
+    # Samples: both cases (half of them), the first one twice, the second one twice (a quarter
+    # each).
     contest = contest_of([[0.9, 0.1], [0.3, 0.4]])
     found = bootstrap_ranks(contest, RankingScheme.MEAN, np.array([[1, 1], [1, 1], [2, 0], [0, 2]]))
     assert found.shares.tolist() == [[0.75, 0.25], [0.25, 0.75]]
-    assert [ranks.tolist() for ranks in (found.low, found.median, found.high)] == [[1, 1], [1, 2], [2, 2]]
+    assert [ranks.tolist() for ranks in (found.low, found.median, found.high)] == [
+        [1, 1],
+        [1, 2],
+        [2, 2],
+    ]
     assert sorted(found.taus.tolist()) == [-1, 1, 1, 1]
 
 
 def test_a_sample_without_any_value_is_left_out():
-    found = bootstrap_ranks(contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[1, 1], [0, 2]]))
+    found = bootstrap_ranks(
+        contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[1, 1], [0, 2]])
+    )
     assert found.shares.tolist() == [[1, 0], [0, 1]]
     assert len(found.taus) == 1
-    nothing = bootstrap_ranks(contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[0, 2]]))
+    nothing = bootstrap_ranks(
+        contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[0, 2]])
+    )
     assert np.isnan([*nothing.low, *nothing.high, *nothing.taus]).all()
     assert not nothing.shares.any()

@@ -16,7 +16,9 @@ def scipys(differences, alternative, method=None):
     return wilcoxon(kept, alternative=alternative, method=method).pvalue
 
 
-@pytest.mark.parametrize(("n", "decimals"), [(1, 9), (6, 9), (49, 9), (50, 9), (51, 9), (80, 9), (60, 1)])
+@pytest.mark.parametrize(
+    ("n", "decimals"), [(1, 9), (6, 9), (49, 9), (50, 9), (51, 9), (80, 9), (60, 1)]
+)
 def test_p_values_are_those_of_scipy(n, decimals):
     differences = np.round(np.random.default_rng(n).normal(0.2, 1, (4, n)), decimals)
     greater, less = one_sided_p(differences)

@@ -25,7 +25,9 @@ def chi2_by_root_finding(losses, beta):
 @pytest.mark.parametrize("n", SIZES)
 def test_chi2_probabilities_equal_those_of_a_root_finder(n, ties, beta):
     losses = random_losses(n, ties=ties)
-    np.testing.assert_allclose(chi2_probabilities(losses, beta=beta), chi2_by_root_finding(losses, beta), atol=1e-12)
+    np.testing.assert_allclose(
+        chi2_probabilities(losses, beta=beta), chi2_by_root_finding(losses, beta), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("beta", [0.01, 1.0, 10.0])
@@ -42,7 +44,9 @@ def test_chi2_probabilities_and_loss_equal_those_of_a_general_optimiser(n, beta)
         options={"ftol": 1e-16, "maxiter": 1000},
     )
     np.testing.assert_allclose(chi2_probabilities(losses, beta=beta), found.x, atol=1e-8)
-    assert chi2_robust_loss(losses, beta=beta) == pytest.approx(chi2_objective(found.x, losses, beta), abs=1e-8)
+    assert chi2_robust_loss(losses, beta=beta) == pytest.approx(
+        chi2_objective(found.x, losses, beta), abs=1e-8
+    )
 
 
 def test_chi2_probabilities_go_from_uniform_to_the_hardest_cases():
@@ -55,7 +59,9 @@ def test_chi2_probabilities_go_from_uniform_to_the_hardest_cases():
     np.testing.assert_allclose(chi2_probabilities(three, beta=beta), [0, 0, 1], atol=1e-15)
     assert chi2_probabilities(three, beta=0.99 * beta)[1] > 0
     losses = np.array([0.0, 0.25, 0.5, 1.0])
-    np.testing.assert_array_equal(chi2_probabilities(losses + 2.0**40, beta=1.7), chi2_probabilities(losses, beta=1.7))
+    np.testing.assert_array_equal(
+        chi2_probabilities(losses + 2.0**40, beta=1.7), chi2_probabilities(losses, beta=1.7)
+    )
 
 
 def test_chi2_probabilities_of_a_million_cases_sum_to_one():
@@ -63,7 +69,9 @@ def test_chi2_probabilities_of_a_million_cases_sum_to_one():
     for beta in (1.0, 100.0, 1e6):
         assert chi2_probabilities(losses, beta=beta).sum() == pytest.approx(1, abs=1e-12)
         weights = chi2_by_root_finding(losses, beta)
-        np.testing.assert_allclose(chi2_probabilities(losses, beta=beta), weights / weights.sum(), atol=1e-12)
+        np.testing.assert_allclose(
+            chi2_probabilities(losses, beta=beta), weights / weights.sum(), atol=1e-12
+        )
 
 
 @given(some_losses, betas, st.integers(0, 24), st.floats(0, 5))
@@ -79,7 +87,9 @@ def test_chi2_gives_more_to_a_case_that_grew_harder_and_to_no_other(losses, beta
 @given(some_losses, betas)
 def test_chi2_robust_loss_is_what_its_distribution_reaches(losses, beta):
     robust = chi2_robust_loss(losses, beta=beta)
-    assert losses.mean() <= robust <= losses.max() or robust == pytest.approx(losses.mean(), abs=1e-14)
+    assert losses.mean() <= robust <= losses.max() or robust == pytest.approx(
+        losses.mean(), abs=1e-14
+    )
     if beta >= 1e-6:
         reached = chi2_objective(chi2_probabilities(losses, beta=beta), losses, beta)
         assert robust == pytest.approx(reached, abs=1e-9)

@@ -12,7 +12,8 @@ from tests.sampling.made_losses import SIZES, alphas, epsilons, random_losses, s
 
 
 def mean_over_orders_of_ties(losses, alpha, epsilon):
-    """CVaR-DORO case by case for one order after the other, every order of the hardest-first list counted once."""
+    """CVaR-DORO case by case for one order after the other, every order of the hardest-first list
+    counted once."""
     n = len(losses)
     k = int(epsilon * n)
     total, n_orders = np.zeros(n), 0
@@ -81,21 +82,28 @@ def test_robust_loss_goes_from_the_mean_to_the_maximum():
 
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.25, 0.2), (0.5, 0.4), (1.0, 0.1), (0.2, 0.0)])
 def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, epsilon):
-    """Hardest first: sum(losses[k : m]) / (alpha (n - k)), k = epsilon n, m = (epsilon + alpha (1 - epsilon)) n."""
+    """Hardest first: sum(losses[k : m]) / (alpha (n - k)), k = epsilon n, m = (epsilon + alpha (1 -
+    epsilon)) n."""
     losses = random_losses(20, ties=False)
     k, m = round(epsilon * 20), round((epsilon + alpha * (1 - epsilon)) * 20)
     expected = np.sort(losses)[::-1][k:m].sum() / (alpha * (20 - k))
-    assert cvar_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(expected, abs=1e-12)
+    assert cvar_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4, 0.65])
 @pytest.mark.parametrize("alpha", [0.1, 0.37, 0.5, 1.0])
-@pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [2.0, 2.0], [3, 1, 2, 5, 4, 0], [1, 2, 2, 2, 3, 3], [1] * 6])
+@pytest.mark.parametrize(
+    "values", [[1.0], [1.0, 2.0], [2.0, 2.0], [3, 1, 2, 5, 4, 0], [1, 2, 2, 2, 3, 3], [1] * 6]
+)
 def test_doro_is_the_mean_over_all_orders_of_equal_losses(values, alpha, epsilon):
     losses = np.array(values, dtype=float)
     alpha = max(alpha, 1 / (len(losses) - int(epsilon * len(losses))))
     expected = mean_over_orders_of_ties(losses, alpha, epsilon)
-    np.testing.assert_allclose(cvar_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        cvar_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12
+    )
 
 
 @given(some_losses, alphas)
@@ -127,7 +135,9 @@ def test_set_aside_names_the_hardest_and_always_leaves_a_case():
     assert set_aside(np.ones(5), epsilon=0.8).tolist() == []
     np.testing.assert_array_equal(cvar_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
     almost_all = np.nextafter(1.0, 0)
-    np.testing.assert_array_equal(cvar_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
+    np.testing.assert_array_equal(
+        cvar_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0]
+    )
 
 
 @given(some_losses, epsilons)

@@ -4,7 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from nnunet_dro.sampling import effective_cases, kl_percentile_bound, kl_probabilities, kl_robust_loss
+from nnunet_dro.sampling import (
+    effective_cases,
+    kl_percentile_bound,
+    kl_probabilities,
+    kl_robust_loss,
+)
 
 some_losses = st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array)
 losses_and_beta = st.tuples(some_losses, st.floats(0, 1000, allow_subnormal=False))
@@ -13,7 +18,9 @@ losses_and_beta = st.tuples(some_losses, st.floats(0, 1000, allow_subnormal=Fals
 @given(losses_and_beta)
 def test_kl_probabilities_equal_scipys_softmax(case):
     losses, beta = case
-    np.testing.assert_allclose(kl_probabilities(losses, beta=beta), softmax(beta * losses), rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(
+        kl_probabilities(losses, beta=beta), softmax(beta * losses), rtol=1e-9, atol=1e-300
+    )
 
 
 def test_kl_probabilities_and_loss_go_from_the_mean_to_the_hardest_case():
@@ -21,7 +28,9 @@ def test_kl_probabilities_and_loss_go_from_the_mean_to_the_hardest_case():
     np.testing.assert_array_equal(kl_probabilities(losses, beta=0.0), np.full(3, 1 / 3))
     np.testing.assert_allclose(kl_probabilities(losses, beta=1e5), [0, 1, 0])
     for beta, expected in ((0.0, 0.3), (1e-9, 0.3), (1e6, 0.5)):
-        assert kl_robust_loss(losses, beta=beta) == pytest.approx(expected, abs=1e-5 if beta > 1 else 1e-9)
+        assert kl_robust_loss(losses, beta=beta) == pytest.approx(
+            expected, abs=1e-5 if beta > 1 else 1e-9
+        )
 
 
 def test_effective_cases_are_n_when_uniform_and_one_when_concentrated():
@@ -30,7 +39,8 @@ def test_effective_cases_are_n_when_uniform_and_one_when_concentrated():
 
 
 def test_robust_loss_is_what_its_distribution_reaches():
-    """R = <p, L> - KL(p || uniform) / beta at p = softmax(beta L), and no other distribution reaches more."""
+    """R = <p, L> - KL(p || uniform) / beta at p = softmax(beta L), and no other distribution
+    reaches more."""
     rng = np.random.default_rng(0)
     losses, beta = rng.normal(size=20), 3.0
 

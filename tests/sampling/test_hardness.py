@@ -1,4 +1,5 @@
-"""The table of stale losses. Draws are tested many at a time, so with replacement; `test_systematic` has the others."""
+"""The table of stale losses. Draws are tested many at a time, so with replacement;
+`test_systematic` has the others."""
 
 import pickle
 from functools import partial
@@ -51,8 +52,12 @@ def test_unseen_cases_come_first_once_each_until_their_loss_is_back():
     table = HardnessTable([f"{i}" for i in range(1500)], beta=100.0)
     rng = np.random.default_rng(0)
     drawn = np.concatenate([table.draw(4, rng=rng).indices for _ in range(375)])
-    assert sorted(drawn) == list(range(1500)), "cases drawn but not yet seen are not drawn again while others wait"
-    assert np.isnan(table.draw(3, rng=rng).stale_losses).all(), "all are on their way: one of them again"
+    assert sorted(drawn) == list(range(1500)), (
+        "cases drawn but not yet seen are not drawn again while others wait"
+    )
+    assert np.isnan(table.draw(3, rng=rng).stale_losses).all(), (
+        "all are on their way: one of them again"
+    )
     first = [
         HardnessTable(list("abcde"), beta=1.0).draw(1, rng=np.random.default_rng(seed)).indices[0]
         for seed in range(2000)
@@ -67,7 +72,12 @@ def test_unseen_cases_come_first_once_each_until_their_loss_is_back():
     assert set(table.draw(200, rng=rng).indices) == {0, 1, 3}
     table = HardnessTable(list("abcd"), beta=5.0)
     table.warming_up = True
-    assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [0, 1, 2, 3]
+    assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [
+        0,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_update_keeps_block_sums_exact_after_many_updates():
@@ -165,13 +175,17 @@ def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():
     table.update([3], [np.nan])
     assert table.estimate_beta() == pytest.approx(1 / np.std([0.0, 1.0, 5.0]))
     assert table.rule == KL(1 / np.std([0.0, 1.0, 5.0]))
-    np.testing.assert_allclose(table.probabilities()[:3], softmax(np.array([0, 1, 5]) / np.std([0, 1, 5])))
+    np.testing.assert_allclose(
+        table.probabilities()[:3], softmax(np.array([0, 1, 5]) / np.std([0, 1, 5]))
+    )
     draws = table.draw(50, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(draws.betas, table.rule.beta)
     np.testing.assert_allclose(draws.probabilities, table.probabilities()[draws.indices])
 
 
-@pytest.mark.parametrize("losses", [[0.3, 0.3], [0.3, np.nextafter(0.3, 1)], [np.nan, np.nan], [1.0, np.nan]])
+@pytest.mark.parametrize(
+    "losses", [[0.3, 0.3], [0.3, np.nextafter(0.3, 1)], [np.nan, np.nan], [1.0, np.nan]]
+)
 def test_estimated_beta_stays_where_losses_say_nothing(losses):
     table = HardnessTable(list("ab"), beta=7.0, auto_beta=True)
     table.update([0, 1], losses)
@@ -185,7 +199,9 @@ def test_estimated_beta_of_the_pearson_divergence_and_of_no_divergence():
     table.estimate_beta()
     expected = (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
     np.testing.assert_allclose(table.probabilities(), expected)
-    assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), "only a softmax has importance weights"
+    assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), (
+        "only a softmax has importance weights"
+    )
     with pytest.raises(TypeError, match="must have a beta to estimate, got the hardest 10 %"):
         table_with(losses, rule=CVaR(0.1), auto_beta=True).estimate_beta()
     with pytest.raises(ValueError, match="`auto_beta` must be True"):
@@ -198,7 +214,9 @@ def test_a_rule_over_very_many_cases_looks_again_after_a_few_updates():
     table.update(np.arange(n - 1), np.arange(n - 1) / n)
     table.update([n - 1], [1.0])
     np.testing.assert_array_equal(table._shared.weights, table.rule.probabilities(table.losses))
-    assert table.draw(5, rng=np.random.default_rng(0)).indices.min() >= n // 2, "ready once the last one was seen"
+    assert table.draw(5, rng=np.random.default_rng(0)).indices.min() >= n // 2, (
+        "ready once the last one was seen"
+    )
     table.update([0], [9.0])
     table.update([1], [9.0])
     weights = table._shared.weights
@@ -222,7 +240,8 @@ def test_staleness_counts_the_updates_and_survives_a_checkpoint():
 
 @pytest.mark.parametrize("rule", [CVaR(0.1), CVaR(0.1, 0.05), Chi2(100.0), KL(100.0)], ids=str)
 def test_exploration_keeps_every_loss_fresh_whatever_the_rule(rule):
-    """With the default share each case waits for 20 passes on average, the longest of 50 for some 90."""
+    """With the default share each case waits for 20 passes on average, the longest of 50 for some
+    90."""
     n, size, n_updates = 50, 2, 8_000
     table = HardnessTable([str(i) for i in range(n)], rule=rule)
     losses, rng = np.linspace(0, 1, n), np.random.default_rng(0)

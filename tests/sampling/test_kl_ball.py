@@ -45,11 +45,15 @@ def test_unit_and_offset_of_the_losses_do_not_matter(factor):
 
 def test_limits():
     assert kl_ball_beta(LOSSES, share=1.0) == 0
-    assert kl_ball_beta(np.full(5, 0.3) + 1e-12 * np.arange(5), share=0.5) == 0, "rounding errors decide nothing"
+    assert kl_ball_beta(np.full(5, 0.3) + 1e-12 * np.arange(5), share=0.5) == 0, (
+        "rounding errors decide nothing"
+    )
     nearly_one = kl_probabilities(LOSSES, beta=kl_ball_beta(LOSSES, share=1e-3))
     assert nearly_one[2] == pytest.approx(1)
     ties = np.array([1.0, 1.0, 1.0, 0.0])
-    np.testing.assert_allclose(kl_probabilities(ties, beta=kl_ball_beta(ties, share=0.25)), [1 / 3, 1 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(
+        kl_probabilities(ties, beta=kl_ball_beta(ties, share=0.25)), [1 / 3, 1 / 3, 1 / 3, 0]
+    )
     assert kl_ball_beta(np.array([3.0]), share=0.5) == 0
     before = LOSSES.copy()
     kl_ball_beta(LOSSES, share=0.5)
@@ -89,9 +93,12 @@ def test_in_a_large_table_beta_follows_now_and_then():
     assert table.rule.beta != beta
 
 
-#: Losses where five of the cases are the hardest: hopeless, half as well segmented as the others, and in between.
+#: Losses where five of the cases are the hardest: hopeless, half as well segmented as the others,
+#: and in between.
 OTHERS = np.linspace(-0.9, -0.7, 15)
-HOPELESS, BETWEEN, FOLLOWING = (np.concatenate([np.full(5, loss), OTHERS]) for loss in (0.1, -0.16, -0.5))
+HOPELESS, BETWEEN, FOLLOWING = (
+    np.concatenate([np.full(5, loss), OTHERS]) for loss in (0.1, -0.16, -0.5)
+)
 
 
 def test_those_that_follow_earn_the_share_and_hopeless_cases_nothing():
@@ -102,9 +109,13 @@ def test_those_that_follow_earn_the_share_and_hopeless_cases_nothing():
     assert earned_share(FOLLOWING / 100, share=0.5) == 1.0
     assert earned_share(np.ones(1), share=0.5) == 1.0
     order = np.random.default_rng(0).permutation(20)
-    assert earned_share(BETWEEN[order], share=0.3) == pytest.approx(earned_share(BETWEEN, share=0.3))
+    assert earned_share(BETWEEN[order], share=0.3) == pytest.approx(
+        earned_share(BETWEEN, share=0.3)
+    )
     rule = EarnedBall(0.0, 0.5)
-    assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(kl_ball_beta(FOLLOWING, share=0.5))
+    assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(
+        kl_ball_beta(FOLLOWING, share=0.5)
+    )
     assert rule.following(np.full(21, np.nan)).beta == 0
 
 
@@ -121,7 +132,9 @@ def test_one_hopeless_case_in_a_hundred_keeps_the_draws_uniform():
 
 
 def test_hopeless_cases_keep_draws_uniform_and_those_that_follow_do_not():
-    table = HardnessTable([f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0)
+    table = HardnessTable(
+        [f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0
+    )
     table.update(np.arange(20), HOPELESS)
     np.testing.assert_allclose(table.probabilities(), 1 / 20)
     table.update(np.arange(20), FOLLOWING)

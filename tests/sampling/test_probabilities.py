@@ -66,25 +66,41 @@ def test_probabilities_change_no_more_than_lemma_4_1_allows(probabilities, beta,
 
 BETA, ALPHA, SHARE = {"beta": 1.0}, {"alpha": 0.5}, {"share": 0.5}
 FUNCTIONS = [
-    *((kl_probabilities, BETA), (kl_robust_loss, BETA), (chi2_probabilities, BETA), (chi2_robust_loss, BETA)),
+    *(
+        (kl_probabilities, BETA),
+        (kl_robust_loss, BETA),
+        (chi2_probabilities, BETA),
+        (chi2_robust_loss, BETA),
+    ),
     *((kl_percentile_bound, BETA | SHARE), (kl_ball_beta, SHARE)),
     *((cvar_probabilities, ALPHA | {"epsilon": 0.1}), (set_aside, {"epsilon": 0.1})),
 ]
-OUT_OF_RANGE = {"beta": (-1.0, np.nan, np.inf), "alpha": (0.0, -0.1, 1.1, np.nan), "epsilon": (-0.1, 1.0, np.nan)}
+OUT_OF_RANGE = {
+    "beta": (-1.0, np.nan, np.inf),
+    "alpha": (0.0, -0.1, 1.1, np.nan),
+    "epsilon": (-0.1, 1.0, np.nan),
+}
 OUT_OF_RANGE["share"] = (0.0, -0.5, 1.1, np.nan)
 
 
 @pytest.mark.parametrize(("function", "options"), FUNCTIONS)
 @pytest.mark.parametrize(
     ("losses", "message"),
-    [([], "at least one case"), ([0.0, np.nan], "finite, got"), ([np.inf], "finite, got"), ([[0.0]], "vector")],
+    [
+        ([], "at least one case"),
+        ([0.0, np.nan], "finite, got"),
+        ([np.inf], "finite, got"),
+        ([[0.0]], "vector"),
+    ],
 )
 def test_bad_losses_are_refused(function, options, losses, message):
     with pytest.raises(ValueError, match=message):
         function(np.array(losses), **options)
 
 
-@pytest.mark.parametrize(("function", "options"), [*FUNCTIONS, (lambda _, share: KLBall(0.0, share), SHARE)])
+@pytest.mark.parametrize(
+    ("function", "options"), [*FUNCTIONS, (lambda _, share: KLBall(0.0, share), SHARE)]
+)
 def test_options_out_of_range_are_refused(function, options):
     for name in options:
         for value in OUT_OF_RANGE[name]:
@@ -109,7 +125,10 @@ def test_options_out_of_range_are_refused(function, options):
         (Balanced, {"groups": ["a"], "power": np.nan}, "`power`"),
         (BalancedBall, {"groups": ["a"], "share": 0.0}, "`share`"),
         (BalancedBall, {"groups": ["a"], "exploration": 1.1}, "`exploration`"),
-        *((ByWeight, {"weights": bad}, "`weights`") for bad in ([], [1, 0], [1, -1], [1, np.inf], [np.nan], [[1]])),
+        *(
+            (ByWeight, {"weights": bad}, "`weights`")
+            for bad in ([], [1, 0], [1, -1], [1, np.inf], [np.nan], [[1]])
+        ),
     ],
 )
 def test_tables_and_rules_refuse_bad_input(make, arguments, message):

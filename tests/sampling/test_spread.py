@@ -1,4 +1,5 @@
-"""The spread between cases, told apart from that between patches, and the beta that follows from it."""
+"""The spread between cases, told apart from that between patches, and the beta that follows from
+it."""
 
 import pickle
 
@@ -12,7 +13,8 @@ BETWEEN, WITHIN = 0.06, 0.29
 
 
 def trained(n, n_visits, *, momentum=0.0, seed=0, between=BETWEEN, drift=0.0):
-    """A table of cases whose losses spread by ``between``, and in which every case was seen on so many patches."""
+    """A table of cases whose losses spread by ``between``, and in which every case was seen on so
+    many patches."""
     rng = np.random.default_rng(seed)
     hardness = rng.normal(size=n)
     hardness = 0.5 + between * (hardness - hardness.mean()) / max(hardness.std(), 1e-9)
@@ -28,7 +30,9 @@ def test_auto_beta_is_one_over_the_spread_between_cases(momentum, seed):
     table = trained(400, 60, momentum=momentum, seed=seed)
     assert table.estimate_beta() == pytest.approx(1 / BETWEEN, rel=0.2)
     if momentum == 0:
-        assert 1 / table.losses.std() == pytest.approx(3.4, abs=0.3), "the spread of the stale losses is the patches'"
+        assert 1 / table.losses.std() == pytest.approx(3.4, abs=0.3), (
+            "the spread of the stale losses is the patches'"
+        )
 
 
 def test_auto_beta_does_not_mind_losses_that_fall_during_the_training():
@@ -36,7 +40,8 @@ def test_auto_beta_does_not_mind_losses_that_fall_during_the_training():
 
 
 def test_cases_that_are_seen_often_do_not_dominate():
-    """Half of the cases have no noise and are seen ten times as often; each case counts once all the same."""
+    """Half of the cases have no noise and are seen ten times as often; each case counts once all
+    the same."""
     rng, n = np.random.default_rng(0), 2000
     hardness, spread = rng.normal(0, BETWEEN, size=n), Spread(n)
     for visit in range(100):
@@ -49,7 +54,8 @@ def test_cases_that_are_seen_often_do_not_dominate():
 
 
 @pytest.mark.parametrize(
-    ("n_visits", "variance"), [(2, 1 / 2), (5, 1 / 5), (10, 1 / 10), (60, 0.1 / 1.9), (100, 0.1 / 1.9)]
+    ("n_visits", "variance"),
+    [(2, 1 / 2), (5, 1 / 5), (10, 1 / 10), (60, 0.1 / 1.9), (100, 0.1 / 1.9)],
 )
 def test_the_mean_of_a_case_varies_as_it_says(n_visits, variance):
     """Equal cases: what is left of the variance is nothing, and the smallest result."""

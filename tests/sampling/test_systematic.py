@@ -1,4 +1,5 @@
-"""Draws without replacement: how often each case comes, which cases come together, and in which order."""
+"""Draws without replacement: how often each case comes, which cases come together, and in which
+order."""
 
 from collections import Counter
 from itertools import combinations
@@ -30,7 +31,11 @@ def batches_of(table, size, n_batches, seed=0):
     [
         ([0.1, 0.2, 0.3, 0.4], 2, [0.2, 0.4, 0.6, 0.8]),
         ([0.6, 0.2, 0.2], 2, [1, 0.5, 0.5]),
-        ([0.6, 0.25, 0.1, 0.05], 3, [1, 1, 2 / 3, 1 / 3]),  # 3 p = 1.8, 0.75: of the two places left 1.25, so certain
+        (
+            [0.6, 0.25, 0.1, 0.05],
+            3,
+            [1, 1, 2 / 3, 1 / 3],
+        ),  # 3 p = 1.8, 0.75: of the two places left 1.25, so certain
         ([1.0, 0.0, 0.0], 2, [1, 0.5, 0.5]),
         ([0.5, 0.5, 0.0, 0.0], 2, [1, 1, 0, 0]),
         ([0.25] * 4, 4, [1] * 4),
@@ -40,7 +45,9 @@ def batches_of(table, size, n_batches, seed=0):
     ],
 )
 def test_expected_draws_match_values_computed_by_hand(probabilities, size, expected):
-    np.testing.assert_allclose(expected_draws(np.array(probabilities), size=size), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        expected_draws(np.array(probabilities), size=size), expected, atol=1e-12
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 40))
@@ -60,7 +67,10 @@ def test_expected_draws_fill_the_places_and_give_harder_cases_no_less(weights, s
     ("n", "size", "beta"),
     [
         *((5, 2, 2.0), (5, 3, 4.0), (20, 4, 10.0), (20, 19, 10.0), (3, 8, 5.0), (40, 1, 8.0)),
-        *((8, 2, 100.0), (60, 12, 20.0)),  # one case takes one of two places in every batch; several do
+        *(
+            (8, 2, 100.0),
+            (60, 12, 20.0),
+        ),  # one case takes one of two places in every batch; several do
         *((700, 49, 3.0), (1500, 6, 20.0), (3000, 2, 10.0)),
         *((40, 4, 0.0), (1100, 7, 0.0)),  # uniformly
     ],
@@ -73,13 +83,19 @@ def test_cases_come_as_often_as_expected(n, size, beta):
     variable = expected % 1
     sure = np.isclose(variable, 0, atol=1e-9) | np.isclose(variable, 1, atol=1e-9)
     np.testing.assert_array_equal(counts[sure], np.round(expected[sure] * n_batches))
-    # Cases that are rarely drawn are counted together: systematic draws of them hardly depend on each other.
+    # Cases that are rarely drawn are counted together: systematic draws of them hardly depend on
+    # each other.
     order = np.argsort(expected[~sure])
     cells = np.minimum(np.cumsum(expected[~sure][order]) * n_batches // 25, 40).astype(int)
-    found, meant = np.bincount(cells, counts[~sure][order]), np.bincount(cells, expected[~sure][order] * n_batches)
+    found, meant = (
+        np.bincount(cells, counts[~sure][order]),
+        np.bincount(cells, expected[~sure][order] * n_batches),
+    )
     used = meant > 0
     # The counts of distinct cases spread no more than those of independent draws.
-    assert ((found - meant)[used] ** 2 / meant[used]).sum() < used.sum() + 4 * np.sqrt(2 * used.sum())
+    assert ((found - meant)[used] ** 2 / meant[used]).sum() < used.sum() + 4 * np.sqrt(
+        2 * used.sum()
+    )
 
 
 @pytest.mark.parametrize("n", [7, 600, 2000])
@@ -115,12 +131,15 @@ def test_a_case_with_nearly_all_probability_does_not_drown_the_rest():
 
 
 def test_draws_estimate_a_weighted_mean_without_bias():
-    """The mean over batches of sum(value / expected) is the sum of the values: Horvitz and Thompson."""
+    """The mean over batches of sum(value / expected) is the sum of the values: Horvitz and
+    Thompson."""
     n, size = 25, 4
     table = table_with(losses_of(n), beta=6.0, exploration=0.1)
     values, rng = np.random.default_rng(1).normal(3, 1, size=n), np.random.default_rng(2)
     draws = [table.draw(size, rng=rng) for _ in range(20_000)]
-    estimates = np.array([(values[drawn.indices] / (size * drawn.probabilities)).sum() for drawn in draws])
+    estimates = np.array(
+        [(values[drawn.indices] / (size * drawn.probabilities)).sum() for drawn in draws]
+    )
     error = estimates.std() / np.sqrt(len(estimates))
     assert abs(estimates.mean() - values.sum()) < 4 * error
 
@@ -128,7 +147,9 @@ def test_draws_estimate_a_weighted_mean_without_bias():
 # Which cases come together
 
 
-@pytest.mark.parametrize(("n", "size", "beta"), [(2, 2, 9.0), (6, 4, 100.0), (100, 49, 30.0), (600, 12, 100.0)])
+@pytest.mark.parametrize(
+    ("n", "size", "beta"), [(2, 2, 9.0), (6, 4, 100.0), (100, 49, 30.0), (600, 12, 100.0)]
+)
 def test_cases_of_a_batch_are_distinct(n, size, beta):
     for batch in batches_of(table_with(losses_of(n), beta=beta), size, 500):
         assert len(set(batch.tolist())) == size
@@ -136,7 +157,10 @@ def test_cases_of_a_batch_are_distinct(n, size, beta):
 
 @pytest.mark.parametrize(("n", "size"), [(3, 7), (5, 12), (4, 4), (1, 3)])
 def test_with_fewer_cases_than_places_each_comes_as_often_or_once_more(n, size):
-    for table in (table_with(losses_of(n), beta=30.0), HardnessTable([str(i) for i in range(n)], beta=30.0)):
+    for table in (
+        table_with(losses_of(n), beta=30.0),
+        HardnessTable([str(i) for i in range(n)], beta=30.0),
+    ):
         for batch in batches_of(table, size, 50):
             assert set(np.bincount(batch, minlength=n)) <= {size // n, -(-size // n)}
 

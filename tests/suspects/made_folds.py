@@ -29,16 +29,32 @@ def write_log(folder, file, epochs, times=None):
         writer.writerow(HEADS[file])
         for number, epoch in enumerate(epochs):
             for case, value in epoch.items():
-                seen = times[number][case] if isinstance(times, list) else 10 if times is None else times
+                seen = (
+                    times[number][case]
+                    if isinstance(times, list)
+                    else 10
+                    if times is None
+                    else times
+                )
                 between = [0.1] if file == "hardness.csv" else []
-                writer.writerow((number, case, "" if value is None else value, *between, 0 if value is None else seen))
+                writer.writerow(
+                    (
+                        number,
+                        case,
+                        "" if value is None else value,
+                        *between,
+                        0 if value is None else seen,
+                    )
+                )
     return folder / file
 
 
 def ranked(file, order, n_epochs=9):
     """Epochs in which the first case of an order is the first to look at, in every epoch."""
     values = [0.1 + 0.2 * n for n in range(len(order))]
-    return [dict(zip(order, values if file == "weights.csv" else values[::-1], strict=True))] * n_epochs
+    return [
+        dict(zip(order, values if file == "weights.csv" else values[::-1], strict=True))
+    ] * n_epochs
 
 
 #: Runs `nnunet-dro suspects`, whatever becomes of it.

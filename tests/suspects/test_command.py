@@ -13,7 +13,9 @@ from .made_folds import LOGS, fold_folder, ranked, suspects, write_log
 
 
 def read(folder):
-    return pd.read_csv(folder / "suspects.csv", dtype={"case": str}, keep_default_na=False, na_values=[""])
+    return pd.read_csv(
+        folder / "suspects.csv", dtype={"case": str}, keep_default_na=False, na_values=[""]
+    )
 
 
 @pytest.fixture
@@ -72,14 +74,23 @@ def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
 def test_seldom_seen_cases_are_marked(nowhere, file):
     folder = fold_folder(nowhere)
     epochs = [{"often": 0.5, "seldom": 0.5, "never": None}] * 6
-    write_log(folder, file, epochs, [{"often": 2, "seldom": 1 if n == 5 else 0, "never": 0} for n in range(6)])
+    write_log(
+        folder,
+        file,
+        epochs,
+        [{"often": 2, "seldom": 1 if n == 5 else 0, "never": 0} for n in range(6)],
+    )
     out = " ".join(suspects(folder).stdout.split())
     assert "1† 1" in out
     assert "marked †: 1 case of 2" in out
     assert "therefore not ranked: 1 case" in out
     assert "holds 6 epochs: too few" in out
     table = read(folder).set_index("case")
-    assert table[["score", "rank"]].isna().all(axis=1).to_dict() == {"often": False, "seldom": False, "never": True}
+    assert table[["score", "rank"]].isna().all(axis=1).to_dict() == {
+        "often": False,
+        "seldom": False,
+        "never": True,
+    }
 
 
 def test_losses_go_before_weights_which_show_them(nowhere):
@@ -104,13 +115,20 @@ def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
     assert '<figure class="picture"' not in (folder / "suspects.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
+@pytest.mark.parametrize(
+    "path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"]
+)
 def test_folder_of_something_else_is_refused(nowhere, path):
     folder = nowhere / path
     refused(suspects(folder), folder, "which does not exist")
     folder.mkdir(parents=True)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
-    refused(suspects(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
+    refused(
+        suspects(folder),
+        folder,
+        "TRAINER__PLANS__CONFIGURATION/fold_X",
+        "Give the folder of one fold",
+    )
 
 
 LOG = {"hardness.csv": "epoch,case,loss,probability,draws\n0,a,1.0,0.1,3\n"}
@@ -147,7 +165,8 @@ def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("trainer", "first"), [("nnUNetTrainerDRO_2epochs_4iters", "loss"), ("nnUNetTrainerL2RW_2epochs_4iters", "weight")]
+    ("trainer", "first"),
+    [("nnUNetTrainerDRO_2epochs_4iters", "loss"), ("nnUNetTrainerL2RW_2epochs_4iters", "weight")],
 )
 def test_logs_of_version_0_2_are_ranked(tmp_path, trainer, first):
     kept = VERSION_0_2 / "trainings" / trainer

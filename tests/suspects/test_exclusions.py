@@ -57,8 +57,13 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
 
     result = done(suspects(fold, "--top", 3, "--write-splits"))
     assert listed(fold) == ["wrong", "Jürgen", ""]
-    kept = [{"train": ["hard", "right"], "val": ["fine"]}, {"train": ["hard", "right", "fine"], "val": ["wrong"]}]
-    assert json.loads((fold / "splits_final.json").read_bytes().decode("ascii")) == kept, "validation cases stay"
+    kept = [
+        {"train": ["hard", "right"], "val": ["fine"]},
+        {"train": ["hard", "right", "fine"], "val": ["wrong"]},
+    ]
+    assert json.loads((fold / "splits_final.json").read_bytes().decode("ascii")) == kept, (
+        "validation cases stay"
+    )
     assert own_file(fold).read_bytes() == before
     # A long path is broken wherever a line ends.
     letters = "".join(result.stdout.split())
@@ -70,7 +75,11 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
 
 def test_without_a_list_the_first_cases_are_left_out(fold):
     done(suspects(fold, "--top", 1, "--write-splits", "-o", fold / "new"))
-    assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == ["hard", "Jürgen", "right"]
+    assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == [
+        "hard",
+        "Jürgen",
+        "right",
+    ]
     assert listed(fold / "new") == ["wrong"]
 
 
@@ -78,7 +87,11 @@ def test_without_a_list_the_first_cases_are_left_out(fold):
     ("content", "options", "message"),
     [
         (b"wrong\nstranger\n", ["--write-splits"], "must name cases of the folds, got stranger"),
-        ("wrong\nhard\nJürgen\nright\n".encode(), ["--write-splits"], "must leave training cases, got none for fold 0"),
+        (
+            "wrong\nhard\nJürgen\nright\n".encode(),
+            ["--write-splits"],
+            "must leave training cases, got none for fold 0",
+        ),
         (b"\xff\xfe\x00w", [], "`exclusions.txt` must be text in UTF-8"),
     ],
 )
@@ -93,17 +106,31 @@ def test_list_that_cannot_be_used_is_refused(fold, content, options, message):
 
 def test_folds_of_nnunet_must_be_found_and_usable(fold, monkeypatch):
     own_file(fold).write_text("{}")
-    refused(suspects(fold, "--write-splits", "--top", 1), "`splits_final.json` must be a list of folds", own_file(fold))
+    refused(
+        suspects(fold, "--write-splits", "--top", 1),
+        "`splits_final.json` must be a list of folds",
+        own_file(fold),
+    )
     own_file(fold).unlink()
-    refused(suspects(fold, "--write-splits"), "needs nnU-Net's splits_final.json", own_file(fold).parent)
+    refused(
+        suspects(fold, "--write-splits"), "needs nnU-Net's splits_final.json", own_file(fold).parent
+    )
     monkeypatch.setenv("nnUNet_preprocessed", "")
     own_file(fold).parent.rmdir()
-    refused(suspects(fold, "--write-splits"), "got no folder nnUNet_preprocessed", "Set nnUNet_preprocessed")
+    refused(
+        suspects(fold, "--write-splits"),
+        "got no folder nnUNet_preprocessed",
+        "Set nnUNet_preprocessed",
+    )
 
 
 def test_file_of_nnunet_is_never_written(fold):
     before = own_file(fold).read_bytes()
     for folder in (own_file(fold).parent, own_file(fold).parents[1] / "Dataset124_Other"):
-        refused(suspects(fold, "--write-splits", "-o", folder), "`--output` must not be a dataset's folder", folder)
+        refused(
+            suspects(fold, "--write-splits", "-o", folder),
+            "`--output` must not be a dataset's folder",
+            folder,
+        )
     assert own_file(fold).read_bytes() == before
     assert not (own_file(fold).parent / "exclusions.txt").exists()

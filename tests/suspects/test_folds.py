@@ -1,4 +1,5 @@
-"""Several folds in one table, the out-of-fold validation Dice, trusted cases, and folders found without variables."""
+"""Several folds in one table, the out-of-fold validation Dice, trusted cases, and folders found
+without variables."""
 
 import json
 import re
@@ -18,7 +19,8 @@ CASES = [f"case_{n}" for n in range(10)]
 
 
 def write_summary(folder, dice):
-    """A validation summary in nnU-Net's form: case to the Dice of its two labels, with counts out of 100."""
+    """A validation summary in nnU-Net's form: case to the Dice of its two labels, with counts out
+    of 100."""
     entries = []
     for case, values in dice.items():
         metrics = {}
@@ -34,7 +36,8 @@ def write_summary(folder, dice):
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """A cross-validation with five folds, in which case_3 has the highest loss and case_7 the lowest Dice."""
+    """A cross-validation with five folds, in which case_3 has the highest loss and case_7 the
+    lowest Dice."""
     for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
         monkeypatch.delenv(variable, raising=False)
     rng = np.random.default_rng(0)
@@ -43,11 +46,17 @@ def model(tmp_path, monkeypatch):
         validated = CASES[2 * fold : 2 * fold + 2]
         # The losses of a fold lie above those of another.
         epochs = [
-            {case: fold + (0.9 if case == "case_3" else 0.5 * rng.random()) for case in CASES if case not in validated}
+            {
+                case: fold + (0.9 if case == "case_3" else 0.5 * rng.random())
+                for case in CASES
+                if case not in validated
+            }
             for _ in range(12)
         ]
         write_log(folder, "hardness.csv", epochs)
-        write_summary(folder, {case: (0.2, None) if case == "case_7" else (0.8, 0.9) for case in validated})
+        write_summary(
+            folder, {case: (0.2, None) if case == "case_7" else (0.8, 0.9) for case in validated}
+        )
     return folder.parent
 
 
@@ -66,21 +75,37 @@ def test_folds_of_a_model_are_in_one_table_with_their_mean_ranks(model):
     page = (model / "suspects.html").read_text()
     assert "<dt>Folds</dt><dd>0, 1, 2, 3, 4" in page
     assert "ranked one by one" in page
-    apart = pd.concat([find_suspects(fold.folder).table for fold in folds_of([model])]).groupby("case")["score"].mean()
-    assert find_suspects(model).table.set_index("case")["score"].to_dict() == pytest.approx(apart.to_dict())
-    result = done(suspects(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out"))
+    apart = (
+        pd.concat([find_suspects(fold.folder).table for fold in folds_of([model])])
+        .groupby("case")["score"]
+        .mean()
+    )
+    assert find_suspects(model).table.set_index("case")["score"].to_dict() == pytest.approx(
+        apart.to_dict()
+    )
+    result = done(
+        suspects(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out")
+    )
     assert "2 folds" in result.stdout
-    assert read(model / "out").set_index("case").loc[["case_3", "case_0"], "folds"].tolist() == [1, 2]
+    assert read(model / "out").set_index("case").loc[["case_3", "case_0"], "folds"].tolist() == [
+        1,
+        2,
+    ]
 
 
 def test_validation_dice_is_a_further_signal(model):
     result = suspects(model, "--top", 1)
 
     words = " ".join(result.stdout.split())
-    assert "1 case with a low validation Dice (over 2 SD below the median): case_7. Rank by it with --by dice." in words
+    assert (
+        "1 case with a low validation Dice (over 2 SD below the median): case_7. Rank by it with --by dice."
+        in words
+    )
     assert "low validation Dice" not in suspects(model, "--top", 10).stdout, "case_7 is shown"
     table = read(model).set_index("case")
-    assert table.loc["case_7", "validation_dice"] == pytest.approx(0.2), "a label in neither map does not count"
+    assert table.loc["case_7", "validation_dice"] == pytest.approx(0.2), (
+        "a label in neither map does not count"
+    )
     assert table.loc["case_3", "validation_dice"] == pytest.approx(0.85)
 
     result = suspects(model, "--by", "dice", "--top", 2)
@@ -118,7 +143,10 @@ def test_fold_without_a_log_or_a_validation_is_named(model):
     words = " ".join(suspects(model).stdout.split())
     assert "Left out because they have no hardness.csv: fold_2." in words
     assert "No validation Dice of fold_4" in words
-    assert "The validation of fold_0 is left out: `prediction` must be a summary.json of nnU-Net" in words
+    assert (
+        "The validation of fold_0 is left out: `prediction` must be a summary.json of nnU-Net"
+        in words
+    )
 
 
 def test_validation_of_fold_all_does_not_count(model):
@@ -130,13 +158,22 @@ def test_validation_of_fold_all_does_not_count(model):
     refused(suspects(folder, "--by", "dice"), "Fold all has none")
     damaged = model / "fold_0"
     (damaged / "validation" / "summary.json").write_text("{}")
-    refused(suspects(damaged, "--by", "dice"), "no usable validation/summary.json in", "nnUNetv2_train with --val")
+    refused(
+        suspects(damaged, "--by", "dice"),
+        "no usable validation/summary.json in",
+        "nnUNetv2_train with --val",
+    )
 
 
 def test_folds_of_two_models_are_refused(model):
     other = fold_folder(model.parents[1], configuration="2d")
     write_log(other, "hardness.csv", [{"a": 1.0}])
-    refused(suspects(model / "fold_0", other), "must be folds of one model", "__2d", "Give the folder of the model")
+    refused(
+        suspects(model / "fold_0", other),
+        "must be folds of one model",
+        "__2d",
+        "Give the folder of the model",
+    )
 
 
 def test_trusted_cases_are_marked_and_no_suspects(model):
@@ -154,11 +191,14 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     assert ", trusted</figcaption>" in page.replace("\n", "")
     (dataset / "cases.csv").write_text("x\n1\n")
 
-    assert "The case table is not used: `cases` must have a column `case`" in " ".join(suspects(model).stdout.split())
+    assert "The case table is not used: `cases` must have a column `case`" in " ".join(
+        suspects(model).stdout.split()
+    )
 
 
 @pytest.mark.parametrize(
-    ("results", "raw"), [("nnUNet_results", "nnUNet_raw"), ("results", "raw"), ("my_results", "my_raw")]
+    ("results", "raw"),
+    [("nnUNet_results", "nnUNet_raw"), ("results", "raw"), ("my_results", "my_raw")],
 )
 def test_raw_data_are_found_beside_the_results(tmp_path, monkeypatch, results, raw):
     monkeypatch.delenv("nnUNet_raw")
@@ -170,7 +210,9 @@ def test_raw_data_are_found_beside_the_results(tmp_path, monkeypatch, results, r
 
     assert fold.dataset_folder("nnUNet_raw") == dataset
     monkeypatch.setenv("nnUNet_raw", str(tmp_path / "set"))
-    assert fold.dataset_folder("nnUNet_raw") == tmp_path / "set" / "Dataset123_Made", "a variable that is set decides"
+    assert fold.dataset_folder("nnUNet_raw") == tmp_path / "set" / "Dataset123_Made", (
+        "a variable that is set decides"
+    )
 
 
 @pytest.mark.parametrize("by", ["loss", "dice"])

@@ -15,7 +15,11 @@ from .made_folds import LOGS, fold_folder, ranked, write_log
 def curve_of(kind, values, times=None):
     """The figure of the first case; the values of a row are those of the cases in an epoch."""
     values = pd.DataFrame(values).rename(columns="c{}".format)
-    times = 1 + 0 * values.fillna(0) if times is None else pd.DataFrame(times).rename(columns="c{}".format)
+    times = (
+        1 + 0 * values.fillna(0)
+        if times is None
+        else pd.DataFrame(times).rename(columns="c{}".format)
+    )
     return curves_of(EpochLog(kind, values, times.astype(int)), ["c0"])["c0"]
 
 
@@ -52,15 +56,22 @@ def test_page_works_in_a_browser(project, tmp_path, open_page, file):
     assert page.column(2) == [*(str(n + 1) for n in range(len(order))), "–"]
     of_losses = ["100.0", f"{100 - 100 / (len(order) - 1):.1f}"]
     assert page.column(3)[:2] == (["0.100", "0.300"] if file == "weights.csv" else of_losses)
-    assert page.run("return [...document.querySelectorAll('.picture b')].map(b => b.textContent)") == order[:4]
+    assert (
+        page.run("return [...document.querySelectorAll('.picture b')].map(b => b.textContent)")
+        == order[:4]
+    )
     page.check(width=390)
     page.resize(1200)
-    sizes = page.run("return [...document.querySelectorAll('.plane svg')].map(s => s.getBoundingClientRect().width)")
+    sizes = page.run(
+        "return [...document.querySelectorAll('.plane svg')].map(s => s.getBoundingClientRect().width)"
+    )
     assert len(sizes) == 4
     assert min(sizes) > 150
     assert page.one(".lines").is_displayed()
     page.one("#contours").click()
-    assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    assert (
+        page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    )
     page.one("#casetable td button").click()
     assert page.run("return document.querySelector('.picture.chosen').id") == "picture-0"
 

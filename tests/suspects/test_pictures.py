@@ -10,7 +10,14 @@ from PIL import Image
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects import find_suspects
-from nnunet_dro.suspects.images import CaseImage, PreprocessedImages, RawImages, choose_slice, find_images, slice_of
+from nnunet_dro.suspects.images import (
+    CaseImage,
+    PreprocessedImages,
+    RawImages,
+    choose_slice,
+    find_images,
+    slice_of,
+)
 
 from .made_folds import fold_folder, ranked, write_log
 
@@ -35,7 +42,11 @@ def box(shape, *spans):
         (box((9, 8, 7), (2, 7), (1, 5), (1, 5)), (1, 1, 1), (0, 4)),  # the middle of equal slices
         (box((9, 8, 7), (2, 7), (1, 5), (1, 5)), (1, 3, 1), (1, 3)),  # thick slices across y
         (box((9, 8, 7), (2, 7), (1, 5), (1, 5)), (1, 1.05, 1), (0, 4)),  # as good as isotropic
-        (box((9, 8, 7), (2, 7), (1, 5), (1, 5)) | box((9, 8, 7), (6, 7), (0, 8), (0, 7)), (2, 1, 1), (0, 6)),
+        (
+            box((9, 8, 7), (2, 7), (1, 5), (1, 5)) | box((9, 8, 7), (6, 7), (0, 8), (0, 7)),
+            (2, 1, 1),
+            (0, 6),
+        ),
         (box((9, 8, 7), (0, 0), (0, 0), (0, 0)), (1, 1, 1), (0, 4)),  # nothing is labelled
         (box((1, 8, 7), (0, 1), (1, 5), (1, 5)), (1, 5, 5), (0, 0)),
     ],
@@ -44,17 +55,23 @@ def test_slice_with_most_foreground_across_the_longest_voxels(mask, spacing, exp
     assert choose_slice(mask, spacing) == expected
 
 
-def write_raw(root, values, image=None, *, ending=".nii.gz", spacing=(1, 1, 1), case="a.b", **dataset):
+def write_raw(
+    root, values, image=None, *, ending=".nii.gz", spacing=(1, 1, 1), case="a.b", **dataset
+):
     """A raw dataset of one case; the image is the label map unless given."""
     raw = root / "raw" / "Dataset123_Made"
     for folder, suffix, array in (("imagesTr", "_0000", image), ("labelsTr", "", values)):
         (raw / folder).mkdir(parents=True, exist_ok=True)
         array = np.asarray(values if array is None else array)
-        written = SimpleITK.GetImageFromArray(array.astype(np.uint8), isVector=array.ndim == 3 and ending == ".png")
+        written = SimpleITK.GetImageFromArray(
+            array.astype(np.uint8), isVector=array.ndim == 3 and ending == ".png"
+        )
         if ending != ".png":
             written.SetSpacing(spacing)
         SimpleITK.WriteImage(written, str(raw / folder / f"{case}{suffix}{ending}"))
-    (raw / "dataset.json").write_text(json.dumps({"labels": LABELS, "file_ending": ending, **dataset}))
+    (raw / "dataset.json").write_text(
+        json.dumps({"labels": LABELS, "file_ending": ending, **dataset})
+    )
     return raw
 
 
@@ -93,7 +110,9 @@ def test_volume_is_shown_in_its_thick_slices(made):
 def test_colour_picture_in_two_dimensions(made):
     values = np.zeros((12, 16))
     values[2:5, 3:9] = 2
-    write_raw(made, values, np.stack([values * 100, values * 0, values * 50], axis=-1), ending=".png")
+    write_raw(
+        made, values, np.stack([values * 100, values * 0, values * 50], axis=-1), ending=".png"
+    )
     picture = picture_of(made, configuration="2d")
     assert picture.plane.name == "the whole image"
     assert picture.plane.outlines == (("label s1", "M3 2h6v3h-6z"),)
@@ -105,7 +124,12 @@ def test_regions_have_an_outline_each_and_what_is_ignored_or_empty_none(made):
     values[1, 1:6, 1:6] = 1
     values[1, 2:4, 2:4] = 2
     values[2] = 3
-    write_raw(made, values, spacing=(1, 1, 3), labels={"background": 0, "whole": [1, 2], "core": [2], "ignore": 3})
+    write_raw(
+        made,
+        values,
+        spacing=(1, 1, 3),
+        labels={"background": 0, "whole": [1, 2], "core": [2], "ignore": 3},
+    )
     picture = picture_of(made)
     assert picture.plane.name == "axial 2 of 3"
     assert picture.plane.outlines == (("label s0", "M1 1h5v5h-5z"), ("label s1", "M2 2h2v2h-2z"))
@@ -120,7 +144,9 @@ def test_files_that_dataset_json_names_are_read_or_refused(made):
     named = {"x": {"images": ["imagesTr/a.b_0000.nii.gz"], "label": "labelsTr/a.b.nii.gz"}}
     raw = write_raw(made, values, dataset=named)
     source, _ = find_images(Fold.of(fold_folder(made)))
-    assert slice_of(source.read("x"), source.labels).plane.outlines == (("label s0", "M2 2h2v2h-2z"),)
+    assert slice_of(source.read("x"), source.labels).plane.outlines == (
+        ("label s0", "M2 2h2v2h-2z"),
+    )
     write_raw(made, values, np.zeros((3, 9, 8)), dataset=named)
     with pytest.raises(ValueError, match="shape"):
         source.read("x")
@@ -134,11 +160,15 @@ def test_files_that_dataset_json_names_are_read_or_refused(made):
 
 @pytest.mark.parametrize("configuration", ["3d_fullres", "3d_small", "2d"])
 @pytest.mark.parametrize("kind", ["labels", "regions_ignore"])
-def test_pictures_of_a_project_that_nnunet_preprocessed(project, tmp_path, monkeypatch, configuration, kind):
+def test_pictures_of_a_project_that_nnunet_preprocessed(
+    project, tmp_path, monkeypatch, configuration, kind
+):
     """The same case from both sources: this data is neither resampled nor cropped."""
     here = project(kind)
     folder = fold_folder(tmp_path, here.dataset, configuration)
-    (folder.parent / "plans.json").write_bytes((here.preprocessed / "nnUNetPlans.json").read_bytes())
+    (folder.parent / "plans.json").write_bytes(
+        (here.preprocessed / "nnUNetPlans.json").read_bytes()
+    )
     (folder.parent / "dataset.json").write_bytes((here.raw / "dataset.json").read_bytes())
     raw, note = find_images(Fold.of(folder))
     assert isinstance(raw, RawImages)
@@ -150,7 +180,10 @@ def test_pictures_of_a_project_that_nnunet_preprocessed(project, tmp_path, monke
     expected, got = raw.read("case_03"), preprocessed.read("case_03")
     np.testing.assert_array_equal(np.maximum(got.reference, 0), expected.reference)
     np.testing.assert_allclose(got.grey, expected.grey, atol=1e-3)
-    assert slice_of(got, preprocessed.labels).plane.outlines == slice_of(expected, raw.labels).plane.outlines
+    assert (
+        slice_of(got, preprocessed.labels).plane.outlines
+        == slice_of(expected, raw.labels).plane.outlines
+    )
     with pytest.raises(FileNotFoundError, match="case_99"):
         preprocessed.read("case_99")
 
@@ -176,14 +209,18 @@ def test_settings_that_a_configuration_inherits(made):
 
 def test_many_pixels_become_a_small_picture():
     noise = np.random.default_rng(0).random((1, 1200, 900))
-    image = CaseImage(noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal"))
+    image = CaseImage(
+        noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal")
+    )
     picture = slice_of(image, Labels({"all": (1,)}))
     assert max(shown(picture).shape) == 480
     assert (picture.plane.width, picture.plane.height) == (900, 1200), "outlines stay in voxels"
     assert len(picture.plane.image) < 100_000
 
 
-@pytest.mark.parametrize(("with_tumour", "is_said"), [(range(1, 8), True), (range(1, 4), False), (range(8), False)])
+@pytest.mark.parametrize(
+    ("with_tumour", "is_said"), [(range(1, 8), True), (range(1, 4), False), (range(8), False)]
+)
 def test_labels_that_the_first_cases_lack_are_pointed_at(made, with_tumour, is_said):
     cases = [f"case_{n}" for n in range(8)]
     for n, case in enumerate(cases):

@@ -24,13 +24,19 @@ def rank(root, file, epochs, times=None):
 
 def test_score_of_losses_is_the_mean_share_of_easier_cases(tmp_path):
     # The first third is one epoch; then b and c have equal losses once.
-    epochs = [{"a": 9.0, "b": 0.0, "c": 0.0}, {"a": 1.0, "b": 2.0, "c": 2.0}, {"a": 3.0, "b": 2.0, "c": 5.0}]
+    epochs = [
+        {"a": 9.0, "b": 0.0, "c": 0.0},
+        {"a": 1.0, "b": 2.0, "c": 2.0},
+        {"a": 3.0, "b": 2.0, "c": 5.0},
+    ]
     table = rank(tmp_path, "hardness.csv", epochs).set_index("case")
     assert table.loc["a", "score"] == pytest.approx((0 + 0.5) / 2)
     assert table.loc["b", "score"] == pytest.approx((0.75 + 0) / 2)
     assert table.loc["c", "score"] == pytest.approx((0.75 + 1) / 2)
     assert table["loss"].to_dict() == pytest.approx({"a": 2.0, "b": 2.0, "c": 3.5})
-    epochs = [{"steady": 0.6, "once": 100.0 if n == 15 else 0.1, "x": 0.3, "y": 0.2} for n in range(20)]
+    epochs = [
+        {"steady": 0.6, "once": 100.0 if n == 15 else 0.1, "x": 0.3, "y": 0.2} for n in range(20)
+    ]
     table = rank(tmp_path, "hardness.csv", epochs)
     assert table["case"].tolist() == ["steady", "x", "y", "once"]
     assert table.loc[3, "loss"] > table.loc[0, "loss"], "its mean loss would have made it the first"
@@ -54,7 +60,9 @@ def test_the_first_third_does_not_count_and_equal_cases_share_a_rank(tmp_path, f
     assert table["score"].tolist() == pytest.approx([0.1, 0.3] if is_weight else [1, 0])
 
     # The more often seen comes first, and nothing differs.
-    table = rank(tmp_path, file, [dict.fromkeys("dcba", 0.5)] * 4, [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4)
+    table = rank(
+        tmp_path, file, [dict.fromkeys("dcba", 0.5)] * 4, [{"a": 2, "b": 2, "c": 3, "d": 2}] * 4
+    )
     assert table["case"].tolist() == ["c", "a", "b", "d"]
     assert table["rank"].tolist() == [1, 1, 1, 1]
     assert table["gap"].isna().all()
@@ -68,10 +76,13 @@ def test_the_first_third_does_not_count_and_equal_cases_share_a_rank(tmp_path, f
 def test_gap_is_in_standard_deviations_from_the_median(tmp_path):
     losses = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 10.0}
     gaps = rank(tmp_path, "hardness.csv", [losses] * 3).set_index("case")["gap"].to_dict()
-    # Deviations from the median 3 are 2, 1, 0, 1, 7: their median is 1. scipy has more digits of 1.4826.
+    # Deviations from the median 3 are 2, 1, 0, 1, 7: their median is 1. scipy has more digits of
+    # 1.4826.
     spread = stats.median_abs_deviation(list(losses.values()), scale="normal")
     assert spread == pytest.approx(1.4826, rel=1e-4)
-    assert gaps == pytest.approx({case: (loss - 3) / spread for case, loss in losses.items()}, rel=1e-4)
+    assert gaps == pytest.approx(
+        {case: (loss - 3) / spread for case, loss in losses.items()}, rel=1e-4
+    )
 
 
 def test_losses_beside_weights_are_shown_and_part_equal_weights(tmp_path):
@@ -115,7 +126,9 @@ def test_reads_what_the_weights_log_writes(tmp_path):
     log = WeightsLog(CASES, trusted=["NA"])
     for epoch in range(3):
         indices, losses = np.array([0, 1, 1, 3]), np.zeros(4)
-        log.record(cases_of_step(indices, losses=losses, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4))
+        log.record(
+            cases_of_step(indices, losses=losses, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4)
+        )
         log.end_epoch(epoch, tmp_path)
     table = rank_cases(*read_logs(tmp_path))
     assert table["case"].tolist() == ["case, one", "d\u2028.x", "001", "NA"]

@@ -7,7 +7,8 @@ import torch
 
 @pytest.fixture
 def start(make_trainer) -> Callable:
-    """Make a trainer, as `make_trainer` does, that is ready for its first step; returns it and its data loader."""
+    """Make a trainer, as `make_trainer` does, that is ready for its first step; returns it and its
+    data loader."""
 
     def make(cls, *arguments, **settings):
         torch.manual_seed(0)

@@ -73,6 +73,7 @@ def log_of(trainer: Any) -> str:
 
 
 def check_same_network(mine: Any, theirs: Any, **tolerance: float) -> None:
-    """Check that the networks of two trainers have the same parameters, to the last bit unless a tolerance is given."""
+    """Check that the networks of two trainers have the same parameters, to the last bit unless a
+    tolerance is given."""
     for one, other in zip(mine.network.parameters(), theirs.network.parameters(), strict=True):
         torch.testing.assert_close(one, other, **(tolerance or {"rtol": 0, "atol": 0}))

@@ -1,4 +1,5 @@
-"""Names of trainers to test with: every trainer of the registry, alone and with each of its options."""
+"""Names of trainers to test with: every trainer of the registry, alone and with each of its
+options."""
 
 from nnunet_dro.trainers.options import OPTIONS, GroupOptions
 from nnunet_dro.trainers.registry import TRAINERS
@@ -44,19 +45,26 @@ EXAMPLES = {
     "<n>epochs": "3epochs",
     "<n>iters": "5iters",
 }
-assert [option.form for option in OPTIONS] == list(EXAMPLES), "an option without an example is not tested"
+assert [option.form for option in OPTIONS] == list(EXAMPLES), (
+    "an option without an example is not tested"
+)
 
 #: The same for trainers that need something else beside the option.
 OTHER_EXAMPLES = {
     **{
         ("nnUNetTrainerDRO", form): f"beta10_IS_{word}"
-        for form, word in (("exactIS", "exactIS"), ("normIS", "normIS"), ("clip<lo>to<hi>", "clip0.5to2"))
+        for form, word in (
+            ("exactIS", "exactIS"),
+            ("normIS", "normIS"),
+            ("clip<lo>to<hi>", "clip0.5to2"),
+        )
     },
     ("nnUNetTrainerDRO", "hardCE"): "share0.5_hardCE",
     ("nnUNetTrainerHWS", "memory<m>"): "hardPooled_memory0.5",
     ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
 }
-#: Columns of the case table that `tests.nnunet_project` writes, by option: a group of every case, or else a weight.
+#: Columns of the case table that `tests.nnunet_project` writes, by option: a group of every case,
+#: or else a weight.
 COLUMNS = {**dict.fromkeys(EXAMPLES, "site"), "asWeights": "number"}
 
 

@@ -11,7 +11,10 @@ N_STEPS = 20
 
 def copy_of(batch):
     """nnU-Net's validation step writes into its batch."""
-    return {key: [part.clone() for part in value] if isinstance(value, list) else value for key, value in batch.items()}
+    return {
+        key: [part.clone() for part in value] if isinstance(value, list) else value
+        for key, value in batch.items()
+    }
 
 
 @pytest.mark.parametrize("kind", ["labels", "regions", "ignore", "regions_ignore"])

@@ -60,11 +60,17 @@ def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer
 def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
     trainer, path = trained
     trainer.save_checkpoint(path)
-    before, message = Path(path).read_bytes(), f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"
+    before, message = (
+        Path(path).read_bytes(),
+        f"Could not write the checkpoint {re.escape(path)}: .* continue with --c",
+    )
     with largest_file(limit), pytest.raises(OSError, match=message):
         trainer.save_checkpoint(path)
     assert Path(path).read_bytes() == before
-    assert set(os.listdir(trainer.output_folder)) == {"checkpoint_latest.pth", os.path.basename(trainer.log_file)}
+    assert set(os.listdir(trainer.output_folder)) == {
+        "checkpoint_latest.pth",
+        os.path.basename(trainer.log_file),
+    }
 
 
 def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
@@ -95,7 +101,9 @@ def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
     path = tmp_path / "checkpoint_latest.pth"
     rng = np.random.default_rng(0)
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", _SAVE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SAVE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(rng.uniform(0.0, 0.3))
@@ -109,9 +117,15 @@ def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
 def test_pretrained_weights_are_taken_but_for_the_heads(make_trainer, plain):
     """As ``nnUNetv2_train -pretrained_weights`` does it, from a plain training."""
     trainer = make_trainer("nnUNetTrainerDRO")
-    maybe_load_checkpoint(trainer, continue_training=False, validation_only=False, pretrained_weights_file=plain[1])
+    maybe_load_checkpoint(
+        trainer, continue_training=False, validation_only=False, pretrained_weights_file=plain[1]
+    )
     theirs = plain[0].network.state_dict()
-    different = {name for name, value in trainer.network.state_dict().items() if not torch.equal(value, theirs[name])}
+    different = {
+        name
+        for name, value in trainer.network.state_dict().items()
+        if not torch.equal(value, theirs[name])
+    }
     assert different
     assert all(".seg_layers." in name for name in different)
     trainer.on_train_start()
@@ -128,7 +142,9 @@ def options_of(name):
     return parse_trainer_name(f"nnUNetTrainer{name}")[1]
 
 
-@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_IS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"])
+@pytest.mark.parametrize(
+    "name", ["DRO", "DRO_beta10_IS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"]
+)
 def test_a_training_goes_on_under_its_own_name_and_another_length(name):
     recorded = recorded_options(options_of(name))
     check_resumed(options_of(name), recorded, trainer=f"nnUNetTrainer{name}")
@@ -137,9 +153,19 @@ def test_a_training_goes_on_under_its_own_name_and_another_length(name):
 
 #: Recorded options, what was other than it is by default, those of now, and what is said.
 OTHERS = [
-    (HWSOptions(beta=10.0, epochs=20), {}, DROOptions(beta=10.0, epochs=20), r"nnUNetTrainerHWS_beta10_20epochs --c\."),
+    (
+        HWSOptions(beta=10.0, epochs=20),
+        {},
+        DROOptions(beta=10.0, epochs=20),
+        r"nnUNetTrainerHWS_beta10_20epochs --c\.",
+    ),
     # A default that has changed since.
-    (DROOptions(), {"share": 0.25, "hardness": "loss"}, DROOptions(), r"nnUNetTrainerDRO_share0\.25_hardLoss "),
+    (
+        DROOptions(),
+        {"share": 0.25, "hardness": "loss"},
+        DROOptions(),
+        r"nnUNetTrainerDRO_share0\.25_hardLoss ",
+    ),
     (GILSOptions(), {"step_size": 7.0}, GILSOptions(), r"step_size 7\.0"),
 ]
 
@@ -148,7 +174,11 @@ OTHERS = [
 def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, message):
     recorded = recorded_options(before)
     recorded["values"] |= changes
-    trainers = {DROOptions: "nnUNetTrainerDRO", HWSOptions: "nnUNetTrainerHWS", GILSOptions: "nnUNetTrainerGILS"}
+    trainers = {
+        DROOptions: "nnUNetTrainerDRO",
+        HWSOptions: "nnUNetTrainerHWS",
+        GILSOptions: "nnUNetTrainerGILS",
+    }
     with pytest.raises(ValueError, match=message):
         check_resumed(now, recorded, trainer=trainers[type(before)])
     with pytest.raises(ValueError, match=r"other options: .*Give it these\."):

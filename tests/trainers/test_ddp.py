@@ -16,9 +16,11 @@ from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.case_columns import entry_of
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
-# Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
+# Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does
+# not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
-#: Whether there is one Dice for the batch, whose sums are exchanged, and whether the loss is compiled.
+#: Whether there is one Dice for the batch, whose sums are exchanged, and whether the loss is
+#: compiled.
 KINDS = ((False, False), (True, False), (True, True))
 CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
 PROBABILITIES, EXPLORED, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.zeros(4), torch.ones(4)
@@ -34,7 +36,9 @@ def weighted_loss(batch_dice, ddp, compiled=False):
     dice = {"batch_dice": batch_dice, "smooth": 1e-5, "do_bg": False, "ddp": ddp}
     plain = DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss)
     importance = ImportanceWeights()
-    loss = HardnessWeightedLoss(plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp)
+    loss = HardnessWeightedLoss(
+        plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp
+    )
     if compiled:
         loss.per_case.voxel_sums = torch.compile(loss.per_case.voxel_sums, backend="aot_eager")
         loss._weigh = torch.compile(loss._weigh, backend="aot_eager")
@@ -77,7 +81,9 @@ def against_nnunet(loss, cases):
 
 def _rank(rank, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
     torch.set_num_threads(1)
     for batch_dice, compiled in KINDS:
         loss = weighted_loss(batch_dice, ddp=True, compiled=compiled)
@@ -117,11 +123,14 @@ def test_every_rank_sees_the_losses_of_all(exchanged):
 def test_every_ranks_loss_with_weights_of_one_is_nnunets(exchanged):
     for rank in exchanged[0]:
         assert rank["unweighted"] == pytest.approx(rank["nnunet"], rel=1e-5)
-        np.testing.assert_allclose(rank["unweighted_gradient"], rank["nnunet_gradient"], rtol=1e-4, atol=1e-8)
+        np.testing.assert_allclose(
+            rank["unweighted_gradient"], rank["nnunet_gradient"], rtol=1e-4, atol=1e-8
+        )
 
 
 def test_weights_reach_the_batch_dice_of_all_ranks(exchanged):
-    """The Dice is of the whole weighted batch; the cross-entropy is nnU-Net's mean over the rank's own part."""
+    """The Dice is of the whole weighted batch; the cross-entropy is nnU-Net's mean over the rank's
+    own part."""
     ranks, single, batch_dice = exchanged
     mean = np.average([rank["loss"] for rank in ranks], weights=[len(part) for part in PARTS])
     assert mean == pytest.approx(single["loss"], rel=1e-5)
@@ -131,7 +140,8 @@ def test_weights_reach_the_batch_dice_of_all_ranks(exchanged):
 
 
 def test_ranks_with_equal_parts_step_as_one_process_does(exchanged):
-    """The weights are relative to their mean over all ranks; the step's gradient is the mean of the ranks'."""
+    """The weights are relative to their mean over all ranks; the step's gradient is the mean of the
+    ranks'."""
     ranks, single, _ = exchanged
     parts = [rank["equal_parts"] for rank in ranks]
     assert np.mean([part["loss"] for part in parts]) == pytest.approx(single["loss"], rel=1e-5)

@@ -1,4 +1,5 @@
-"""How nnU-Net finds us: the wheel installed beside a copy of nnU-Net, in a fresh virtual environment."""
+"""How nnU-Net finds us: the wheel installed beside a copy of nnU-Net, in a fresh virtual
+environment."""
 
 import os
 import shutil
@@ -34,32 +35,53 @@ HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises Impor
 
 
 class Environment:
-    """A virtual environment with its own nnU-Net; everything else comes from the one the tests run in."""
+    """A virtual environment with its own nnU-Net; everything else comes from the one the tests run
+    in."""
 
     def __init__(self, root: Path) -> None:
         venv.create(root, with_pip=True, symlinks=True)
         self.root = root
         self.python = root / "bin" / "python"
-        self.site = Path(self.run("-c", "import site; print(site.getsitepackages()[0])").stdout.strip())
+        self.site = Path(
+            self.run("-c", "import site; print(site.getsitepackages()[0])").stdout.strip()
+        )
         self.nnunet = self.site / "nnunetv2"
-        shutil.copytree(Path(nnunetv2.__file__).parent, self.nnunet, ignore=shutil.ignore_patterns("*nnunet_dro*"))
-        (self.site / "zz_tests.pth").write_text(f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n")
+        shutil.copytree(
+            Path(nnunetv2.__file__).parent,
+            self.nnunet,
+            ignore=shutil.ignore_patterns("*nnunet_dro*"),
+        )
+        (self.site / "zz_tests.pth").write_text(
+            f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n"
+        )
 
-    def run(self, *arguments: object, check: bool = True, **variables: str) -> subprocess.CompletedProcess:
+    def run(
+        self, *arguments: object, check: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= {"PYTHONWARNINGS": "ignore", **variables}
-        command, settings = [self.python, *map(str, arguments)], {"env": environment, "cwd": self.root}
+        command, settings = (
+            [self.python, *map(str, arguments)],
+            {"env": environment, "cwd": self.root},
+        )
         result = subprocess.run(command, capture_output=True, text=True, **settings)
         if check and result.returncode != 0:
-            raise AssertionError(f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+            raise AssertionError(
+                f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+            )
         return result
 
-    def find(self, *names: str, before: str = "", check: bool = True, **variables: str) -> subprocess.CompletedProcess:
-        """Find trainers one after the other; a line each has the module, the name, and whether timm is imported."""
+    def find(
+        self, *names: str, before: str = "", check: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess:
+        """Find trainers one after the other; a line each has the module, the name, and whether timm
+        is imported."""
         return self.run("-c", before + FIND, *names, check=check, **variables)
 
     def nnunet_files(self) -> set[Path]:
-        files = (path for path in self.nnunet.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        files = (
+            path for path in self.nnunet.rglob("*") if path.is_file() and path.suffix != ".pyc"
+        )
         return {path.relative_to(self.nnunet) for path in files}
 
 
@@ -68,36 +90,60 @@ def environment(tmp_path_factory):
     """With the wheel of this repository installed."""
     environment = Environment(tmp_path_factory.mktemp("environment"))
     wheels = tmp_path_factory.mktemp("wheels")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, "."]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        wheels,
+        ".",
+    ]
     subprocess.run(build, check=True, cwd=REPOSITORY, capture_output=True)
     environment.before = environment.nnunet_files()
     (environment.wheel,) = wheels.glob("*.whl")
-    environment.run("-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", environment.wheel)
+    environment.run(
+        "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", environment.wheel
+    )
     return environment
 
 
 def test_nnunet_finds_the_trainers_without_its_other_packages(environment):
     names = ["nnUNetTrainerHWS", "nnUNetTrainerHWS_beta0.5_noIS_2epochs"]
     for before, is_there in ((HIDE_TIMM, "True"), ("", "False")):
-        found = [line.split()[1:] for line in environment.find(*names, before=before).stdout.splitlines()]
-        assert found == [[name, is_there] for name in names], "hidden, it is there as None; else nobody imports it"
+        found = [
+            line.split()[1:] for line in environment.find(*names, before=before).stdout.splitlines()
+        ]
+        assert found == [[name, is_there] for name in names], (
+            "hidden, it is there as None; else nobody imports it"
+        )
 
 
 def test_other_trainers_are_found_as_before(environment):
-    found = environment.find("nnUNetTrainer", "nnUNetTrainerDA5", "nnUNetTrainerNobody", check=False)
+    found = environment.find(
+        "nnUNetTrainer", "nnUNetTrainerDA5", "nnUNetTrainerNobody", check=False
+    )
     plain, variant = found.stdout.splitlines()
     assert plain.startswith("nnunetv2.training.nnUNetTrainer.nnUNetTrainer ")
     assert ".variants." in variant
     assert "Could not find requested nnunet trainer nnUNetTrainerNobody" in found.stderr
     assert "nnunet_dro" not in environment.run(
-        "-c", "import sys, nnunetv2.training.nnUNetTrainer.nnUNetTrainer_nnunet_dro; print(*sys.modules)"
-    ).stdout.replace("nnUNetTrainer_nnunet_dro", ""), "the module imports nothing until it is asked for one of ours"
+        "-c",
+        "import sys, nnunetv2.training.nnUNetTrainer.nnUNetTrainer_nnunet_dro; print(*sys.modules)",
+    ).stdout.replace("nnUNetTrainer_nnunet_dro", ""), (
+        "the module imports nothing until it is asked for one of ours"
+    )
 
 
 def test_a_misspelt_option_reaches_the_user(environment):
     result = environment.find("nnUNetTrainerHWS_bta10", check=False)
     assert result.returncode != 0
-    assert result.stderr.splitlines()[-1].startswith("ValueError: `bta10` in `nnUNetTrainerHWS_bta10` is not an option")
+    assert result.stderr.splitlines()[-1].startswith(
+        "ValueError: `bta10` in `nnUNetTrainerHWS_bta10` is not an option"
+    )
 
 
 def test_a_broken_package_does_not_take_nnunet_down(environment):
@@ -110,7 +156,15 @@ def test_the_command_says_where_nnunet_finds_them(environment):
     result = environment.run("-m", "nnunet_dro.cli", "trainers")
     assert f"nnU-Net finds them through {module}" in result.stdout
     assert "after: export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in result.stdout
-    for expected in ("nnUNetTrainerHWS", "beta<x>", "noIS", "clip<lo>to<hi>", "momentum<m>", "plainSGD", "<n>epochs"):
+    for expected in (
+        "nnUNetTrainerHWS",
+        "beta<x>",
+        "noIS",
+        "clip<lo>to<hi>",
+        "momentum<m>",
+        "plainSGD",
+        "<n>epochs",
+    ):
         assert expected in result.stdout
     folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
     assert (folder / module.name).exists()
@@ -122,13 +176,19 @@ def test_the_command_says_where_nnunet_finds_them(environment):
         assert missing.returncode == 1
         assert f"{module} is missing" in missing.stdout
         assert "export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in missing.stdout
-        exported = environment.run("-m", "nnunet_dro.cli", "trainers", check=False, nnUNet_extTrainer=str(folder))
+        exported = environment.run(
+            "-m", "nnunet_dro.cli", "trainers", check=False, nnUNet_extTrainer=str(folder)
+        )
         if not (environment.nnunet / "utilities/find_objects.py").exists():
-            assert f"{module} is missing" in exported.stdout, "nnU-Net before 2.8 does not read the variable"
+            assert f"{module} is missing" in exported.stdout, (
+                "nnU-Net before 2.8 does not read the variable"
+            )
             return
         assert str(folder) in exported.stdout
         assert "after: export" not in exported.stdout, "it is done"
-        found = environment.find("nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder)).stdout.splitlines()[-1]
+        found = environment.find(
+            "nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder)
+        ).stdout.splitlines()[-1]
         assert "nnUNetTrainerHWS_beta10" in found
     finally:
         hidden.rename(module)

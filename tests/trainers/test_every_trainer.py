@@ -30,12 +30,16 @@ def check_steps(trainer, loader, n_steps=2):
         assert np.isfinite(loss)
         assert np.isfinite(trainer.hardness_log.table.losses[draws_of(batch).indices]).all()
     assert all(p.isfinite().all() for p in trainer.network.parameters())
-    changed = [not torch.equal(old, new) for old, new in zip(before, trainer.network.parameters(), strict=True)]
+    changed = [
+        not torch.equal(old, new)
+        for old, new in zip(before, trainer.network.parameters(), strict=True)
+    ]
     assert np.mean(changed) > 0.9
 
 
 def check_that_ranks_draw_alike(*ranks):
-    """After the exchange each rank has all cases of the batch; its table must say the same as the others'."""
+    """After the exchange each rank has all cases of the batch; its table must say the same as the
+    others'."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         indices, losses = rng.integers(len(ranks[0].hardness_log.table), size=2), rng.normal(size=2)
@@ -54,13 +58,19 @@ def check_that_ranks_draw_alike(*ranks):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_it_trains_in_2d_and_3d_with_labels_regions_and_ignore_label(start, name, configuration, kind):
+def test_it_trains_in_2d_and_3d_with_labels_regions_and_ignore_label(
+    start, name, configuration, kind
+):
     check_steps(*start(name, configuration, kind))
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_trainer, monkeypatch, name):
-    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)  # half of the time; the tests of the logs draw
+def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
+    start, make_trainer, monkeypatch, name
+):
+    monkeypatch.setattr(
+        Figure, "savefig", lambda *_, **__: None
+    )  # half of the time; the tests of the logs draw
     trainer, loader = start(name, "2d_small", "regions_ignore")
     trainer.on_train_start()
     trainer.on_train_epoch_start()
@@ -71,7 +81,9 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_tra
 
     rng, expected = np.random.default_rng(0), table.probabilities()
     table.replace = True  # many independent draws at a time
-    counts = sum(np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(400))
+    counts = sum(
+        np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(400)
+    )
     drawn = expected > 1e-3
     assert counts[~drawn].sum() < 200, "the exploration floor at most"
     if drawn.sum() > 1:  # beta 100 may leave one case
@@ -106,11 +118,23 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_tra
         ("GILS", "Cases are drawn uniformly: 8 cases"),
         ("L2RW", "Cases are drawn uniformly: 8 cases"),
         ("HWS_beta0", "Cases are drawn uniformly: 8 cases"),
-        ("HWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
+        (
+            "HWS_beta3",
+            "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl",
+        ),
         ("HWS_betaauto", "Hardness weighted sampling: 8 cases"),
-        ("IW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
-        ("IW_site_share0.5", "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally"),
-        ("IW_number_asWeights", "Cases are drawn by weight: 8 cases (8 never seen), each in proportion"),
+        (
+            "IW_site",
+            "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often",
+        ),
+        (
+            "IW_site_share0.5",
+            "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally",
+        ),
+        (
+            "IW_number_asWeights",
+            "Cases are drawn by weight: 8 cases (8 never seen), each in proportion",
+        ),
     ],
 )
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):
@@ -164,7 +188,8 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(start):
 
 
 def test_normalised_weights_keep_the_size_of_the_step(start):
-    """The running mean of the weights divides them; the gradient is that of the weighted loss over it."""
+    """The running mean of the weights divides them; the gradient is that of the weighted loss over
+    it."""
     trainer, loader = start("nnUNetTrainerHWS_beta3_normIS_clip0.01to100_plainSGD")
     trainer.loss.mean_weight = 4.0
     batch = next(loader)
@@ -177,7 +202,9 @@ def test_normalised_weights_keep_the_size_of_the_step(start):
     torch.testing.assert_close(loss, cases.weighted(weights / 4), rtol=1e-4, atol=1e-6)
     found, _ = trainer.loss.step()
     assert float(found.weights.mean()) == pytest.approx(float(weights.mean()), rel=1e-4)
-    assert trainer.loss.mean_weight == pytest.approx(4 + 0.01 * (float(weights.mean()) - 4), rel=1e-5)
+    assert trainer.loss.mean_weight == pytest.approx(
+        4 + 0.01 * (float(weights.mean()) - 4), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(("loss", "is_named"), [(0.31, True), (-0.5, False)])
@@ -192,14 +219,17 @@ def test_at_the_end_the_log_names_what_was_too_hard_to_be_drawn_more(make_traine
 
 @pytest.mark.parametrize("share", ["", "_share0.5"])
 def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
-    """After a second visit the stale loss is that of both patches; an earned share waits until cases are learnt."""
+    """After a second visit the stale loss is that of both patches; an earned share waits until
+    cases are learnt."""
     trainer, loader = start(f"nnUNetTrainerDRO{share}")
     table, pooled = trainer.hardness_log.table, PooledHardness(8, memory=0.9)
     for _ in range(6):
         batch = next(loader)
         indices = draws_of(batch).indices
         with torch.no_grad():
-            expected = pooled(indices, trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]))
+            expected = pooled(
+                indices, trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
+            )
         trainer.train_step(batch)
         np.testing.assert_allclose(table.losses[indices], expected, rtol=1e-4)
     assert (table.rule.beta > 0) == bool(share)

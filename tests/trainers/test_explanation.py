@@ -15,8 +15,12 @@ def test_a_name_is_explained_option_by_option():
     assert "20epochs: Number of epochs." in text
     assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
     assert {"earned0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
-    assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), "a fixed beta takes the place of the share"
-    assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), "its hardness is the loss of one patch"
+    assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), (
+        "a fixed beta takes the place of the share"
+    )
+    assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), (
+        "its hardness is the loss of one patch"
+    )
     assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_IS")
     assert "clip0.1to10" not in defaults_of("nnUNetTrainerDRO"), "it has no weights to clip"
 
@@ -56,7 +60,9 @@ def words(incomplete):
 def test_the_shell_completes_the_trainers():
     assert words("") == sorted(TRAINERS)
     assert words("nnUNetTrainerGr") == ["nnUNetTrainerGroupDRO"]
-    assert "nnUNetTrainerDRO_beta10_share" not in words("nnUNetTrainerDRO_beta10_"), "the order of names is fixed"
+    assert "nnUNetTrainerDRO_beta10_share" not in words("nnUNetTrainerDRO_beta10_"), (
+        "the order of names is fixed"
+    )
     assert words("nnUNetTrainerDRO_beta10_20") == [
         "nnUNetTrainerDRO_beta10_20epochs",
         "nnUNetTrainerDRO_beta10_20iters",
@@ -69,7 +75,9 @@ def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
     kind = type(TRAINERS[name].options)
     start = f"{name}_centre_" if issubclass(kind, GroupOptions) else f"{name}_"
     offered = [word.removeprefix(start) for word in words(start)]
-    assert offered == [option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"]
+    assert offered == [
+        option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"
+    ]
 
 
 def test_the_shell_completes_columns(tmp_path):

@@ -1,4 +1,5 @@
-"""nnUNetTrainerGroupDRO in nnU-Net: groups are drawn equally often, and their weights are in the loss."""
+"""nnUNetTrainerGroupDRO in nnU-Net: groups are drawn equally often, and their weights are in the
+loss."""
 
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def started(start):
 
 
 def gradients_of(trainer):
-    return torch.cat([p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None]).clone()
+    return torch.cat(
+        [p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None]
+    ).clone()
 
 
 def check_that_a_step_weights(trainer, batch, weights):
@@ -42,7 +45,9 @@ def check_that_a_step_weights(trainer, batch, weights):
 def weights_of(trainer, batch):
     draws = CaseColumns.in_batch(batch)
     rule = trainer.hardness_log.table.rule
-    return torch.from_numpy(rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())).float()
+    return torch.from_numpy(
+        rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())
+    ).float()
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
@@ -61,7 +66,9 @@ def test_the_weights_at_the_step_are_not_in_the_reported_loss(started, configura
 def test_a_warm_up_has_weights_of_one(started):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5_warmup1")
     batch = next(trainer.dataloader_train)
-    assert not torch.allclose(weights_of(trainer, batch), torch.ones(2)), "the cases are drawn uniformly"
+    assert not torch.allclose(weights_of(trainer, batch), torch.ones(2)), (
+        "the cases are drawn uniformly"
+    )
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
@@ -69,7 +76,12 @@ def test_a_warm_up_has_weights_of_one(started):
 def test_what_is_drawn_by_group_or_weight_counts_the_same_in_the_loss(started, options):
     trainer = started(f"nnUNetTrainerIW_{options}")
     batch = next(trainer.dataloader_train)
-    assert trainer.hardness_log.table.rule.loss_weights(CaseColumns.in_batch(batch).indices, np.ones(2)) is None
+    assert (
+        trainer.hardness_log.table.rule.loss_weights(
+            CaseColumns.in_batch(batch).indices, np.ones(2)
+        )
+        is None
+    )
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
@@ -91,4 +103,7 @@ def test_one_step_moves_the_weights_by_its_losses_and_the_csv_has_them(started):
     row = pd.read_csv(Path(trainer.output_folder) / "training.csv").iloc[-1]
     weights = trainer.hardness_log.table.rule.weights
     np.testing.assert_allclose(row[["weight[a]", "weight[b]"]].astype(float), weights, rtol=1e-5)
-    assert "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5" in log_of(trainer)
+    assert (
+        "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5"
+        in log_of(trainer)
+    )

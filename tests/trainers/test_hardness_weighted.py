@@ -3,9 +3,13 @@ import pytest
 import torch
 from batchgenerators.utilities.file_and_folder_operations import load_json, save_json
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from nnunetv2.training.nnUNetTrainer.variants.data_augmentation.nnUNetTrainerDA5 import nnUNetTrainerDA5
+from nnunetv2.training.nnUNetTrainer.variants.data_augmentation.nnUNetTrainerDA5 import (
+    nnUNetTrainerDA5,
+)
 from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerCELoss import nnUNetTrainerCELoss
-from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerTopkLoss import nnUNetTrainerDiceTopK10Loss
+from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerTopkLoss import (
+    nnUNetTrainerDiceTopK10Loss,
+)
 from nnunetv2.training.nnUNetTrainer.variants.network_architecture.nnUNetTrainerNoDeepSupervision import (
     nnUNetTrainerNoDeepSupervision,
 )
@@ -38,7 +42,11 @@ def test_a_step_stores_the_loss_of_each_case(start, configuration):
     batch = next(loader)
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     expected = {
-        int(index): float(trainer.loss.plain([o[i : i + 1] for o in outputs], [t[i : i + 1] for t in batch["target"]]))
+        int(index): float(
+            trainer.loss.plain(
+                [o[i : i + 1] for o in outputs], [t[i : i + 1] for t in batch["target"]]
+            )
+        )
         for i, index in enumerate(draws_of(batch).indices)
     }
     trainer.train_step(batch)
@@ -54,11 +62,15 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(start):
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
     redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]), explored=torch.zeros(2))
-    trainer.hardness_log.table.update([0, 1], [77.0, 77.0])  # what the table says by now does not matter
+    trainer.hardness_log.table.update(
+        [0, 1], [77.0, 77.0]
+    )  # what the table says by now does not matter
     expected = cases.weighted(torch.exp(3 * torch.tensor([-0.5, 0.5])))
     parameters = list(trainer.network.parameters())
     gradients = torch.autograd.grad(expected, parameters, allow_unused=True)
-    gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)]
+    gradients = [
+        torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
+    ]
     norm = torch.stack([g.norm() for g in gradients]).norm()
     before = [p.detach().clone() for p in parameters]
     trainer.train_step(batch)
@@ -68,12 +80,16 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(start):
         torch.testing.assert_close(new.detach(), old - step, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize(("name", "n_clipped"), [("_beta3_clip0.5to2", 1), ("_beta3_exactIS_clip0.5to2", 0)])
+@pytest.mark.parametrize(
+    ("name", "n_clipped"), [("_beta3_clip0.5to2", 1), ("_beta3_exactIS_clip0.5to2", 0)]
+)
 def test_a_step_counts_the_weights_that_hit_the_clip(start, name, n_clipped):
     """e^1.5 is above 2; the exact ratio of a case that took 60 % of the draws is not."""
     trainer, loader = start(f"nnUNetTrainerHWS{name}")
     batch = next(loader)
-    hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
+    hardness = trainer.loss.per_case(
+        trainer.network(batch["data"]), batch["target"]
+    ).hardness.detach()
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
     redraw(batch, shares=torch.tensor([0.6, 0.1]), explored=torch.zeros(2))
     trainer.hardness_log._start_epoch()
@@ -221,7 +237,8 @@ def test_changed_case_list_is_one_line_in_the_log(start, make_trainer):
 
 
 def test_effective_gradient_is_that_of_the_robust_loss():
-    """E_p[w_i grad l_i] is parallel to the gradient of R = log mean exp(beta l) / beta (Fidon et al. 2022, eq. 10)."""
+    """E_p[w_i grad l_i] is parallel to the gradient of R = log mean exp(beta l) / beta (Fidon et
+    al. 2022, eq. 10)."""
     from nnunet_dro.sampling import HardnessTable
 
     torch.manual_seed(0)
@@ -239,10 +256,13 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     losses = losses_at(weights)
     importance = ImportanceWeights(low=0.0, high=1e6)
     fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
-    at_draw = {name: torch.from_numpy(getattr(draws, name)) for name in ("shares", "explored", "betas")}
+    at_draw = {
+        name: torch.from_numpy(getattr(draws, name)) for name in ("shares", "explored", "betas")
+    }
     case_weights, _ = importance(fresh, old, **at_draw)
     (estimate,) = torch.autograd.grad((case_weights * fresh).mean(), weights, retain_graph=True)
     (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
-    # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
+    # The factor between them is the ratio of the partition functions, which a learning rate
+    # absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))
     torch.testing.assert_close(estimate, ratio * exact, rtol=0.02, atol=0.02 * float(exact.norm()))

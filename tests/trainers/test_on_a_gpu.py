@@ -1,4 +1,5 @@
-"""Whole training steps on a GPU that is played: mixed devices, half precision, and who waits for the device when."""
+"""Whole training steps on a GPU that is played: mixed devices, half precision, and who waits for
+the device when."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from nnunet_dro.trainers.registry import trainer_class
 from tests.fake_gpu import FakeGPU
 from tests.trainers.names import PLAIN_NAMES
 
-#: nnU-Net waits twice: its gradient scaler asks whether a gradient overflowed, and its step returns the loss.
+#: nnU-Net waits twice: its gradient scaler asks whether a gradient overflowed, and its step returns
+#: the loss.
 NNUNETS_WAITS = 2
 #: Options whose code runs in the step, beyond those of the plain trainers.
 WITH_OPTIONS = [
@@ -44,7 +46,9 @@ def events_of_a_step(gpu, trainer, batch, *, n_before=1):
         for _ in range(n_before + 1):
             gpu.forget()
             loss = trainer.train_step(batch)["loss"]
-    assert loss == 1, "what comes from this GPU is 1, and memory that was read too early is not a number"
+    assert loss == 1, (
+        "what comes from this GPU is 1, and memory that was read too early is not a number"
+    )
     return gpu.events
 
 
@@ -57,7 +61,9 @@ def check_precision(trainer, monkeypatch):
     send = trainer.loss.send
 
     def checked(columns, mean):
-        assert columns.losses.dtype == columns.weights.dtype == mean.dtype == torch.float32, "also under autocast"
+        assert columns.losses.dtype == columns.weights.dtype == mean.dtype == torch.float32, (
+            "also under autocast"
+        )
         assert columns.losses.is_cuda
         send(columns, mean)
 
@@ -68,14 +74,17 @@ def test_nnunets_own_step_runs_on_the_played_gpu(on_gpu):
     gpu, trainer, batch = on_gpu("nnUNetTrainer")
     assert events_of_a_step(gpu, trainer, batch) == ["wait"] * NNUNETS_WAITS
     assert {"convolution", "convolution_backward"} <= gpu.half
-    gradients = [parameter.grad for parameter in trainer.network.parameters() if parameter.grad is not None]
+    gradients = [
+        parameter.grad for parameter in trainer.network.parameters() if parameter.grad is not None
+    ]
     assert len(gradients) > 10
     assert all(gradient.is_cuda and gradient.dtype == torch.float32 for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
 def test_a_step_waits_for_the_device_as_often_as_nnunets(on_gpu, name, monkeypatch):
-    """And the copy of the losses is queued, and its event recorded, before the first wait; it is read after the last.
+    """And the copy of the losses is queued, and its event recorded, before the first wait; it is
+    read after the last.
 
     GILS makes two of nnU-Net's steps. The first iterations of L2RW are timed, which waits.
     """
@@ -83,21 +92,29 @@ def test_a_step_waits_for_the_device_as_often_as_nnunets(on_gpu, name, monkeypat
     check_precision(trainer, monkeypatch)
     events = events_of_a_step(gpu, trainer, batch, n_before=4 if "L2RW" in name else 1)
     n_steps = 2 if "GILS" in name else 1
-    assert events == ["copy", "event", *["wait"] * NNUNETS_WAITS, "event wait"] * n_steps, gpu.places
+    assert events == ["copy", "event", *["wait"] * NNUNETS_WAITS, "event wait"] * n_steps, (
+        gpu.places
+    )
     assert {"convolution", "convolution_backward"} <= gpu.half
     seen = trainer.hardness_log.table.losses
     assert seen[1] == 1, "the losses of the step, read after their copy"
     assert np.isnan(np.delete(seen, 1)).all()
 
 
-@pytest.mark.parametrize(("configuration", "kind"), [("2d_small", "regions_ignore"), ("3d_small", "ignore")])
+@pytest.mark.parametrize(
+    ("configuration", "kind"), [("2d_small", "regions_ignore"), ("3d_small", "ignore")]
+)
 @pytest.mark.parametrize("name", WITH_OPTIONS)
-def test_options_regions_and_an_ignore_label_add_no_wait(on_gpu, name, configuration, kind, monkeypatch):
+def test_options_regions_and_an_ignore_label_add_no_wait(
+    on_gpu, name, configuration, kind, monkeypatch
+):
     gpu, trainer, batch = on_gpu(name, configuration, kind)
     check_precision(trainer, monkeypatch)
     events = events_of_a_step(gpu, trainer, batch, n_before=0)
     n_steps = 2 if "GILS" in name else 1
-    examples = 4 if "GILS" in name else 0  # the first batch of an epoch is looked at for perturbation.png
+    examples = (
+        4 if "GILS" in name else 0
+    )  # the first batch of an epoch is looked at for perturbation.png
     assert n_waits(events) == n_steps * NNUNETS_WAITS + examples, gpu.places
     assert trainer.hardness_log.table.losses[1] == 1
 
@@ -154,7 +171,9 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize(("what", "action"), [(what, action) for what, of in ACTIONS.items() for action in of])
+@pytest.mark.parametrize(
+    ("what", "action"), [(what, action) for what, of in ACTIONS.items() for action in of]
+)
 def test_the_played_gpu_knows_what_waits_and_what_cannot_be(what, action):
     with FakeGPU() as gpu:
         x = torch.ones(3, device="cuda")

@@ -32,7 +32,10 @@ BASE = "nnUNetTrainerHWS"
         ("_beta0", {"beta": 0.0}),
         ("_beta0.5_noIS", {"beta": 0.5, "importance_sampling": False}),
         ("_beta10_chi2", {"beta": 10.0, "chi2": True}),
-        ("_beta10_momentum0.5_warmup3_plainSGD", {"beta": 10.0, "momentum": 0.5, "warmup": 3, "plain_sgd": True}),
+        (
+            "_beta10_momentum0.5_warmup3_plainSGD",
+            {"beta": 10.0, "momentum": 0.5, "warmup": 3, "plain_sgd": True},
+        ),
         ("_cvar0.1_doro0.05_momentum0.5", {"cvar": 0.1, "doro": 0.05, "momentum": 0.5}),
         ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
         ("_betaauto_normIS", {"auto_beta": True, "normalised": True}),
@@ -51,7 +54,14 @@ BASE = "nnUNetTrainerHWS"
         ),
         (
             "_beta3_clip0to4_momentum0.25_plainSGD_2epochs_5iters",
-            {"beta": 3.0, "clip": (0, 4), "momentum": 0.25, "plain_sgd": True, "epochs": 2, "iterations": 5},
+            {
+                "beta": 3.0,
+                "clip": (0, 4),
+                "momentum": 0.25,
+                "plain_sgd": True,
+                "epochs": 2,
+                "iterations": 5,
+            },
         ),
     ],
 )
@@ -81,7 +91,9 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
     ],
 )
 def test_another_spelling_stops_with_the_right_name(suffix, right):
-    with pytest.raises(ValueError, match=f"must be written `{BASE}{right}`: one configuration has one name"):
+    with pytest.raises(
+        ValueError, match=f"must be written `{BASE}{right}`: one configuration has one name"
+    ):
         options_from_name(BASE + suffix, base=BASE, kind=HWSOptions)
 
 
@@ -142,16 +154,25 @@ REFUSED = [
     ("IW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
     ("IW_a__b", "a column whose name has no `__`"),
     ("IW_IS", r"`IS` in .* Rename a column that has an option's name between underscores"),
-    ("GroupDRO_has_T2_lesion", r"`T2` in .* Rename a column that has an option's name between underscores"),
+    (
+        "GroupDRO_has_T2_lesion",
+        r"`T2` in .* Rename a column that has an option's name between underscores",
+    ),
     ("IW_a/b", "none of /"),
     *[(f"IW_a{letter}b", "no control character and none of /") for letter in '*?"<>|\0\n\t\x7f'],
-    ("IW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
+    (
+        "IW_centre_beta10",
+        "`beta10` in .* is not an option of this trainer. Options, the column first",
+    ),
     ("IW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
     ("IW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
     ("IW_a_power1.5", r"`power` must be a number in \[0, 1\], got 1.5"),
     ("IW_a_share1", r"`share` must be a number in \(0, 1\)"),
     ("IW_a_power0.5_share0.5", "must be written `nnUNetTrainerIW_a_share0.5_power0.5`"),
-    ("IW_a_asWeights_power0.5", "`power` has no effect with `asWeights`, which leaves no groups. Leave it out"),
+    (
+        "IW_a_asWeights_power0.5",
+        "`power` has no effect with `asWeights`, which leaves no groups. Leave it out",
+    ),
     ("IW_a_share0.5_asWeights", "`share` has no effect with `asWeights`"),
     ("IW_a_earned0.5", "`earned0.5` in .* is not an option of this trainer"),
     ("IW_a_asweights", "`asweights` in .* must be written asWeights. Options, the column first"),
@@ -175,23 +196,30 @@ def test_a_wrong_name_is_refused_and_the_valid_options_are_listed(name, message)
     with pytest.raises(ValueError, match=message) as error:
         parse_trainer_name(f"nnUNetTrainer{name}")
     if name.startswith("HWS"):
-        listed = "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip"
+        listed = (
+            "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip"
+        )
         assert listed in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "kind", [DROOptions, HWSOptions, GroupDROOptions, IWOptions, LSOptions, GILSOptions, TrainerOptions]
+    "kind",
+    [DROOptions, HWSOptions, GroupDROOptions, IWOptions, LSOptions, GILSOptions, TrainerOptions],
 )
 def test_the_default_that_an_option_says_is_the_one_in_use(kind):
     defaults = {field.name: field.default for field in fields(kind)}
     for option in kind.known_options():
         default = option.default_in(kind)
         written = option.write(defaults[option.field]) if defaults[option.field] is not None else ""
-        assert written == ("" if default == "off" else re.sub("<.*>", default, option.form)), option.form
+        assert written == ("" if default == "off" else re.sub("<.*>", default, option.form)), (
+            option.form
+        )
 
 
 def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
-    words = {kind: {option.form for option in kind.known_options()} for kind in (DROOptions, HWSOptions)}
+    words = {
+        kind: {option.form for option in kind.known_options()} for kind in (DROOptions, HWSOptions)
+    }
     assert ["hardPooled" in words[kind] for kind in (DROOptions, HWSOptions)] == [False, True]
     assert ["hardLoss" in words[kind] for kind in (DROOptions, HWSOptions)] == [True, False]
 
@@ -211,7 +239,9 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
     ],
 )
 def test_the_default_draws_by_the_share_unless_another_option_decides(suffix, rule):
-    options = options_from_name(f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions)
+    options = options_from_name(
+        f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions
+    )
     assert options.rule() == rule
     assert options.history.hardness == "pooled"
 
@@ -233,14 +263,29 @@ def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
         (
             "GILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs",
             GILSOptions,
-            {"smoothing": 0.3, "steps": 7, "step_size": 0.5, "penalty": 0.01, "logit_adjustment": 1.0, "epochs": 2},
+            {
+                "smoothing": 0.3,
+                "steps": 7,
+                "step_size": 0.5,
+                "penalty": 0.01,
+                "logit_adjustment": 1.0,
+                "epochs": 2,
+            },
         ),
         ("LS_alpha0.5", LSOptions, {"smoothing": 0.5}),
         ("IW_centre", IWOptions, {"column": "centre"}),
         ("IW_weights", IWOptions, {"column": "weights"}),
-        ("IW_sampling_weights_asWeights", IWOptions, {"column": "sampling_weights", "as_weights": True}),
+        (
+            "IW_sampling_weights_asWeights",
+            IWOptions,
+            {"column": "sampling_weights", "as_weights": True},
+        ),
         ("IW_a_share0.5_power0.2", IWOptions, {"column": "a", "share": 0.5, "power": 0.2}),
-        ("IW_age_group_poly1_2epochs", IWOptions, {"column": "age_group", "polynomial_tail": 1, "epochs": 2}),
+        (
+            "IW_age_group_poly1_2epochs",
+            IWOptions,
+            {"column": "age_group", "polynomial_tail": 1, "epochs": 2},
+        ),
         ("GroupDRO_field strength", GroupDROOptions, {"column": "field strength"}),
         (
             "GroupDRO_a_nu0.1_adj2_momentum0.5_hardCE",
@@ -261,11 +306,17 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
         assert not options.normalised
         assert not options.auto_beta
         assert options.subvolumes == (1, 1, 1)
-        assert (options.history.momentum, options.history.warmup, options.history.hardness) == (0, 0, "loss")
+        assert (options.history.momentum, options.history.warmup, options.history.hardness) == (
+            0,
+            0,
+            "loss",
+        )
     assert TrainerOptions().rule() is UNIFORM
     assert LSOptions(smoothing=0.3).rule() is UNIFORM
     assert (LSOptions(smoothing=0.3).label_smoothing, HWSOptions().label_smoothing) == (0.3, 0)
-    told = GroupDROOptions(column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce")
+    told = GroupDROOptions(
+        column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce"
+    )
     assert (told.history.momentum, told.history.warmup, told.history.hardness) == (0.5, 2, "ce")
     rule = told.rule(["a", "b", "b"])
     assert (rule.names.tolist(), rule.nu, rule.adjustment) == (["a", "b"], 0.2, 3.0)
@@ -275,7 +326,10 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     rule = by_hardness.rule(["a", "b"])
     assert (rule.share, rule.power, rule.exploration) == (0.3, 0.2, DROOptions().exploration)
     assert by_hardness.history == History(hardness="pooled")
-    assert IWOptions(column="centre", as_weights=True).rule(["1", "3"]).weights.tolist() == [0.25, 0.75]
+    assert IWOptions(column="centre", as_weights=True).rule(["1", "3"]).weights.tolist() == [
+        0.25,
+        0.75,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +337,10 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     [
         ({}, ImportanceWeights(low=0.1, high=10.0)),
         ({"beta": 0.0}, ImportanceWeights(low=0.1, high=10.0)),
-        ({"exact_ratio": True, "clip": (0.5, 2.0)}, ImportanceWeights(low=0.5, high=2.0, exact=True)),
+        (
+            {"exact_ratio": True, "clip": (0.5, 2.0)},
+            ImportanceWeights(low=0.5, high=2.0, exact=True),
+        ),
         ({"momentum": 0.9}, ImportanceWeights(momentum=0.9)),
         ({"importance_sampling": False}, None),
         ({"chi2": True}, None),

@@ -1,4 +1,5 @@
-"""nnU-Net's other networks: its residual encoders through their planner, and Primus through a class of one's own."""
+"""nnU-Net's other networks: its residual encoders through their planner, and Primus through a class
+of one's own."""
 
 import os
 
@@ -23,8 +24,13 @@ def check_an_epoch(trainer):
     step = trainer.train_step(batch)
     assert np.isfinite(step["loss"])
     assert np.isfinite(trainer.hardness_log.table.losses[draws_of(batch).indices]).all()
-    changed = [not torch.equal(old, new) for old, new in zip(before, trainer.network.parameters(), strict=True)]
-    assert np.mean(changed) > 0.5, "all but what a residual branch, which begins at 0, hides in the first step"
+    changed = [
+        not torch.equal(old, new)
+        for old, new in zip(before, trainer.network.parameters(), strict=True)
+    ]
+    assert np.mean(changed) > 0.5, (
+        "all but what a residual branch, which begins at 0, hides in the first step"
+    )
     trainer.on_train_epoch_end([step])
     with torch.no_grad():
         trainer.on_validation_epoch_start()
@@ -33,14 +39,22 @@ def check_an_epoch(trainer):
 
 
 def test_it_trains_what_the_planner_of_residual_encoders_plans(make_trainer, project):
-    project("labels").run("nnUNetv2_plan_experiment", "-d", project("labels").dataset_id, "-pl", "nnUNetPlannerResEncM")
+    project("labels").run(
+        "nnUNetv2_plan_experiment",
+        "-d",
+        project("labels").dataset_id,
+        "-pl",
+        "nnUNetPlannerResEncM",
+    )
     trainer = make_trainer("nnUNetTrainerDRO", "3d_fullres", plans_name="nnUNetResEncUNetMPlans")
     trainer.initialize()
     assert type(trainer.network).__name__ == "ResidualEncoderUNet"
     check_an_epoch(trainer)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning", "ignore:Environment variable TORCH_FORCE")
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit:FutureWarning", "ignore:Environment variable TORCH_FORCE"
+)
 def test_the_mixin_trains_primus_and_continues(make_trainer, monkeypatch):
     primus = pytest.importorskip("nnunetv2.training.nnUNetTrainer.primus.primus_trainers")
 
@@ -54,8 +68,11 @@ def test_the_mixin_trains_primus_and_continues(make_trainer, monkeypatch):
     path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
     trainer.save_checkpoint(path)
     resumed = make_trainer(DROWithPrimus)
-    # Primus reads its checkpoints as torch reads files of others, which holds for no trainer of nnU-Net.
+    # Primus reads its checkpoints as torch reads files of others, which holds for no trainer of
+    # nnU-Net.
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     resumed.load_checkpoint(path)
     resumed.get_dataloaders()
-    np.testing.assert_array_equal(resumed.hardness_log.table.losses, trainer.hardness_log.table.losses)
+    np.testing.assert_array_equal(
+        resumed.hardness_log.table.losses, trainer.hardness_log.table.losses
+    )

@@ -1,4 +1,5 @@
-"""What `torch.compile` compiles, and when: counted on the CPU, where nnU-Net itself does not compile."""
+"""What `torch.compile` compiles, and when: counted on the CPU, where nnU-Net itself does not
+compile."""
 
 from dataclasses import fields
 from functools import partial
@@ -20,7 +21,8 @@ NAMES = ["nnUNetTrainerHWS_normIS_hardPresent_poly1", "nnUNetTrainerGILS", "nnUN
 
 @pytest.fixture
 def compiled(make_trainer, monkeypatch):
-    """Make a trainer that compiles as on CUDA, with a backend that counts the graphs instead of making kernels."""
+    """Make a trainer that compiles as on CUDA, with a backend that counts the graphs instead of
+    making kernels."""
     torch._dynamo.reset()
 
     def make(name, configuration="2d_small"):
@@ -46,10 +48,17 @@ def batch_of(trainer, seed, n_cases):
     generator = torch.Generator().manual_seed(seed)
     shape = trainer.configuration_manager.patch_size
     scales = trainer._get_deep_supervision_scales()
-    sizes = [[round(n * factor) for n, factor in zip(shape, scale, strict=True)] for scale in scales]
+    sizes = [
+        [round(n * factor) for n, factor in zip(shape, scale, strict=True)] for scale in scales
+    ]
     targets = [torch.randint(0, 3, (n_cases, 1, *size), generator=generator) for size in sizes]
-    columns = {column.name: torch.rand(n_cases, generator=generator) for column in fields(CaseColumns)}
-    indices, betas = torch.randint(0, 8, (n_cases,), generator=generator), torch.full((n_cases,), float(seed))
+    columns = {
+        column.name: torch.rand(n_cases, generator=generator) for column in fields(CaseColumns)
+    }
+    indices, betas = (
+        torch.randint(0, 8, (n_cases,), generator=generator),
+        torch.full((n_cases,), float(seed)),
+    )
     draws = CaseColumns(**{**columns, "indices": indices, "betas": betas})
     return {
         "data": torch.randn(n_cases, 1, *shape, generator=generator),
@@ -83,7 +92,10 @@ def test_another_batch_size_compiles_once_more_and_then_never(compiled):
     for name in ("nnUNetTrainer", "nnUNetTrainerDRO_hardPresent"):
         torch._dynamo.reset()
         trainer, counter = compiled(name)
-        counts = [graphs_of_steps(trainer, counter, [i], n_cases=n)[0] for i, n in enumerate((6, 6, 4, 5, 3))]
+        counts = [
+            graphs_of_steps(trainer, counter, [i], n_cases=n)[0]
+            for i, n in enumerate((6, 6, 4, 5, 3))
+        ]
         first, second, *others = counts
         assert first == second < others[0] == others[-1]
     assert first == 3, "the network, the sums over the voxels, and what follows from them"

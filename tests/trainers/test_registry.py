@@ -3,7 +3,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 import torch
-from nnunetv2.utilities.file_path_utilities import convert_trainer_plans_config_to_identifier, get_ensemble_name
+from nnunetv2.utilities.file_path_utilities import (
+    convert_trainer_plans_config_to_identifier,
+    get_ensemble_name,
+)
 
 from nnunet_dro.trainers.installation import FOLDER
 from nnunet_dro.trainers.named import longest_name
@@ -20,7 +23,11 @@ def test_class_has_the_name_that_was_asked_for(make_trainer):
     assert (cls.options.beta, cls.options.epochs, cls.options.iterations) == (0.5, 2, 5)
     assert trainer_class("nnUNetTrainerHWS_beta0.5_2epochs_5iters") is cls
     trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10_3epochs_10iters"))
-    lengths = (trainer.num_epochs, trainer.num_iterations_per_epoch, trainer.num_val_iterations_per_epoch)
+    lengths = (
+        trainer.num_epochs,
+        trainer.num_iterations_per_epoch,
+        trainer.num_val_iterations_per_epoch,
+    )
     assert lengths == (3, 10, 2)
     assert "nnUNetTrainerHWS_beta10_3epochs_10iters__nnUNetPlans__3d_small" in trainer.output_folder
     assert list(TRAINERS) == [cls.__module__.split(".")[-1] for cls in TRAINERS.values()]
@@ -65,7 +72,9 @@ def n_threads():
 @pytest.mark.parametrize(
     ("wished", "used"), [("1", 1), ("2,1", 2), ("8", 3), ("0", 3), ("many", 3), ("", 3), (None, 3)]
 )
-def test_training_on_a_cpu_keeps_to_omp_num_threads(make_trainer, monkeypatch, n_threads, wished, used):
+def test_training_on_a_cpu_keeps_to_omp_num_threads(
+    make_trainer, monkeypatch, n_threads, wished, used
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if wished is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
@@ -73,7 +82,9 @@ def test_training_on_a_cpu_keeps_to_omp_num_threads(make_trainer, monkeypatch, n
     assert n_threads() == used
 
 
-LONG = "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hardPresent_la0.5_3epochs"
+LONG = (
+    "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hardPresent_la0.5_3epochs"
+)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +99,9 @@ LONG = "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hard
 def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations, longest):
     assert longest_name(plans, configurations) == longest
     configuration = max([*configurations, "3d_cascade_fullres"], key=len)
-    model = convert_trainer_plans_config_to_identifier("n" * longest, plans.ljust(15, "-"), configuration)
+    model = convert_trainer_plans_config_to_identifier(
+        "n" * longest, plans.ljust(15, "-"), configuration
+    )
     ensemble = get_ensemble_name(model, model, (0, 1, 2, 3, 4))
     assert 253 < len(ensemble) <= 255
 
@@ -97,5 +110,8 @@ def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations,
 def test_a_name_too_long_for_an_ensemble_is_warned_of(make_trainer, name):
     trainer = make_trainer(trainer_class(name), "2d_small")
     trainer.on_train_start()
-    warned = f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration" in log_of(trainer)
+    warned = (
+        f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration"
+        in log_of(trainer)
+    )
     assert warned == (len(name) > 77)

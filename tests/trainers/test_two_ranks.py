@@ -28,7 +28,14 @@ CONFIGURATIONS = {
 def all_trained(project, tmp_path_factory):
     here, folder = project("labels"), tmp_path_factory.mktemp("ranks")
     trainings = [f"{name}={configuration}" for name, configuration in CONFIGURATIONS.items()]
-    command = [sys.executable, "-m", "tests.trainers.two_ranks", str(here.dataset_id), folder, *trainings]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.trainers.two_ranks",
+        str(here.dataset_id),
+        folder,
+        *trainings,
+    ]
     variables = {**environment(here.root), "nnUNet_n_proc_DA": "0"}
     result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=variables)
     assert result.returncode == 0, result.stderr[-3000:]

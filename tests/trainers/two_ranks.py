@@ -1,10 +1,12 @@
-"""Trains on two ranks through nnU-Net's own `run_ddp`, on the CPU; a program of its own that forks the ranks.
+"""Trains on two ranks through nnU-Net's own `run_ddp`, on the CPU; a program of its own that forks
+the ranks.
 
     python -m tests.trainers.two_ranks DATASET_ID FOLDER TRAINER=CONFIGURATION ...
 
-`run_ddp` asks for CUDA and NCCL. Here PyTorch takes gloo instead, and our trainers say that their device is the CPU.
-Nothing of nnU-Net is changed, but its validation at the end, which is not about ranks, is left out. The first training
-is killed at the start of its second epoch, and another one continues it, as with --c.
+`run_ddp` asks for CUDA and NCCL. Here PyTorch takes gloo instead, and our trainers say that their
+device is the CPU. Nothing of nnU-Net is changed, but its validation at the end, which is not about
+ranks, is left out. The first training is killed at the start of its second epoch, and another one
+continues it, as with --c.
 """
 
 import os
@@ -38,7 +40,9 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
             losses=table.losses,
             probabilities=table.probabilities(),
             epoch=self.current_epoch,
-            parameters=torch.cat([p.detach().reshape(-1) for p in self.network.parameters()]).numpy(),
+            parameters=torch.cat(
+                [p.detach().reshape(-1) for p in self.network.parameters()]
+            ).numpy(),
             summaries=len(log.rows),
             is_wrapped=isinstance(self.network, DistributedDataParallel),
         )
@@ -57,16 +61,35 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
         super(HardnessWeighted, self).on_train_end()
 
     with (
-        mock.patch.object(dist, "init_process_group", lambda backend, **how: init_process_group("gloo", **how)),
+        mock.patch.object(
+            dist, "init_process_group", lambda backend, **how: init_process_group("gloo", **how)
+        ),
         mock.patch.object(torch.cuda, "set_device"),
-        mock.patch.object(DistributedDataParallel, "__init__", lambda self, module, device_ids: wrap(self, module)),
+        mock.patch.object(
+            DistributedDataParallel, "__init__", lambda self, module, device_ids: wrap(self, module)
+        ),
         mock.patch.object(HardnessWeighted, "device", _cpu, create=True),
         mock.patch.object(HardnessWeighted, "on_train_epoch_start", epoch_starts),
         mock.patch.object(HardnessWeighted, "on_train_end", training_ends, create=True),
         mock.patch.object(HardnessWeighted, "perform_actual_validation", create=True),
     ):
-        # In the order of its signature: no pretrained weights, no probabilities, validation of the last checkpoint.
-        run_ddp(rank, dataset, configuration, 0, trainer, "nnUNetPlans", False, continues, False, None, False, False, 2)
+        # In the order of its signature: no pretrained weights, no probabilities, validation of the
+        # last checkpoint.
+        run_ddp(
+            rank,
+            dataset,
+            configuration,
+            0,
+            trainer,
+            "nnUNetPlans",
+            False,
+            continues,
+            False,
+            None,
+            False,
+            False,
+            2,
+        )
 
 
 _cpu = property(lambda self: torch.device("cpu"), lambda self, device: None)

@@ -39,12 +39,27 @@ class Fake:
         return path.read_text().splitlines() if path.exists() else []
 
     def environment(self, **fake) -> dict[str, str]:
-        folders = {f"nnUNet_{name}": str(self.root / name) for name in ("raw", "preprocessed", "results")}
+        folders = {
+            f"nnUNet_{name}": str(self.root / name) for name in ("raw", "preprocessed", "results")
+        }
         return {**folders, "FAKE": json.dumps(fake)}
 
     def arguments(self, *options: str) -> list[str]:
         return [
-            *["tune", "7", "2d", "0", "--trainer", "HWS", "--epochs", "4", "--device", "cpu", "--repeat", "0"],
+            *[
+                "tune",
+                "7",
+                "2d",
+                "0",
+                "--trainer",
+                "HWS",
+                "--epochs",
+                "4",
+                "--device",
+                "cpu",
+                "--repeat",
+                "0",
+            ],
             *options,
         ]
 
@@ -68,11 +83,22 @@ def make_dataset(root: Path) -> None:
         path = preprocessed / "gt_segmentations" / f"{case}.nii"
         sitk.WriteImage(sitk.GetImageFromArray(values), str(path))
         content = path.read_bytes()
-        assert content[fake_train.OFFSET : fake_train.OFFSET + fake_train.N_VOXELS] == bytes([1]) * fake_train.N_VOXELS
-    description = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii"}
+        assert (
+            content[fake_train.OFFSET : fake_train.OFFSET + fake_train.N_VOXELS]
+            == bytes([1]) * fake_train.N_VOXELS
+        )
+    description = {
+        "channel_names": {"0": "MRI"},
+        "labels": {"background": 0, "organ": 1},
+        "file_ending": ".nii",
+    }
     (preprocessed / "dataset.json").write_text(json.dumps({**description, "numTraining": 6}))
-    (preprocessed / "nnUNetPlans.json").write_text(json.dumps({"configurations": {"2d": {}, "3d_fullres": {}}}))
-    (preprocessed / "splits_final.json").write_text(json.dumps([{"train": ["a3", "b3"], "val": list(VALIDATION)}]))
+    (preprocessed / "nnUNetPlans.json").write_text(
+        json.dumps({"configurations": {"2d": {}, "3d_fullres": {}}})
+    )
+    (preprocessed / "splits_final.json").write_text(
+        json.dumps([{"train": ["a3", "b3"], "val": list(VALIDATION)}])
+    )
     rows = "".join(f"{case},{case[0]}\n" for case in (*VALIDATION, "a3", "b3", "test_1"))
     (root / "raw" / DATASET / "cases.csv").write_text("case,centre\n" + rows)
 

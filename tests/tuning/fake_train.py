@@ -1,7 +1,9 @@
-"""Stands in for nnUNetv2_train: same arguments, same files, no network. What it does is in the variable FAKE (JSON).
+"""Stands in for nnUNetv2_train: same arguments, same files, no network. What it does is in the
+variable FAKE (JSON).
 
-`crash`, `hang` and `empty` are lists of parts of trainers' names; `seconds` is the length of an epoch; `again`
-maps parts of names to the voxels that trainings outside of the ordinary results find less.
+`crash`, `hang` and `empty` are lists of parts of trainers' names; `seconds` is the length of an
+epoch; `again` maps parts of names to the voxels that trainings outside of the ordinary results find
+less.
 """
 
 import itertools
@@ -34,10 +36,17 @@ def main() -> None:
         return any(part in trainer for part in fake.get(kind, []))
 
     preprocessed = Path(os.environ["nnUNet_preprocessed"]) / dataset
-    folder = Path(os.environ["nnUNet_results"]) / dataset / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
+    folder = (
+        Path(os.environ["nnUNet_results"])
+        / dataset
+        / f"{trainer}__{plans}__{configuration}"
+        / f"fold_{fold}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     with (folder.parents[1] / "calls.txt").open("a") as calls:
-        calls.write(" ".join([trainer, *(word for word in options if word.startswith("--"))]) + "\n")
+        calls.write(
+            " ".join([trainer, *(word for word in options if word.startswith("--"))]) + "\n"
+        )
     print("training starts", flush=True)
     if is_one_of("crash"):
         print("RuntimeError: CUDA out of memory")

@@ -16,7 +16,10 @@ from tests.tuning.conftest import BETA
         ((*BETA, "--epochs", "0"), "`--epochs` must be at least 1"),
         ((*BETA, "--objective", "best"), "`--objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
-        ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "got 'nowhere.csv', which does not"),
+        (
+            (*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"),
+            "got 'nowhere.csv', which does not",
+        ),
         ((*BETA, "-p", "nnUNetResEnc"), "nnUNetResEnc.json"),
         ((*BETA, "--study", "a/b"), "`--study` must be usable as the name of a folder"),
     ],
@@ -40,7 +43,9 @@ def test_dataset_configuration_and_fold_must_be_there(fake):
 @pytest.mark.parametrize("variable", ["nnUNet_preprocessed", "nnUNet_results"])
 def test_variables_of_nnunet_must_be_set(tune, monkeypatch, variable):
     monkeypatch.delenv(variable)
-    refused(tune(*BETA, code=2), f"`{variable}` must be set in the environment", f"export {variable}=")
+    refused(
+        tune(*BETA, code=2), f"`{variable}` must be set in the environment", f"export {variable}="
+    )
 
 
 def test_results_that_cannot_be_written_are_told_before(fake, tune, monkeypatch):
@@ -70,7 +75,10 @@ def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
     for page in (one, four):
         assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=(?!\"data:)", page)
         assert page.count("plotly.js v") == 1, "the library is there once"
-    assert "Importance: left out because it needs two trials that differ in options and objective." in one
+    assert (
+        "Importance: left out because it needs two trials that differ in options and objective."
+        in one
+    )
     assert "Pairs of options: left out" in one
     assert "<h2>Importance</h2>" not in one
     assert "left out" not in four

@@ -6,7 +6,11 @@ from nnunet_dro.evaluation import METRICS, STATISTICS, summarise
 from nnunet_dro.tuning.objective import Objective, check_objective, parse_objective
 
 #: Two labels of two centres, three cases each.
-DICE = {("A", "organ"): (0.9, 0.8, 0.7), ("B", "organ"): (0.6, 0.5, 0.1), ("A", "core"): (0.5, 0.5, 0.5)}
+DICE = {
+    ("A", "organ"): (0.9, 0.8, 0.7),
+    ("B", "organ"): (0.6, 0.5, 0.1),
+    ("A", "core"): (0.5, 0.5, 0.5),
+}
 DICE[("B", "core")] = (0.3, 0.2, np.nan)
 
 
@@ -40,7 +44,11 @@ WITHOUT_VALUE = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
         # The worst distance and the worst spread are the largest.
         ("mean of hd95 by centre worst", strata(DISTANCES, "hd95"), 6.0),
         ("iqr by centre worst", strata(), (0.25 + 0.05) / 2),
-        ("std by centre worst", strata(), (np.std([0.6, 0.5, 0.1], ddof=1) + np.std([0.3, 0.2], ddof=1)) / 2),
+        (
+            "std by centre worst",
+            strata(),
+            (np.std([0.6, 0.5, 0.1], ddof=1) + np.std([0.3, 0.2], ddof=1)) / 2,
+        ),
         # A stratum without a value is left out.
         ("mean by centre worst", strata(WITHOUT_VALUE), 0.8),
     ],
@@ -69,7 +77,9 @@ def test_values_and_columns_must_be_there(tmp_path):
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-@pytest.mark.parametrize("metric", [n for n, m in METRICS.items() if not (m.on_lesions or m.is_signed)])
+@pytest.mark.parametrize(
+    "metric", [n for n, m in METRICS.items() if not (m.on_lesions or m.is_signed)]
+)
 def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
     objective = parse_objective(f"{statistic} of {metric} by age:0,18,65 mean")
     assert objective == Objective(statistic, metric, "age:0,18,65", "mean")

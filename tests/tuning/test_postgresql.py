@@ -1,4 +1,5 @@
-"""Two machines on one PostgreSQL database: a server from the system's packages, two processes, two folders."""
+"""Two machines on one PostgreSQL database: a server from the system's packages, two processes, two
+folders."""
 
 import glob
 import importlib.util
@@ -25,12 +26,17 @@ DRIVERS = {"psycopg": "psycopg", "psycopg2": "psycopg2", "pg8000": "pg8000"}
 
 
 def program(name):
-    folders = [os.environ.get("PATH", ""), *sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+    folders = [
+        os.environ.get("PATH", ""),
+        *sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True),
+    ]
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
 def driver():
-    return next((name for name, module in DRIVERS.items() if importlib.util.find_spec(module)), None)
+    return next(
+        (name for name, module in DRIVERS.items() if importlib.util.find_spec(module)), None
+    )
 
 
 def ordinary_user():
@@ -61,14 +67,18 @@ def server():
         ids = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
     def run(*words):
-        subprocess.run(list(map(str, words)), check=True, cwd=folder, stdout=subprocess.DEVNULL, **ids)
+        subprocess.run(
+            list(map(str, words)), check=True, cwd=folder, stdout=subprocess.DEVNULL, **ids
+        )
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     data, options = folder / "data", f"-F -p {port} -k {folder} -c listen_addresses=127.0.0.1"
     try:
-        run(program("initdb"), "-D", data, "-U", "tuning", "--auth=trust", "-E", "UTF8", "--no-sync")
+        run(
+            program("initdb"), "-D", data, "-U", "tuning", "--auth=trust", "-E", "UTF8", "--no-sync"
+        )
         run(program("pg_ctl"), "-D", data, "-o", options, "-l", folder / "log.txt", "-w", "start")
         try:
             yield f"postgresql+{driver()}://tuning@127.0.0.1:{port}/postgres"
@@ -111,11 +121,15 @@ def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_pat
     assert sorted(trial.user_attrs["trainer"] for trial in search) == sorted([*mine, *theirs])
     again = [trial for trial in trials if "repeat" in trial.user_attrs]
     best = sorted(search, key=lambda trial: -trial.value)[:3]
-    assert sorted(trial.user_attrs["repeat_of"] for trial in again) == sorted(trial.number for trial in best)
+    assert sorted(trial.user_attrs["repeat_of"] for trial in again) == sorted(
+        trial.number for trial in best
+    )
     assert "Traceback" not in "".join(text for texts in printed for text in texts)
 
 
-def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake, tune, server, tmp_path):
+def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(
+    fake, tune, server, tmp_path
+):
     shared = (*BETA, "--storage", server, "--study", "interrupted", "--trials", "3")
     other = machine(fake, tmp_path / "other")
     process = start(other, *shared, hang=["HWS"])
@@ -129,10 +143,19 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake,
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "WAITING"]
     tune(*shared)
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
-    assert other.calls == [fake.calls[-1]] == ["nnUNetTrainerHWS_4epochs"], "begun again: the checkpoint is elsewhere"
+    assert other.calls == [fake.calls[-1]] == ["nnUNetTrainerHWS_4epochs"], (
+        "begun again: the checkpoint is elsewhere"
+    )
 
 
 def test_wrong_password_or_port_is_one_line(fake, tune, server):
-    result = tune(*BETA, "--storage", server.replace("tuning@", "stranger:secret@"), "--study", "shared", code=2)
+    result = tune(
+        *BETA,
+        "--storage",
+        server.replace("tuning@", "stranger:secret@"),
+        "--study",
+        "shared",
+        code=2,
+    )
     refused(result, "`--storage` must be a database of Optuna")
     assert "secret" not in result.stderr

@@ -15,14 +15,38 @@ pytestmark = pytest.mark.slow
 def test_a_training_of_nnunet_and_its_repetition(project):
     here = project("labels")
     program = Path(sys.executable).parent / "nnunet-dro"
-    options = ["--option", "beta:1:100:log", "--option", "chi2", "--epochs", "1", "--iterations", "2"]
-    options += ["--trials", "1", "--repeat", "1", "--objective", "p10 by site worst", "--device", "cpu"]
+    options = [
+        "--option",
+        "beta:1:100:log",
+        "--option",
+        "chi2",
+        "--epochs",
+        "1",
+        "--iterations",
+        "2",
+    ]
+    options += [
+        "--trials",
+        "1",
+        "--repeat",
+        "1",
+        "--objective",
+        "p10 by site worst",
+        "--device",
+        "cpu",
+    ]
     command = [program, "tune", str(here.dataset_id), "2d_small", "0", "--trainer", "HWS", *options]
 
     result = subprocess.run(command, env=environment(here.root), capture_output=True, text=True)
 
     assert result.returncode == 0, result.stderr
-    folder = here.root / "results" / here.dataset / "tuning" / "HWS_1epochs_2iters__nnUNetPlans__2d_small__fold_0"
+    folder = (
+        here.root
+        / "results"
+        / here.dataset
+        / "tuning"
+        / "HWS_1epochs_2iters__nnUNetPlans__2d_small__fold_0"
+    )
     trials = pd.read_csv(folder / "trials.csv")
     assert trials["state"].tolist() == ["complete"] * 2
     assert trials["repeat_of"].tolist()[1:] == [0]

@@ -42,14 +42,20 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
     assert "The best, trained again" in result.stdout
     value, mean = best["value"].iloc[0], again[again["trainer"] == first]["value"].mean()
     assert mean < value - 0.1
-    row = next(line for line in result.stdout.splitlines() if f"{value:.4f}" in line and f"{mean:.4f}" in line)
+    row = next(
+        line
+        for line in result.stdout.splitlines()
+        if f"{value:.4f}" in line and f"{mean:.4f}" in line
+    )
     assert "0.0000" in row, "two equal trainings have no spread"
     page = fake.page()
     assert page.count("<h2>The best, trained again</h2>") == 1
     assert f" in 2 further trainings: {second}</p>" in page
     assert "Trials: 5 complete, and 6 repetitions." in page
     assert f"trial 5: {again['value'].iloc[0]:.4f} {first}, again (1)" in result.stderr
-    assert tune(*BETA, "--trials", "5", "--repeat", "2").stdout == result.stdout, "nothing is repeated twice"
+    assert tune(*BETA, "--trials", "5", "--repeat", "2").stdout == result.stdout, (
+        "nothing is repeated twice"
+    )
     assert len(fake.trials()) == 11
 
 
@@ -106,7 +112,9 @@ def made(values, again):
         study.tell(trial, value)
     for n, scores in again.items():
         for k, value in enumerate(scores, 1):
-            study.enqueue_trial({"beta": 10.0 + n}, user_attrs={"repeat": k, "repeat_of": n, "trainer": f"T{n}"})
+            study.enqueue_trial(
+                {"beta": 10.0 + n}, user_attrs={"repeat": k, "repeat_of": n, "trainer": f"T{n}"}
+            )
             study.tell(study.ask(space.distributions()), value)
     return study
 

@@ -24,7 +24,11 @@ def made_study(n_trials=8):
             value=0.5 + 0.05 * (n * 3 % 5) if is_complete else None,
             params=values,
             distributions=ranges,
-            user_attrs={"values": values, "trainer": f"nnUNetTrainerHWS_beta{10 + n}", "reason": HOSTILE},
+            user_attrs={
+                "values": values,
+                "trainer": f"nnUNetTrainerHWS_beta{10 + n}",
+                "reason": HOSTILE,
+            },
             intermediate_values={0: 0.1 + 0.01 * n, 1: 0.3 + 0.01 * n},
         )
         study.add_trial(trial)
@@ -33,9 +37,13 @@ def made_study(n_trials=8):
 
 @pytest.fixture
 def settings(tmp_path):
-    target = SimpleNamespace(dataset="Dataset007_Made", configuration="2d", plans="nnUNetPlans", fold="0")
+    target = SimpleNamespace(
+        dataset="Dataset007_Made", configuration="2d", plans="nnUNetPlans", fold="0"
+    )
     space = SimpleNamespace(names=["beta", "wmax"], edges=lambda values: [])
-    return SimpleNamespace(space=space, objective=parse_objective("p10 of dice"), folder=tmp_path, target=target)
+    return SimpleNamespace(
+        space=space, objective=parse_objective("p10 of dice"), folder=tmp_path, target=target
+    )
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -49,7 +57,8 @@ def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):
     assert page.text("pre") == "nnUNetv2_train 7 2d 0 -tr X"
     assert page.run("return window.hurt === undefined")
     assert page.requests() == []
-    # Plotly makes a picture to download by way of an address inside the browser, which the page's policy allows.
+    # Plotly makes a picture to download by way of an address inside the browser, which the page's
+    # policy allows.
     page.run("document.querySelector('.modebar-btn[data-title*=\"Download\"]').click()")
     wait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
     assert page.errors() == []

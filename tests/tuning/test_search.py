@@ -35,7 +35,9 @@ def stored_trials(fake, name=NAME):
         (("cvar:0.1:0.5",), {"cvar": ""}, {}),
     ],
 )
-def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune, options, values, learnt):
+def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(
+    fake, tune, options, values, learnt
+):
     tune(*(word for option in options for word in ("--option", option)), "--trials", "2")
     assert fake.calls[0] == PLAIN
     first = fake.trials().iloc[0]
@@ -43,7 +45,9 @@ def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune,
     assert first[list(values)].to_dict() == values
     assert stored_trials(fake)[0].params == learnt
     page = fake.page()
-    assert "left out" not in re.sub("Pairs of options: left out because it needs two|Importance: left out", "", page)
+    assert "left out" not in re.sub(
+        "Pairs of options: left out because it needs two|Importance: left out", "", page
+    )
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -53,7 +57,9 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
     study.add_trial(create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
     for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
         drawn = {"params": {"beta": beta}, "distributions": space.distributions()}
-        study.add_trial(create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"}))
+        study.add_trial(
+            create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"})
+        )
     sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
     assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
 
@@ -90,7 +96,10 @@ def test_proposal_that_was_tried_is_replaced():
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
     study, sampler = optuna.create_study(direction="maximize"), Stubborn()
     assert draw_options(study, space, sampler, seed=0) == {"beta": 20.0}
-    for beta, name in ((20.0, "nnUNetTrainerHWS_beta20_4epochs"), (30.0, "nnUNetTrainerHWS_beta30_4epochs")):
+    for beta, name in (
+        (20.0, "nnUNetTrainerHWS_beta20_4epochs"),
+        (30.0, "nnUNetTrainerHWS_beta30_4epochs"),
+    ):
         trial = study.ask(space.distributions())
         study._storage.set_trial_user_attr(trial._trial_id, "trainer", name)
         trial.set_user_attr("values", {"beta": beta})
@@ -105,7 +114,9 @@ def test_proposal_that_was_tried_is_replaced():
 def test_refused_combination_is_not_drawn_again():
     space = parse_space("HWS", ["chi2", "noIS"], epochs=4, iterations=None)
     study, drawn = optuna.create_study(), []
-    while (options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))) is not None:
+    while (
+        options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))
+    ) is not None:
         drawn.append(options)
         trial = study.ask(space.distributions())
         trial.set_user_attr("values", options)
@@ -124,7 +135,10 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     tune("--option", "chi2", "--trials", "2", code=2)
     monkeypatch.delenv("FAKE")
     tune("--option", "chi2", "--trials", "2")
-    assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
+    assert set(fake.trials().query("state == 'complete'")["trainer"]) == {
+        PLAIN,
+        "nnUNetTrainerHWS_chi2_4epochs",
+    }
 
 
 @pytest.mark.parametrize(
@@ -138,7 +152,9 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
 )
 def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, options, prunes):
     seen = []
-    monkeypatch.setattr("nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings))
+    monkeypatch.setattr(
+        "nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings)
+    )
     tune(*BETA, *options)
     assert [settings.prune for settings in seen] == [prunes]
 
@@ -149,7 +165,9 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
     target = find_target("7", "2d", "0", plans="nnUNetPlans")
     with closing(open_storage(None, folder)) as storage:
-        study = open_study(storage, NAME, about(space, target, parse_objective("mean")), maximise=True)
+        study = open_study(
+            storage, NAME, about(space, target, parse_objective("mean")), maximise=True
+        )
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
     tune(*BETA, "--trials", "2")

@@ -14,11 +14,19 @@ def space(trainer, *options, epochs=20, iterations=None):
 def test_name_is_the_one_nnunet_finds():
     from nnunet_dro.trainers.registry import trainer_class
 
-    made = space("HWS_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50)
+    made = space(
+        "HWS_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50
+    )
     name = made.trainer_name({"beta": 12.3, "warmup": 2, "momentum": 0.25, "sub2x2x1": "sub2x2x1"})
     assert name == "nnUNetTrainerHWS_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
     assert trainer_class(name).options == HWSOptions(
-        beta=12.3, importance_sampling=False, momentum=0.25, warmup=2, subvolumes=(2, 2, 1), epochs=20, iterations=50
+        beta=12.3,
+        importance_sampling=False,
+        momentum=0.25,
+        warmup=2,
+        subvolumes=(2, 2, 1),
+        epochs=20,
+        iterations=50,
     )
     made = space("nnUNetTrainerHWS", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
     assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerHWS"
@@ -43,7 +51,9 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
         return 0.0
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0)).optimize(objective, n_trials=50)
+    optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0)).optimize(
+        objective, n_trials=50
+    )
 
     for values in seen:
         beta = values["beta"]

@@ -64,7 +64,9 @@ def test_constant_objective_and_words_alone_work(fake, tune):
     result = tune("--option", "chi2", "--option", "hardCE", "--trials", "14")
     trials = fake.trials()
     assert trials["value"].nunique() == 1
-    assert len(fake.calls) == len(set(fake.calls)) == 4, "every combination is trained once, and then the study ends"
+    assert len(fake.calls) == len(set(fake.calls)) == 4, (
+        "every combination is trained once, and then the study ends"
+    )
     assert fake.calls == trials["trainer"].tolist(), "no trial is spent on a name that has a result"
     assert "No other combination was found in 500 draws; the search ends." in result.stderr
 
@@ -91,10 +93,16 @@ def test_same_command_goes_on_to_more_trials(fake, tune):
     ],
 )
 def test_study_about_something_else_is_refused(fake, tune, options, what):
-    (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
+    (fake.preprocessed / "nnUNetPlansOther.json").write_text(
+        (fake.preprocessed / "nnUNetPlans.json").read_text()
+    )
     storage = ("--storage", f"sqlite:///{fake.root / 'shared.db'}", "--study", "mine")
     tune(*BETA, *storage, "--trials", "1")
-    refused(tune(*options, *storage, "--trials", "2", code=2), f"`--study` must be about the same {what}", "for 'mine'")
+    refused(
+        tune(*options, *storage, "--trials", "2", code=2),
+        f"`--study` must be about the same {what}",
+        "for 'mine'",
+    )
     tune(*options, "--trials", "1", "--study", "another")
 
 
@@ -163,7 +171,18 @@ def test_refused_names_are_no_failures_of_the_machine(fake, tune):
 @pytest.mark.parametrize("objective", ["mean", "mean of hd95"])
 def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
-    tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--objective", objective, "--pruning")
+    tune(
+        *BETA,
+        "--trials",
+        "9",
+        "--sampler",
+        "tpe",
+        "--seed",
+        "1",
+        "--objective",
+        objective,
+        "--pruning",
+    )
     trials = fake.trials()
     pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
     assert len(pruned) + len(complete) == 9
@@ -191,7 +210,9 @@ def start(fake, *options, **behaviour):
     code = DRIVER.format(program=str(fake.program), arguments=fake.arguments(*options))
     environment = {**os.environ, **fake.environment(**behaviour)}
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def hanging(fake, process):
@@ -255,7 +276,9 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=600)
     assert "must be tuned by one process at a time" in result.stderr
-    assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
+    assert fake.trials()["state"].tolist() == ["failed", "waiting"], (
+        "the one that was running is not disturbed"
+    )
 
 
 def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch):
@@ -305,7 +328,9 @@ def test_a_study_of_version_0_2_goes_on_to_more_trials(fake, tune):
     shutil.copytree(KEPT, fake.results / "tuning" / NAME)
     tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
     kept, trials = pd.read_csv(KEPT / "trials.csv", keep_default_na=False), fake.trials()
-    assert trials["state"].tolist() == ["complete"] * 7, "three of the search, three repetitions, and a new one"
+    assert trials["state"].tolist() == ["complete"] * 7, (
+        "three of the search, three repetitions, and a new one"
+    )
     columns = ["value", "beta", "trainer", "repeat_of", "pseudo_dice"]
     pd.testing.assert_frame_equal(trials.head(6)[columns], kept[columns])
     assert fake.calls == trials["trainer"].tolist()[6:], "what is finished is not trained again"

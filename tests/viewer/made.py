@@ -16,13 +16,20 @@ def write(path, values, *, spacing=(1.0, 1.0, 2.0), origin=(5.0, -7.0, 11.0), di
 
 
 def ball(centre, radius, shape=SHAPE):
-    return sum((axis - place) ** 2 for axis, place in zip(np.indices(shape), centre, strict=True)) <= radius**2
+    return (
+        sum((axis - place) ** 2 for axis, place in zip(np.indices(shape), centre, strict=True))
+        <= radius**2
+    )
 
 
-def write_cases(root, shifts=(0, 2, 4, 6), *, names=None, n_channels=1, shape=SHAPE, ending=".nii.gz"):
-    """Folders ``reference``, ``prediction`` and ``images``, dataset.json and cases.csv; organ 1 holds tumour 2.
+def write_cases(
+    root, shifts=(0, 2, 4, 6), *, names=None, n_channels=1, shape=SHAPE, ending=".nii.gz"
+):
+    """Folders ``reference``, ``prediction`` and ``images``, dataset.json and cases.csv; organ 1
+    holds tumour 2.
 
-    The prediction lies as many voxels to the left as the shift says, and the image is bright inside the organ.
+    The prediction lies as many voxels to the left as the shift says, and the image is bright inside
+    the organ.
     """
     rng = np.random.default_rng(0)
     names = names or [f"case_{n:02}" for n in range(len(shifts))]
@@ -40,7 +47,9 @@ def write_cases(root, shifts=(0, 2, 4, 6), *, names=None, n_channels=1, shape=SH
             write(root / "images" / f"{name}_{channel:04d}{ending}", image.astype(dtype))
     labels = {"background": 0, "organ": [1, 2], "tumour": 2}
     channels = {"0": "T1", "1": "FLAIR"}
-    (root / "reference" / "dataset.json").write_text(json.dumps({"labels": labels, "channel_names": channels}))
+    (root / "reference" / "dataset.json").write_text(
+        json.dumps({"labels": labels, "channel_names": channels})
+    )
     sites = [("A", "B")[n % 2] for n in range(len(names))]
     pd.DataFrame({"case": names, "site": sites}).to_csv(root / "cases.csv", index=False)
     return root

@@ -25,8 +25,12 @@ class Viewer(Page):
         """Until a case is drawn: the first one, or the one that is named."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 60).until(lambda _: self.run(SHOWN) and shown in (None, self.run(SHOWN)))
-        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        WebDriverWait(self.driver, 60).until(
+            lambda _: self.run(SHOWN) and shown in (None, self.run(SHOWN))
+        )
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        )
         return self
 
     def press(self, key, selector="body"):
@@ -39,10 +43,22 @@ class Viewer(Page):
 
     def drawn(self, tile):
         """The pixels of a tile, shape (rows, columns, 3)."""
-        place = self.run("return document.getElementById(arguments[0]).getBoundingClientRect().toJSON()", tile)
-        clip = {"x": place["x"], "y": place["y"], "width": place["width"], "height": place["height"], "scale": 1}
-        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "clip": clip})
-        return np.asarray(Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")).astype(int)
+        place = self.run(
+            "return document.getElementById(arguments[0]).getBoundingClientRect().toJSON()", tile
+        )
+        clip = {
+            "x": place["x"],
+            "y": place["y"],
+            "width": place["width"],
+            "height": place["height"],
+            "scale": 1,
+        }
+        shot = self.driver.execute_cdp_cmd(
+            "Page.captureScreenshot", {"format": "png", "clip": clip}
+        )
+        return np.asarray(
+            Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+        ).astype(int)
 
     def n_coloured(self, tile, colour):
         """The pixels of a tile that have a colour, and little else."""
@@ -115,7 +131,10 @@ def test_keys_change_what_is_drawn(page):
     page.press("o")
     assert (np.ptp(page.drawn("planes"), axis=-1) == 0).all()
     page.press("o").press("c")
-    assert page.run("return document.getElementById('channel').selectedOptions[0].textContent") == "FLAIR"
+    assert (
+        page.run("return document.getElementById('channel').selectedOptions[0].textContent")
+        == "FLAIR"
+    )
     page.press("c").press("s").wait()
     assert page.run("return document.getElementById('rendered').value") == "reference"
     page.press("s").press("s").press("v").press("v")
@@ -170,10 +189,13 @@ def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, t
     assert not any(page.one(control).is_displayed() for control in ("#view", "#rendered"))
     assert "3-D" not in page.text("main")
     assert "rendering" not in page.text("main")
-    # The prediction was moved to the right: what only it has lies to the right of what only the reference has.
+    # The prediction was moved to the right: what only it has lies to the right of what only the
+    # reference has.
     page.press("o")
     drawn = page.drawn("planes")
-    reds, blues = (np.argwhere(drawn[..., a] > drawn[..., b] + 40)[:, 1].mean() for a, b in ((0, 2), (2, 0)))
+    reds, blues = (
+        np.argwhere(drawn[..., a] > drawn[..., b] + 40)[:, 1].mean() for a, b in ((0, 2), (2, 0))
+    )
     assert reds > blues
     page.check()
 
@@ -185,7 +207,9 @@ def test_without_webgl2_the_page_says_so_and_leads_to_the_slices(gl_driver, made
         page = opened(gl_driver, made)
     finally:
         gl_driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
-    assert page.text("#unsupported").startswith("The viewer needs WebGL2, which this browser does not offer. ")
+    assert page.text("#unsupported").startswith(
+        "The viewer needs WebGL2, which this browser does not offer. "
+    )
     assert page.one("#unsupported a").get_attribute("href").endswith("/report.html#pictures")
     assert not page.one("#viewer").is_displayed()
     assert 'id="pictures"' in (made / "report.html").read_text()

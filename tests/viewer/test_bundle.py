@@ -22,7 +22,10 @@ def test_the_bundle_is_the_one_that_was_recorded():
 def test_versions_are_those_of_the_recipe():
     text = (BUILD / "package-lock.json").read_text()
     locked = json.loads(text)["packages"]
-    assert RECORD["version"] == json.loads((BUILD / "package.json").read_text())["dependencies"]["@niivue/niivue"]
+    assert (
+        RECORD["version"]
+        == json.loads((BUILD / "package.json").read_text())["dependencies"]["@niivue/niivue"]
+    )
     for package in RECORD["packages"]:
         assert locked[f"node_modules/{package['name']}"]["version"] == package["version"]
     assert '"resolved"' not in text

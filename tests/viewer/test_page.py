@@ -31,17 +31,27 @@ def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
     data = payload(page.html)
     reasons = {reason for step in data["steps"] for reason in step["strata"]}
     assert reasons == {"among the worst of all cases", "site: A", "site: B"}
-    worst = next(step for step in data["steps"] if step["label"] == "tumour" and "site: B" in step["strata"])
+    worst = next(
+        step for step in data["steps"] if step["label"] == "tumour" and "site: B" in step["strata"]
+    )
     assert worst["case"] == "case_03"
     assert worst["score"].startswith("Dice ")
     assert set(data["cases"]) == {step["case"] for step in data["steps"]}
     assert data["cases"]["case_03"]["channels"] == ["T1", "FLAIR"]
     assert list(data["cases"]["case_03"]["labels"]) in (["organ", "tumour"], ["tumour", "organ"])
     parts = Parts(page.html)
-    blocks = {attributes["id"] for attributes, text in parts.scripts if attributes.get("type") == "text/plain" and text}
+    blocks = {
+        attributes["id"]
+        for attributes, text in parts.scripts
+        if attributes.get("type") == "text/plain" and text
+    }
     for case in payload(page.html)["cases"].values():
-        assert {f"{case['id']}-{kind}" for kind in ("reference", "prediction", "channel-0", "channel-1")} <= blocks
-    assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
+        assert {
+            f"{case['id']}-{kind}" for kind in ("reference", "prediction", "channel-0", "channel-1")
+        } <= blocks
+    assert set(page.links) == {
+        (case, label) for case, of in data["cases"].items() for label in of["labels"]
+    }
     assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
     stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
     assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
@@ -54,15 +64,27 @@ def test_policy_allows_these_scripts_and_no_network(page):
     policy = next(a["content"] for tag, a in parts.tags if tag == "meta" and "http-equiv" in a)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
 
-    assert rules.keys() == {"default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"}
+    assert rules.keys() == {
+        "default-src",
+        "script-src",
+        "style-src",
+        "img-src",
+        "base-uri",
+        "form-action",
+    }
     assert rules["default-src"] == "'none'"
     assert rules["img-src"] == "data:"
     run = [text for attributes, text in parts.scripts if "type" not in attributes]
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*run, parts.style)]
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (*run, parts.style)
+    ]
     assert rules["script-src"].split() == [f"'sha256-{one}'" for one in hashes[:-1]]
     assert rules["style-src"] == f"'sha256-{hashes[-1]}'"
     # Nothing in the page is styled or run in a way that the policy refuses.
-    assert not [a for _, a in parts.tags if any(name == "style" or name.startswith("on") for name in a)]
+    assert not [
+        a for _, a in parts.tags if any(name == "style" or name.startswith("on") for name in a)
+    ]
     assert not [a for _, a in parts.tags if "src" in a]
 
 
@@ -72,7 +94,9 @@ def test_what_is_left_out_is_said(folder):
     small = viewer_page(given, folder / "images", most_mb=round(frame - 0.1, 3))
     assert small.notes[-1].startswith("Only the first channel of the images is here")
     smaller = viewer_page(given, folder / "images", most_mb=round(frame - 0.3, 3))
-    assert re.match(r"\d cases? had no room in 1\.\d+ MB and can only be seen in .*case_00", smaller.notes[0])
+    assert re.match(
+        r"\d cases? had no room in 1\.\d+ MB and can only be seen in .*case_00", smaller.notes[0]
+    )
     assert smaller.notes[0] in smaller.html
     assert len(smaller.html.encode()) <= round(frame - 0.3, 3) * 1e6
     assert ("case_00", "organ") not in smaller.links
@@ -95,9 +119,14 @@ def test_command_writes_links_packs_and_deletes_the_page(folder):
     result = done(report(folder, "--viewer"))
 
     assert (folder / "out" / "cases.html").is_file()
-    assert result.stdout.splitlines() == [str(folder / "out" / name) for name in ("report.html", "cases.html")]
+    assert result.stdout.splitlines() == [
+        str(folder / "out" / name) for name in ("report.html", "cases.html")
+    ]
     megabytes = (folder / "out" / "cases.html").stat().st_size / 1e6
-    assert result.stderr == f"nnunet-dro: cases.html has 4 cases in {megabytes:.1f} MB of at most 100 MB.\n"
+    assert (
+        result.stderr
+        == f"nnunet-dro: cases.html has 4 cases in {megabytes:.1f} MB of at most 100 MB.\n"
+    )
     html = (folder / "out" / "report.html").read_text()
     assert 'href="cases.html#case=case_03&amp;label=tumour"' in html
     links = payload(html)["links"]
@@ -119,9 +148,18 @@ def test_command_writes_links_packs_and_deletes_the_page(folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--images", "images", "--viewer", "--viewer-mb", "0.5"), ("`--viewer-mb` must be at least", "got 0.5")),
-        (("--images", "images", "--viewer", "--viewer-mb", "-3"), ("`--viewer-mb` must be", "got -3")),
-        (("--images", "images", "--viewer", "--viewer-mb", "nan"), ("`--viewer-mb` must be", "got nan")),
+        (
+            ("--images", "images", "--viewer", "--viewer-mb", "0.5"),
+            ("`--viewer-mb` must be at least", "got 0.5"),
+        ),
+        (
+            ("--images", "images", "--viewer", "--viewer-mb", "-3"),
+            ("`--viewer-mb` must be", "got -3"),
+        ),
+        (
+            ("--images", "images", "--viewer", "--viewer-mb", "nan"),
+            ("`--viewer-mb` must be", "got nan"),
+        ),
         (("--images", "images", "--viewer-mb", "5"), ("`--viewer-mb` bounds cases.html",)),
         (("--viewer",), ("`--viewer` must be given with", "--images")),
     ],

@@ -22,11 +22,14 @@ def read(packed):
 
 def pack(root, case="case_00", *, labels=LABELS, wanted=("organ",), ending=".nii.gz", **options):
     files = (root / "reference" / f"{case}{ending}", root / "prediction" / f"{case}{ending}")
-    return packed_volumes([root / "images" / f"{case}_0000{ending}"], files, labels, wanted, **options)
+    return packed_volumes(
+        [root / "images" / f"{case}_0000{ending}"], files, labels, wanted, **options
+    )
 
 
 def write_all(root, values, image=None, **options):
-    """Write the same values as reference and prediction, and the image, which is the same unless it is given."""
+    """Write the same values as reference and prediction, and the image, which is the same unless it
+    is given."""
     for name in ("reference/case_00", "prediction/case_00"):
         write(root / f"{name}.nii.gz", values, **options)
     write(root / "images" / "case_00_0000.nii.gz", values if image is None else image, **options)
@@ -39,14 +42,22 @@ def test_crop_holds_both_masks_with_a_margin():
 
     box, is_cut = crop(reference, prediction, (5.0, 1.0, 1.0), 10**9)
 
-    # The least margin is 24 voxels of the finest spacing: 24 mm, which are 5 slices of 5 mm, rounded up.
+    # The least margin is 24 voxels of the finest spacing: 24 mm, which are 5 slices of 5 mm,
+    # rounded up.
     assert box == (slice(25, 42), slice(16, 74), slice(26, 80))
     assert not is_cut
     mask = np.zeros((1, 600, 600), bool)
     mask[0, 150:450, 300] = True
-    assert crop(mask, mask, (1.0, 1.0, 1.0), 10**9)[0] == (slice(0, 1), slice(90, 510), slice(240, 361))
+    assert crop(mask, mask, (1.0, 1.0, 1.0), 10**9)[0] == (
+        slice(0, 1),
+        slice(90, 510),
+        slice(240, 361),
+    )
     empty = np.zeros((10, 20, 30), bool)
-    assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == ((slice(0, 10), slice(0, 20), slice(0, 30)), False)
+    assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == (
+        (slice(0, 10), slice(0, 20), slice(0, 30)),
+        False,
+    )
     mask = np.ones((1, 300, 3000), bool)
     prediction = mask.copy()
     prediction[0, 100, 2900] = False
@@ -71,7 +82,9 @@ def test_what_is_too_large_is_cut_around_the_largest_disagreement(most_voxels):
     assert (reference != prediction)[box].any()
 
 
-@pytest.mark.parametrize("direction", [None, (0, 1, 0, -1, 0, 0, 0, 0, 1), (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, -1)])
+@pytest.mark.parametrize(
+    "direction", [None, (0, 1, 0, -1, 0, 0, 0, 0, 1), (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, -1)]
+)
 def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
     reference = ball((12, 40, 30), 5, (60, 90, 70)).astype(np.uint8)
     image = np.arange(reference.size, dtype=np.int32).reshape(reference.shape) % 251
@@ -100,7 +113,9 @@ def test_pictures_are_flat_with_their_rows_downwards(tmp_path):
     volumes = pack(tmp_path, ending=".png")
     assert volumes.is_flat
     assert volumes.shape == (60, 50, 1)
-    stored = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png")))
+    stored = SimpleITK.GetArrayFromImage(
+        SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png"))
+    )
     assert (stored == np.asarray(read(volumes.prediction).dataobj)[:, :, 0].T).all()
     assert (np.diag(read(volumes.prediction).affine) == (-1, -1, 1, 1)).all()
 
@@ -113,7 +128,9 @@ def test_predictions_where_the_reference_is_ignored_are_left_out(tmp_path):
     volumes = pack(tmp_path, labels=Labels({"organ": (1,)}, ignore=2))
 
     assert volumes.has_ignored
-    reference, prediction = (np.asarray(read(v).dataobj) for v in (volumes.reference, volumes.prediction))
+    reference, prediction = (
+        np.asarray(read(v).dataobj) for v in (volumes.reference, volumes.prediction)
+    )
     assert (prediction[reference == 2] == 0).all()
     assert (prediction > 0).any()
 
@@ -126,7 +143,10 @@ def test_other_labels_are_offered_if_they_are_there_as_a_whole(tmp_path):
     write_all(tmp_path, values, spacing=(1, 1, 1))
     labels = Labels({"first": (2,), "second": (1,), "long": (3,), "absent": (4,), "region": (1, 3)})
 
-    assert pack(tmp_path, labels=labels, wanted=["second"]).labels == {"second": (1,), "first": (2,)}
+    assert pack(tmp_path, labels=labels, wanted=["second"]).labels == {
+        "second": (1,),
+        "first": (2,),
+    }
     found = pack(tmp_path, labels=labels, wanted=["long", "absent"]).labels
     assert list(found) == ["long", "absent", "first", "second", "region"]
 
@@ -150,7 +170,10 @@ def folder(tmp_path_factory):
 
 def shown(folder, *, most_mb, cases=CASES, **options):
     choices = [Choice("all", "all", "organ", case, 0.5) for case in cases]
-    files = {case: tuple(folder / kind / f"{case}.nii.gz" for kind in ("reference", "prediction")) for case in cases}
+    files = {
+        case: tuple(folder / kind / f"{case}.nii.gz" for kind in ("reference", "prediction"))
+        for case in cases
+    }
     return shown_cases(choices, folder / "images", files, LABELS, most_mb=most_mb, **options)
 
 
@@ -172,5 +195,7 @@ def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
     assert found.left_out == ["case_00"]
     assert found.n_bytes <= 0.4 * room * MB
     found = shown(folder, most_mb=0.03)
-    assert [(case, volumes.is_cut) for case, volumes in found.volumes.items()] == [("case_00", True)]
+    assert [(case, volumes.is_cut) for case, volumes in found.volumes.items()] == [
+        ("case_00", True)
+    ]
     assert found.n_bytes <= 0.03 * MB

@@ -1,4 +1,7 @@
-"""Two or more methods on the same cases: paired differences, how sure they are, and which cases changed."""
+"""Two or more methods on the same cases.
+
+Paired differences, how sure they are, and which cases changed.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +18,11 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     find_common_strata,
     shared_notes,
 )
-from nnunet_dro.evaluation.comparing.comparison_table import Compared, comparison_table, trainings_table
+from nnunet_dro.evaluation.comparing.comparison_table import (
+    Compared,
+    comparison_table,
+    trainings_table,
+)
 from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
@@ -32,12 +39,21 @@ from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
 
-#: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
+#: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al.
+#: 2022 (MELBA).
 NOTABLE = 0.05
 
 N_CHANGED = 5  # How many cases `Comparison.changed` has in each direction, for each method, metric and label.
 
-_CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
+_CHANGED_COLUMNS = (
+    "method",
+    "metric",
+    "label",
+    "case",
+    "baseline_value",
+    "method_value",
+    "difference",
+)
 
 #: The counts that are sums over the trainings of a method; the others are those of its cases.
 _SUMS = ("n_missed", "n_invented", "n_left_out", "n_failed")
@@ -49,25 +65,32 @@ class Comparison:
 
     Attributes:
         methods: Their names, the baseline first.
-        table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
-            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value (in ``n_left_out`` of
-            them the label was missed or invented); their bounds are 95 % intervals (see `intervals`). A method that
-            missed or invented the label, while the other did not, counts as the worst where it has no value: in
-            ``n_worst_baseline`` or ``n_worst_method`` cases (see `one_sided.completed`). ``wins``, ``ties`` and
-            ``losses`` count the cases where the method is better, equal and worse. With several trainings of a method
-            the numbers are means over them, `TRAINING_COLUMNS` follow, intervals hold for other trainings as well (see
-            `differences_over_trainings`), and there are no p values.
-        strata: As from `summarise` for each method, over the cases with a value in *every* method (completed in the
-            same way), with the column ``method`` first. (With three or more methods ``table`` can rest on more cases.)
-        changed: The cases that changed most: for each method, metric and label up to `N_CHANGED` improvements, the
-            largest first, then as many deteriorations, with the stratum of each attribute.
-        trainings: The statistics of every training, see `trainings_table`; None where no method has several.
+        table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences
+            are method minus baseline, over the ``n`` cases of the stratum less the ``n_undefined``
+            without a value (in ``n_left_out`` of them the label was missed or invented); their
+            bounds are 95 % intervals (see `intervals`). A method that missed or invented the label,
+            while the other did not, counts as the worst where it has no value: in
+            ``n_worst_baseline`` or ``n_worst_method`` cases (see `one_sided.completed`). ``wins``,
+            ``ties`` and ``losses`` count the cases where the method is better, equal and worse.
+            With several trainings of a method the numbers are means over them, `TRAINING_COLUMNS`
+            follow, intervals hold for other trainings as well (see `differences_over_trainings`),
+            and there are no p values.
+        strata: As from `summarise` for each method, over the cases with a value in *every* method
+            (completed in the same way), with the column ``method`` first. (With three or more
+            methods ``table`` can rest on more cases.)
+        changed: The cases that changed most: for each method, metric and label up to `N_CHANGED`
+            improvements, the largest first, then as many deteriorations, with the stratum of each
+            attribute.
+        trainings: The statistics of every training, see `trainings_table`; None where no method has
+            several.
         scores: All methods' scores of the compared cases, with the column ``method`` first.
-        stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
+        stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed
+            by case).
         outcomes: The outcomes of the requirements.
         options: How the methods were compared.
         failure: When a case has failed, as in the baseline.
-        about: ``versions``, ``options``, ``requirements``, and each method's own ``about`` under ``methods``.
+        about: ``versions``, ``options``, ``requirements``, and each method's own ``about`` under
+            ``methods``.
         notes: Sentences for the reader.
     """
 
@@ -86,13 +109,16 @@ class Comparison:
 
 
 def compare(
-    evaluations: Mapping[str, Evaluation | Sequence[Evaluation]], options: CompareOptions | None = None, **given: Any
+    evaluations: Mapping[str, Evaluation | Sequence[Evaluation]],
+    options: CompareOptions | None = None,
+    **given: Any,
 ) -> Comparison:
     """Compare methods with the first of them, paired by case and label.
 
     Args:
-        evaluations: Method to its evaluation, or to those of several trainings of it, of the same cases; the first is
-            the baseline. Trainings are paired by their position where two methods have equally many, see `trainings`.
+        evaluations: Method to its evaluation, or to those of several trainings of it, of the same
+            cases; the first is the baseline. Trainings are paired by their position where two
+            methods have equally many, see `trainings`.
         options: How to compare; None for the defaults.
         **given: Fields of `CompareOptions`, in place of those in ``options``.
 
@@ -100,7 +126,8 @@ def compare(
         The comparison.
 
     Raises:
-        ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
+        ValueError: If the evaluations cannot be compared; see `find_common_ground` and
+            `find_common_strata`.
         TypeError: If there is no such option.
 
     Example:
@@ -131,13 +158,20 @@ def compare(
     return _compared(Compared(trainings, ground, strata, patient_of_case), options, requirements)
 
 
-def _compared(compared: Compared, options: CompareOptions, requirements: Sequence[Requirement]) -> Comparison:
+def _compared(
+    compared: Compared, options: CompareOptions, requirements: Sequence[Requirement]
+) -> Comparison:
     """The comparison, once everything fits."""
     trainings, ground, strata = compared.trainings, compared.ground, compared.strata
     failure = next(iter(trainings.evaluations.values())).options.failure or DEFAULT_FAILURE
     draws = {"n_resamples": options.n_resamples, "seed": options.seed}
     patients = compared.patient_of_case
-    of_run: dict[str, Any] = {"by": list(strata), "intersect": options.intersect, "margin": options.margin, **draws}
+    of_run: dict[str, Any] = {
+        "by": list(strata),
+        "intersect": options.intersect,
+        "margin": options.margin,
+        **draws,
+    }
     of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
     table = comparison_table(compared, **draws)
     scores = _scores_of_methods(trainings, ground)
@@ -148,7 +182,9 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
     outcomes = tuple(check_requirements(known, requirements, in_pixels=in_pixels(scores)))
     return Comparison(
         methods=tuple(trainings.of_method),
-        table=table if options.margin is None else table.assign(margin=margin_verdicts(table, options.margin)),
+        table=table
+        if options.margin is None
+        else table.assign(margin=margin_verdicts(table, options.margin)),
         strata=_strata_of_methods(compared, failure=failure, **draws),
         changed=_changed_cases(compared),
         scores=scores,
@@ -157,32 +193,43 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
         outcomes=outcomes,
         options=options,
         failure=failure,
-        about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
+        about=_about(trainings, ground, of_run)
+        | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(
             *ground.notes,
             *trainings.notes(),
             *shared_notes(trainings.evaluations),
-            *(f"No case of {attribute} {name_some(names)} is compared." for attribute, names in absent.items()),
+            *(
+                f"No case of {attribute} {name_some(names)} is compared."
+                for attribute, names in absent.items()
+            ),
             *notes_on_one_sided(compared.values, trainings.of_method, ground),
         ),
     )
 
 
-def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, seed: int) -> pd.DataFrame:
+def _strata_of_methods(
+    compared: Compared, *, failure: str, n_resamples: int, seed: int
+) -> pd.DataFrame:
     """The statistics of every method, over the cases with a value in every training of every method.
 
-    Of a method with several trainings they are the means of their statistics without intervals; missed and invented
-    labels are counted over all of them.
+    Of a method with several trainings they are the means of their statistics without intervals;
+    missed and invented labels are counted over all of them.
     """
     trainings, ground = compared.trainings, compared.ground
     pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
     complete = {m: compared.filled(m, *trainings.of_method) for m in ground.metrics}
-    everywhere = {m: ~np.isnan(list(of_metric.values())).any(axis=0) for m, of_metric in complete.items()}
+    everywhere = {
+        m: ~np.isnan(list(of_metric.values())).any(axis=0) for m, of_metric in complete.items()
+    }
     parts = []
     for method, names in trainings.of_method.items():
         tables = []
         for name in names:
-            columns = {m: np.where(everywhere[m], complete[m][name], np.nan).ravel() for m in ground.metrics}
+            columns = {
+                m: np.where(everywhere[m], complete[m][name], np.nan).ravel()
+                for m in ground.metrics
+            }
             own = trainings.evaluations[name].scores
             counts = [*size_columns("dice")] if failed_rows(own) is not None else []
             counts += [column for column in LESION_COUNTS if ground.with_lesions and column in own]
@@ -224,7 +271,8 @@ def _changed_cases(compared: Compared) -> pd.DataFrame:
             filled = compared.filled(metric, baseline, method)
             # NaN where any training has no value.
             before, after = (
-                np.mean([filled[name] for name in trainings.of_method[which]], axis=0) for which in (baseline, method)
+                np.mean([filled[name] for name in trainings.of_method[which]], axis=0)
+                for which in (baseline, method)
             )
             for position, label in enumerate(ground.labels):
                 differences = after[:, position] - before[:, position]
@@ -236,11 +284,16 @@ def _changed_cases(compared: Compared) -> pd.DataFrame:
                     pair = before[i, position], after[i, position]
                     rows.append((method, metric, label, ground.cases[i], *pair, differences[i]))
     changed: pd.DataFrame = pd.DataFrame(rows, columns=list(_CHANGED_COLUMNS))
-    return changed.assign(**{column: changed["case"].map(of_case) for column, of_case in stratum_of.items()})
+    return changed.assign(
+        **{column: changed["case"].map(of_case) for column, of_case in stratum_of.items()}
+    )
 
 
 def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFrame:
-    """All methods' scores of the compared cases, with the column ``method`` first; means over their trainings."""
+    """All methods' scores of the compared cases, with the column ``method`` first.
+
+    Means over their trainings.
+    """
     parts = []
     for method, names in trainings.of_method.items():
         evaluations = [trainings.evaluations[name] for name in names]
@@ -249,8 +302,15 @@ def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFra
             keys = pd.MultiIndex.from_frame(part[["case", "label"]])
             others = [evaluation.scores.set_index(["case", "label"]) for evaluation in evaluations]
             predicted = ("n_prediction", "n_intersection", "prediction_ml")
-            shared = [c for c in (*ground.metrics, *predicted) if all(c in other.columns for other in others)]
-            means = {c: np.mean([other[c].reindex(keys).to_numpy() for other in others], axis=0) for c in shared}
+            shared = [
+                c
+                for c in (*ground.metrics, *predicted)
+                if all(c in other.columns for other in others)
+            ]
+            means = {
+                c: np.mean([other[c].reindex(keys).to_numpy() for other in others], axis=0)
+                for c in shared
+            }
             part = part.assign(**means)
         # The case table may have a column of this name.
         part = part.rename(columns={"method": "method (case table)"})
@@ -259,13 +319,19 @@ def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFra
     return pd.concat(parts, ignore_index=True)
 
 
-def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:
+def _about(
+    trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]
+) -> dict[str, Any]:
     known = next(iter(trainings.evaluations.values())).about.get("definitions", {})
     return {
         "versions": versions("numpy", "pandas", "scipy"),
         "options": dict(options),
-        "definitions": {metric: known.get(metric, METRICS[metric].definition) for metric in ground.metrics},
-        "methods": {name: dict(evaluation.about) for name, evaluation in trainings.evaluations.items()},
+        "definitions": {
+            metric: known.get(metric, METRICS[metric].definition) for metric in ground.metrics
+        },
+        "methods": {
+            name: dict(evaluation.about) for name, evaluation in trainings.evaluations.items()
+        },
     }
 
 

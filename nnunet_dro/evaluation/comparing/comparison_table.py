@@ -11,7 +11,11 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
-from nnunet_dro.evaluation.comparing.trainings import OF_STATISTIC, Trainings, differences_over_trainings
+from nnunet_dro.evaluation.comparing.trainings import (
+    OF_STATISTIC,
+    Trainings,
+    differences_over_trainings,
+)
 from nnunet_dro.evaluation.scoring.failures import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
@@ -55,7 +59,10 @@ class Compared:
     def values(self) -> dict[str, dict[str, MethodValues]]:
         """Metric to the name of a training to its values, shape (n_cases, n_labels)."""
         evaluations = self.trainings.evaluations.items()
-        return {m: {name: method_values(one, self.ground, m) for name, one in evaluations} for m in self.ground.metrics}
+        return {
+            m: {name: method_values(one, self.ground, m) for name, one in evaluations}
+            for m in self.ground.metrics
+        }
 
     def filled(self, metric: str, *methods: str) -> dict[str, _FloatArray]:
         """The values of some methods' trainings, see `completed`."""
@@ -65,7 +72,10 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """What one row is about; the arrays of values and failures have a row per training, a column per case."""
+    """What one row is about.
+
+    The arrays of values and failures have a row per training, a column per case.
+    """
 
     key: dict[str, Any]
     baseline: _FloatArray
@@ -80,23 +90,34 @@ class _Pair:
 
     @cached_property
     def values(self) -> tuple[_FloatArray, _FloatArray]:
-        """The values that are compared, of the baseline and the method: of patients, in the defined cases."""
+        """The values that are compared, of the baseline and the method.
+
+        Of patients, in the defined cases.
+        """
         baseline, method = (of[:, self.defined] for of in (self.baseline, self.method))
         codes = self.patients[self.defined]
         return patient_values(baseline, codes), patient_values(method, codes)
 
 
 def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
-    """The differences of every method from the first: `COLUMNS`, and `TRAINING_COLUMNS` where one has several."""
+    """The differences of every method from the first.
+
+    `COLUMNS`, and `TRAINING_COLUMNS` where one has several.
+    """
     pairs, repeated = list(_pairs(compared)), compared.trainings.are_repeated
     counted: pd.DataFrame = pd.DataFrame(
-        _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0)) for pair in pairs
+        _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0))
+        for pair in pairs
     )
     families = counted.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
-    counted["holm_p"] = families.transform(lambda p_values: holm(p_values.to_numpy(dtype=np.float64)))
+    counted["holm_p"] = families.transform(
+        lambda p_values: holm(p_values.to_numpy(dtype=np.float64))
+    )
     bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]
     values = [pair.values for pair in pairs]
-    table = counted.join(differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed))
+    table = counted.join(
+        differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed)
+    )
     columns = [*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]
     if compared.patient_of_case is not None:
         columns.insert(columns.index("n") + 1, "n_patients")
@@ -106,15 +127,19 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
 def trainings_table(compared: Compared) -> pd.DataFrame:
     """The statistics of every training, over the cases that the row of the comparison rests on.
 
-    A row per row of the comparison and training: ``of`` says which of the two methods it is of, ``training`` its number
-    from 1, ``n`` how many cases have a value.
+    A row per row of the comparison and training: ``of`` says which of the two methods it is of,
+    ``training`` its number from 1, ``n`` how many cases have a value.
     """
     rows = []
     for pair in _pairs(compared):
         for which, of_which in zip(("baseline", "method"), pair.values, strict=True):
             for number, of_training in enumerate(of_which, 1):
                 described = describe(of_training)
-                key = pair.key | {"of": pair.key[which], "training": number, "n": int(pair.defined.sum())}
+                key = pair.key | {
+                    "of": pair.key[which],
+                    "training": number,
+                    "n": int(pair.defined.sum()),
+                }
                 rows.append(key | {name: described[name] for name in STATISTICS})
     return pd.DataFrame(rows)
 
@@ -125,8 +150,15 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
     patients = np.arange(len(ground.cases))
     if compared.patient_of_case is not None:
         patients = pd.factorize(compared.patient_of_case)[0]
-    complete = {(m, method): compared.filled(m, baseline, method) for m in ground.metrics for method in others}
-    failed = {m: {name: one.failed for name, one in of_metric.items()} for m, of_metric in compared.values.items()}
+    complete = {
+        (m, method): compared.filled(m, baseline, method)
+        for m in ground.metrics
+        for method in others
+    }
+    failed = {
+        m: {name: one.failed for name, one in of_metric.items()}
+        for m, of_metric in compared.values.items()
+    }
     for attribute, stratum_of_case in compared.strata.items():
         codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
         for code, stratum in enumerate(names):
@@ -135,10 +167,20 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
                 for (metric, method), filled in complete.items():
                     if not ground.reports(label, metric):
                         continue
-                    key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
+                    key = {
+                        "attribute": attribute,
+                        "stratum": stratum,
+                        "label": label,
+                        "metric": metric,
+                    }
                     key |= {"baseline": baseline, "method": method}
                     before, after, of_before, of_after = (
-                        np.stack([of[name][inside, position] for name in compared.trainings.of_method[which]])
+                        np.stack(
+                            [
+                                of[name][inside, position]
+                                for name in compared.trainings.of_method[which]
+                            ]
+                        )
                         for of in (filled, failed[metric])
                         for which in (baseline, method)
                     )
@@ -148,7 +190,11 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
 def _counts(pair: _Pair) -> dict[str, Any]:
     """The key of a row, and its numbers of cases."""
     defined = pair.defined
-    row = pair.key | {"n": len(defined), "n_undefined": int((~defined).sum()), "n_patients": pair.values[0].shape[1]}
+    row = pair.key | {
+        "n": len(defined),
+        "n_undefined": int((~defined).sum()),
+        "n_patients": pair.values[0].shape[1],
+    }
     any_failed = np.concatenate(pair.failed).any(axis=0)
     row["n_left_out"] = int(np.count_nonzero(any_failed & ~defined))
     for which, failed in zip(("baseline", "method"), pair.failed, strict=True):
@@ -166,13 +212,18 @@ def _of_cases(pair: _Pair, with_interval: bool) -> dict[str, Any]:
     ranked = method - baseline + patient_values(ranked, pair.patients[pair.defined])
     # A patient of whom either method failed a case has the difference of the values.
     ranked = np.where(np.isnan(ranked), method - baseline, ranked)
-    typical = dict(zip(TYPICAL, typical_value(method - baseline, with_interval=with_interval), strict=True))
+    typical = dict(
+        zip(TYPICAL, typical_value(method - baseline, with_interval=with_interval), strict=True)
+    )
     return typical | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
 
 
 def _of_trainings(pair: _Pair) -> dict[str, Any]:
     """Several trainings of each method, of which there is no test."""
-    row: dict[str, Any] = {"n_trainings_baseline": len(pair.baseline), "n_trainings_method": len(pair.method)}
+    row: dict[str, Any] = {
+        "n_trainings_baseline": len(pair.baseline),
+        "n_trainings_method": len(pair.method),
+    }
     sign = METRICS[pair.key["metric"]].sign
     before, after = pair.values
     nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
@@ -180,4 +231,8 @@ def _of_trainings(pair: _Pair) -> dict[str, Any]:
 
 
 def _wins(gains: _FloatArray) -> dict[str, int]:
-    return {"wins": int((gains > 0).sum()), "ties": int((gains == 0).sum()), "losses": int((gains < 0).sum())}
+    return {
+        "wins": int((gains > 0).sum()),
+        "ties": int((gains == 0).sum()),
+        "losses": int((gains < 0).sum()),
+    }

@@ -1,4 +1,7 @@
-"""Pairs of which a method has no value, because it missed or invented the label: they count as the worst for it."""
+"""Pairs of which a method has no value, because it missed or invented the label.
+
+They count as the worst for it.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,17 +33,26 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
     undefined = np.isnan(values)
     if (failed := failed_rows(evaluation.scores, metric)) is None:
         return MethodValues(values, np.zeros_like(undefined), np.zeros_like(undefined))
-    left_out = evaluation.scores[["case", "label"]].assign(left_out=failed["left_out"].astype(float))
+    left_out = evaluation.scores[["case", "label"]].assign(
+        left_out=failed["left_out"].astype(float)
+    )
     sizes = [ground.align(evaluation.scores, column) for column in size_columns(metric)]
-    return MethodValues(values, ground.align(left_out, "left_out") == 1, undefined & (sizes[0] == 0) & (sizes[1] == 0))
+    return MethodValues(
+        values,
+        ground.align(left_out, "left_out") == 1,
+        undefined & (sizes[0] == 0) & (sizes[1] == 0),
+    )
 
 
-def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collection[str]) -> dict[str, FloatArray]:
+def completed(
+    methods: Mapping[str, MethodValues], metric: str, *, among: Collection[str]
+) -> dict[str, FloatArray]:
     """The values of some methods, shape (n_cases, n_labels), with those that only some of them lack filled in.
 
-    Where a method missed or invented the label and another did not, it has the worst value: 0, or the largest distance
-    of any method for the label. Where a method rightly left out a label that another invented, it has the best value.
-    NaN stays where all of ``among`` failed, where all were right, and where the reason is not known.
+    Where a method missed or invented the label and another did not, it has the worst value: 0, or
+    the largest distance of any method for the label. Where a method rightly left out a label that
+    another invented, it has the best value. NaN stays where all of ``among`` failed, where all were
+    right, and where the reason is not known.
     """
     known = METRICS[metric]
     chosen = {name: methods[name] for name in among}
@@ -51,12 +63,17 @@ def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collec
     filled = {}
     for name, method in chosen.items():
         values = np.where(method.failed & (some_right | some_value), worst, method.values)
-        filled[name] = np.where(method.right & (some_failed | some_value), float(known.more_is_better), values)
+        filled[name] = np.where(
+            method.right & (some_failed | some_value), float(known.more_is_better), values
+        )
     return filled
 
 
 def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
-    """The worst value of each label, shape (n_labels,): 0, or the largest distance; NaN without any distance."""
+    """The worst value of each label, shape (n_labels,): 0, or the largest distance.
+
+    NaN without any distance.
+    """
     every = np.concatenate([method.values for method in methods.values()])
     if metric.more_is_better:
         return np.zeros(every.shape[1])
@@ -65,26 +82,45 @@ def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatAr
 
 
 def notes_on_one_sided(
-    values: Mapping[str, Mapping[str, MethodValues]], of_method: Mapping[str, Sequence[str]], ground: CommonGround
+    values: Mapping[str, Mapping[str, MethodValues]],
+    of_method: Mapping[str, Sequence[str]],
+    ground: CommonGround,
 ) -> list[str]:
     """Notes on the pairs that have a value in some trainings only, in sentences."""
     notes = []
     baseline, *others = of_method
     for metric, of_metric in values.items():
         for method in others:
-            compared = {name: of_metric[name] for name in (*of_method[baseline], *of_method[method])}
+            compared = {
+                name: of_metric[name] for name in (*of_method[baseline], *of_method[method])
+            }
             filled = completed(of_metric, metric, among=compared)
-            lacking = {name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in compared.items()}
+            lacking = {
+                name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in compared.items()
+            }
             any_value = ~np.isnan(list(filled.values())).all(axis=0)
             unknown = {name: np.isnan(of_name) & any_value for name, of_name in filled.items()}
             known = METRICS[metric]
             best = "1" if known.more_is_better else "0" if known.of_volumes else "0 mm"
-            worst = "0" if known.more_is_better else f"the largest {known.noun} of any method for the label"
+            worst = (
+                "0"
+                if known.more_is_better
+                else f"the largest {known.noun} of any method for the label"
+            )
             failed = {name: lacking[name] & v.failed for name, v in compared.items()}
             right = {name: lacking[name] & v.right for name, v in compared.items()}
-            notes += _note(failed, f"missed or invented the label and counts as {worst}", metric, ground)
-            notes += _note(right, f"rightly left out the label and counts as {best}", metric, ground)
-            notes += _note(unknown, "has no value for an unknown reason, and the pair is left out", metric, ground)
+            notes += _note(
+                failed, f"missed or invented the label and counts as {worst}", metric, ground
+            )
+            notes += _note(
+                right, f"rightly left out the label and counts as {best}", metric, ground
+            )
+            notes += _note(
+                unknown,
+                "has no value for an unknown reason, and the pair is left out",
+                metric,
+                ground,
+            )
     return notes
 
 
@@ -95,9 +131,15 @@ def _note(where: Mapping[str, BoolArray], say: str, metric: str, ground: CommonG
     }
     if not (n_pairs := sum(map(len, names.values()))):
         return []
-    cases = "; ".join(f"{name} in {name_some(of_method)}" for name, of_method in names.items() if of_method)
+    cases = "; ".join(
+        f"{name} in {name_some(of_method)}" for name, of_method in names.items() if of_method
+    )
     if len(where) > 2:
         times = "Once" if n_pairs == 1 else f"{n_pairs} times"
-        return [f"{METRICS[metric].title}: {times} a training lacks a value that another has. It {say}: {cases}."]
+        return [
+            f"{METRICS[metric].title}: {times} a training lacks a value that another has. It {say}: {cases}."
+        ]
     pairs = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
-    return [f"{METRICS[metric].title}: {pairs} a value in one method only. The other {say}: {cases}."]
+    return [
+        f"{METRICS[metric].title}: {pairs} a value in one method only. The other {say}: {cases}."
+    ]

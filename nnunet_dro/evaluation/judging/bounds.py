@@ -1,12 +1,22 @@
-"""The bounds of requirements: numbers, with the unit that they are written in, that can be meant for a metric."""
+"""The bounds of requirements.
+
+Numbers, with the unit that they are written in, that can be meant for a metric.
+"""
 
 import math
 import re
 from dataclasses import dataclass
 
-_BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm|ml)?", re.ASCII)
+_BOUND = re.compile(
+    r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm|ml)?", re.ASCII
+)
 
-_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm", "ml": "ml"}  # Unit to the unit of the metrics that it fits.
+_FITS = {
+    "%": "fraction",
+    "pt": "fraction",
+    "mm": "mm",
+    "ml": "ml",
+}  # Unit to the unit of the metrics that it fits.
 
 
 @dataclass(frozen=True)
@@ -14,7 +24,8 @@ class Bound:
     """A number and its unit."""
 
     number: str  # as written
-    #: ``%`` or ``pt`` (percentage points), ``mm``, ``ml``, or empty for what the metric has, or a number of cases.
+    #: ``%`` or ``pt`` (percentage points), ``mm``, ``ml``, or empty for what the metric has, or a
+    #: number of cases.
     unit: str
     value: float  # as tables have it: 70% is 0.7
 
@@ -29,12 +40,19 @@ class Bound:
     def doubt(
         self, name: str, unit: str, *, is_difference: bool, end: str, is_bounded: bool = True
     ) -> tuple[str, str] | None:
-        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant.
+        """The rule that a bound of a quantity breaks, and what to write instead.
 
-        ``name`` and ``unit`` are those of the quantity, ``end`` is the end of an interval that has to meet the bound.
+        None if it can be meant.
+
+        ``name`` and ``unit`` are those of the quantity, ``end`` is the end of an interval that has
+        to meet the bound.
         """
         if _FITS.get(self.unit, unit) != unit:
-            cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}{unit}."
+            cure = (
+                "Write 0.70 or 70%, or points: -0.5pt."
+                if unit == "fraction"
+                else f"Write {self.number}{unit}."
+            )
             return f"compare {name} with {'a fraction' if unit == 'fraction' else unit}", cure
         if unit != "fraction" or (self.unit and not is_bounded):
             return None
@@ -48,7 +66,9 @@ class Bound:
         tolerates = self.value < 0 if end == "low" else self.value > 0
         if is_difference and tolerates and not self.unit:
             # -0.5 may be meant in points, and so may -0.09.
-            return f"have a unit if it allows a loss of {abs(self.value):g}", self._spelled(is_difference)
+            return f"have a unit if it allows a loss of {abs(self.value):g}", self._spelled(
+                is_difference
+            )
         return None
 
     def _spelled(self, is_difference: bool) -> str:

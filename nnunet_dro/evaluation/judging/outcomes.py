@@ -9,7 +9,14 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
-from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, is_share, unit_of, verdict_of
+from nnunet_dro.evaluation.judging.verdicts import (
+    MET,
+    NUMBERS,
+    Verdict,
+    is_share,
+    unit_of,
+    verdict_of,
+)
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -50,7 +57,10 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """One sentence: ``pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)``."""
+        """One sentence: ``pathology=spina_bifida label=cerebellum.
+
+        P5 0.612 is not >= 0.70 (23 cases)``.
+        """
         where = [f"method={_quoted(self.method)}"] if self.method else []
         where += [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
         where.append(f"label={_quoted(self.label)}")
@@ -58,9 +68,13 @@ class Outcome:
             where.append(f"metric={self.metric}")
         asked, statistic = self.requirement, self.statistic
         if asked.confidence is not None:
-            statistic += f"'s {'lower' if asked.end == 'low' else 'upper'} {asked.confidence:g} % bound"
+            statistic += (
+                f"'s {'lower' if asked.end == 'low' else 'upper'} {asked.confidence:g} % bound"
+            )
         cases = count(self.n, "case")
-        cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
+        cases = (
+            f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
+        )
         cases += f", {count(self.n_patients, 'patient')}" if self.n_patients else ""
         holds = asked.holds_for(self.value)
         condition = f"{'is' if holds else 'is not'} {asked.comparison} {asked.bound}"
@@ -79,7 +93,11 @@ class Outcome:
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
         read = ((text, parse_bound(text + limit.unit)) for text in shown)
-        agreeing = (text for text, bound in read if bound and self.requirement.holds_for(bound.value) == holds)
+        agreeing = (
+            text
+            for text, bound in read
+            if bound and self.requirement.holds_for(bound.value) == holds
+        )
         return next(agreeing, repr(scaled)) + unit
 
 
@@ -93,17 +111,19 @@ def check_requirements(
     """Check the statistics of strata against requirements.
 
     Args:
-        strata: The strata frame, or the table of a comparison: a row per attribute, stratum, label, metric (and
-            method), a column per statistic.
+        strata: The strata frame, or the table of a comparison: a row per attribute, stratum, label,
+            metric (and method), a column per statistic.
         requirements: From `parse_requirement` or `read_requirements`.
         in_pixels: Whether distances are in pixels, because no voxel size is known.
 
     Returns:
-        An outcome per requirement and row that it applies to, in the order of both; see `verdict_of`.
+        An outcome per requirement and row that it applies to, in the order of both; see
+        `verdict_of`.
 
     Raises:
-        ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
-            has a bound that cannot be meant for the metric; the message names what is reported.
+        ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is
+            not reported, or has a bound that cannot be meant for the metric; the message names what
+            is reported.
     """
     return [
         Outcome(
@@ -124,10 +144,14 @@ def check_requirements(
 
 def without_intervals(table: pd.DataFrame) -> pd.DataFrame:
     """A table as it is where no intervals were asked for, so that requirements on them are refused."""
-    return table.drop(columns=[c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))])
+    return table.drop(
+        columns=[c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
+    )
 
 
-def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
+def rows_of(
+    strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False
+) -> pd.DataFrame:
     """The rows that a requirement applies to; at least one."""
     metric = metric_meant(requirement, list(dict.fromkeys(strata["metric"].astype(str))))
     rows = strata[strata["metric"].astype(str) == metric]
@@ -137,7 +161,9 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
             cure = "It needs several trainings of a method: DRO=seed0,seed1,seed2."
         if requirement.column == "n_patients":
             cure = "Name the column of the patients: --patient COLUMN."
-        raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
+        raise refusal(
+            f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure
+        )
     if requirement.attribute is None:
         # Only a requirement that names an attribute is about strata without any case.
         rows = rows[rows["n"] > 0]
@@ -156,22 +182,35 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
 
 def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     """The metric that a requirement is about: the one that it names, Dice, or the only one."""
-    metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
+    metric = requirement.metric or (
+        "dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None
+    )
     if metric is None:
-        raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
-    _check_name(metric, metrics, "metric", requirement, "Compute it with --metrics, or choose from: {}.")
+        raise refusal(
+            f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME."
+        )
+    _check_name(
+        metric, metrics, "metric", requirement, "Compute it with --metrics, or choose from: {}."
+    )
     statistic = requirement.statistic
     if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
         return metric
     name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
-    is_difference, is_bounded = "_difference" in statistic, is_share(statistic) or METRICS[metric].is_bounded
-    doubt = requirement.bound.doubt(name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded)
+    is_difference, is_bounded = (
+        "_difference" in statistic,
+        is_share(statistic) or METRICS[metric].is_bounded,
+    )
+    doubt = requirement.bound.doubt(
+        name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded
+    )
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
     return metric
 
 
-def _check_name(name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str) -> None:
+def _check_name(
+    name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str
+) -> None:
     if name not in names:
         cure = cure.replace("{}", name_some(list(names), at_most=20))
         raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, cure)

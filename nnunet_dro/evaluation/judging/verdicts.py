@@ -1,8 +1,8 @@
 """Whether statistics meet requirements, and differences a margin: yes, no, or one cannot tell.
 
-What a margin is judged by are the bounds that assume only the limits of the score, at every number of cases: Student's
-t knows nothing of a failure that the sample does not show, and would call a method not worse that fails in one case of
-thirty.
+What a margin is judged by are the bounds that assume only the limits of the score, at every number
+of cases: Student's t knows nothing of a failure that the sample does not show, and would call a
+method not worse that fails in one case of thirty.
 """
 
 import re
@@ -48,13 +48,16 @@ class Verdict:
     reasons: tuple[str, ...] = ()  # what else it rests on, in parts of a sentence
 
 
-def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:
+def verdict_of(
+    row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False
+) -> Verdict:
     """The verdict of a row.
 
-    It is ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
-    are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
-    with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or references
-    have no prediction (or a comparison leaves out cases or failures), unless the requirement says how many cases are
+    It is ``not met`` if the value misses the bound, or if the number that it bounds does, if
+    failures are left out that are not allowed, or if there are fewer cases than were asked for.
+    Otherwise ``cannot tell`` if there is no bound with so few cases, no case lies beyond a
+    percentile, failures are counted where no case has a value, or references have no prediction (or
+    a comparison leaves out cases or failures), unless the requirement says how many cases are
     enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
     # Of a mean, the bounds that assume only the limits of the score.
@@ -66,7 +69,9 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     doubts = list(_doubts(row, requirement, value))
     if in_pixels and (unit := requirement.bound.unit) in ("mm", "ml"):
         what = "distances" if unit == "mm" else "volumes"
-        doubts.append(f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}")
+        doubts.append(
+            f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}"
+        )
     told = tuple(text for _, text in sides)
     if value == value and column == guaranteed:
         title = METRICS[str(row["metric"])].title
@@ -82,7 +87,10 @@ def unit_of(metric: str, *, in_pixels: bool = False) -> str:
 
 
 def is_share(statistic: str) -> bool:
-    """Whether a statistic is a fraction whatever the metric: a p value, or the share of failures."""
+    """Whether a statistic is a fraction whatever the metric.
+
+    A p value, or the share of failures.
+    """
     return statistic == "failure_high" or statistic.endswith("_p")
 
 
@@ -96,7 +104,10 @@ def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
     """What is named beside the condition: whether it holds, in words."""
     limits = [(f"n_{kind}", "<=", most) for kind, most in requirement.allowed]
-    for name, comparison, limit in (*limits, *((name, ">=", least) for name, least in requirement.least)):
+    for name, comparison, limit in (
+        *limits,
+        *((name, ">=", least) for name, least in requirement.least),
+    ):
         n = n_defined(row) if name == "n" else whole(row, name)
         is_kept = COMPARE[comparison](n, limit)
         yield is_kept, f"{name} {n} {'is' if is_kept else 'is not'} {comparison} {limit}"
@@ -111,12 +122,20 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
         value = float(row[estimate])
         if value == value and not requirement.holds_for(value):
             yield f"{estimate} itself is {value:.6g}"
-    if requirement.statistic in NUMBERS or is_share(requirement.statistic) or not whole(row, "n_left_out"):
+    if (
+        requirement.statistic in NUMBERS
+        or is_share(requirement.statistic)
+        or not whole(row, "n_left_out")
+    ):
         return
     metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)
     for kind in metric.undefined_if if metric else KINDS[:0]:
         if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
-            distance = ", or give them a distance with --empty diagonal" if unit_of(str(row["metric"])) == "mm" else ""
+            distance = (
+                ", or give them a distance with --empty diagonal"
+                if unit_of(str(row["metric"])) == "mm"
+                else ""
+            )
             cure = f"allow that with n_{kind}<={n_failed}{distance}"
             yield f"it leaves out {count(n_failed, 'case')} in which the label was {IN_WORDS[kind]} ({cure})"
 
@@ -129,7 +148,9 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
     if column in dict(requirement.least):
         return
     cure = f"if {n} {'is' if n == 1 else 'are'} enough, add {column}>={n}"
-    estimate = _ESTIMATE.fullmatch(requirement.statistic) if requirement.confidence is None else None
+    estimate = (
+        _ESTIMATE.fullmatch(requirement.statistic) if requirement.confidence is None else None
+    )
     if estimate and n and value == value and not enough_cases(estimate[1], n):
         beyond = "p25 and p75" if estimate[1] == "iqr" else estimate[1]
         yield f"of fewer than {STATISTICS[estimate[1]].n_needed} {noun} none lies beyond {beyond}; {cure}"
@@ -168,12 +189,17 @@ BETTER, NOT_WORSE, WORSE = "better", "not worse", "worse"
 def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     """What the bounds of the mean difference for verdicts say in each row of a comparison.
 
-    `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost at the worse one,
-    `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no limits and no such bounds.
+    `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost
+    at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances,
+    which have no limits and no such bounds.
     """
     low, high = (table[column] for column in GUARANTEED_DIFFERENCE)
-    allowed = np.where([METRICS[name].unit == "fraction" for name in table["metric"]], margin / 100, margin)
+    allowed = np.where(
+        [METRICS[name].unit == "fraction" for name in table["metric"]], margin / 100, margin
+    )
     more_is_better = [METRICS[name].more_is_better for name in table["metric"]]
     least, most = np.where(more_is_better, low, -high), np.where(more_is_better, high, -low)
-    judged = np.select([least > 0, least >= -allowed, most < 0], [BETTER, NOT_WORSE, WORSE], CANNOT_TELL)
+    judged = np.select(
+        [least > 0, least >= -allowed, most < 0], [BETTER, NOT_WORSE, WORSE], CANNOT_TELL
+    )
     return [str(verdict) for verdict in judged]

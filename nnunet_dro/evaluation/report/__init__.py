@@ -1,4 +1,7 @@
-"""Reports of an evaluation and of a comparison: a page, and tables for papers, notes and the terminal."""
+"""Reports of an evaluation and of a comparison.
+
+A page, and tables for papers, notes and the terminal.
+"""
 
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.documents import (

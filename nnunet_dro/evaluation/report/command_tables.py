@@ -1,4 +1,7 @@
-"""Tables of the commands that show neither an evaluation nor a comparison: folds, columns of cases, plans."""
+"""Tables of the commands that show neither an evaluation nor a comparison.
+
+Folds, columns of cases, plans.
+"""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -33,14 +36,18 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
         (Column("To train on"), lambda row: f"{row['n_training']:,}"),
     ]
     order = {stratum: place for place, stratum in enumerate(folds["stratum"].unique())}
-    rows = folds[folds["n_validation"] > 0].sort_values("stratum", key=lambda of: of.map(order), kind="stable")
+    rows = folds[folds["n_validation"] > 0].sort_values(
+        "stratum", key=lambda of: of.map(order), kind="stable"
+    )
     title = "Cases of every stratum in each fold that validates on it"
     return printed([Table.of(title, columns, rows.to_dict("records")), *map(Note, notes)])
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
     """How many cases have an entry in each column of a case table, and the range of its numbers or some entries."""
-    entries = {column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)}
+    entries = {
+        column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)
+    }
     columns: list[Any] = [
         (Column("Column", "name"), str),
         (Column("Cases"), lambda column: str(len(entries[column]))),
@@ -88,7 +95,10 @@ def plan_table(
             (Column("stratum", "name"), _where),
             (Column("pilot"), lambda row: str(row["n"])),
             (Column(side), lambda row: str(row["n_worse"])),
-            *((Column(f"chance with {n}"), lambda row, n=n: f"{100 * float(row[str(n)]):.0f} %") for n in sizes),
+            *(
+                (Column(f"chance with {n}"), lambda row, n=n: f"{100 * float(row[str(n)]):.0f} %")
+                for n in sizes
+            ),
         ]
         blocks.append(Table.of("", columns, chances.to_dict("records")))
     return printed(blocks)
@@ -105,9 +115,15 @@ def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> 
     if share is None:
         return f"Only {noun} with the label count. If not all have it, say how many do: --with-label 0.9."
     of_pilot = [] if chances is None else chances["share"].tolist()
-    where = " of that stratum of the pilot that has least" if any(one not in (0, share) for one in of_pilot) else ""
+    where = (
+        " of that stratum of the pilot that has least"
+        if any(one not in (0, share) for one in of_pilot)
+        else ""
+    )
     silent = " Where the pilot has none, it tells nothing." if 0 in of_pilot else ""
-    return f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count.{silent}"
+    return (
+        f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count.{silent}"
+    )
 
 
 def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:

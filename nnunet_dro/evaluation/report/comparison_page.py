@@ -19,17 +19,24 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
-#: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
+#: Number of cases in each short list, of those that gained and of those that lost; the case table
+#: has them all.
 _MOST_CHANGED = 10
 
 
 def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
-    metrics = [fmt.metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
+    metrics = [
+        fmt.metric_named(str(name), comparison.scores)
+        for name in comparison.table["metric"].unique()
+    ]
     every_pair = _pairs(comparison, metrics)
     pairs = _most_changed(every_pair, metrics[0], comparison.methods[0])
     table = _case_table(comparison, pairs, metrics)
-    blocks: list[Block] = [Heading("What changed", anchor="findings", short="What changed"), *_findings(comparison)]
+    blocks: list[Block] = [
+        Heading("What changed", anchor="findings", short="What changed"),
+        *_findings(comparison),
+    ]
     blocks += parts.requirements_section(comparison.about)
     blocks += [Note(text) for text in comparison_notes(comparison)]
     for place, attribute in enumerate(comparison.table["attribute"].unique()):
@@ -61,7 +68,9 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
 
 
 def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
-    table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
+    table, strata = (
+        frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata)
+    )
     n_rows = max(len(comparison.table), len(comparison.strata))
     labels, left_out = parts.most_changed_labels(
         comparison.table, attribute, n_rows=n_rows, most_rows=parts.MOST_STRATA_ROWS
@@ -76,7 +85,12 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
         statistics = ("mean", metric.tail)
         for method in methods[1:]:
             rows = table[(table["metric"] == name) & (table["method"] == method)]
-            yield Heading(f"{metric.title}, {method} against {baseline}" if len(methods) > 2 else metric.title, 3)
+            yield Heading(
+                f"{metric.title}, {method} against {baseline}"
+                if len(methods) > 2
+                else metric.title,
+                3,
+            )
             yield difference_table(rows, metric, statistics)
             yield from bounds_for_verdicts(rows, metric)
             forests = (forest(rows, metric, statistic) for statistic in statistics)
@@ -88,7 +102,9 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
 def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
     """Values in shown units by metric and method, a row per case and label in the order of the baseline's."""
     rows = pd.MultiIndex.from_frame(comparison.scores[["case", "label"]].drop_duplicates())
-    of_method = {name: of.set_index(["case", "label"]) for name, of in comparison.scores.groupby("method")}
+    of_method = {
+        name: of.set_index(["case", "label"]) for name, of in comparison.scores.groupby("method")
+    }
     return pd.DataFrame(
         {
             (metric.name, method): fmt.shown(of_method[method][metric.name].reindex(rows), metric)
@@ -100,15 +116,23 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
 
 
 def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.DataFrame:
-    """The rows whose value of a metric differs most between any method and the baseline; all if there are few."""
+    """The rows whose value of a metric differs most between any method and the baseline.
+
+    All if there are few.
+    """
     values = pd.DataFrame(pairs[metric.name])
     changes = values.sub(values[baseline], axis=0).abs().max(axis=1).fillna(0)
     order = np.argsort(-changes.to_numpy(), kind="stable")
     return pairs.iloc[np.sort(order[: parts.MOST_CASE_ROWS])]
 
 
-def _case_table(comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[Metric]) -> SortableTable:
-    """The case that lost most first: case, label, attributes, then per metric the values and their differences."""
+def _case_table(
+    comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[Metric]
+) -> SortableTable:
+    """The case that lost most first.
+
+    Case, label, attributes, then per metric the values and their differences.
+    """
     baseline, *others = comparison.methods
     columns = parts.case_columns(pairs.index.to_frame(), comparison.stratum_of_case)
     first = len(columns) + len(comparison.methods)
@@ -116,8 +140,12 @@ def _case_table(comparison: Comparison, pairs: pd.DataFrame, metrics: Sequence[M
         values = pairs[metric.name]
         columns += [SortableColumn(_title(metric, name), "number", values[name]) for name in values]
         for name in others:
-            columns.append(SortableColumn(_change(metric, name), "difference", values[name] - values[baseline]))
-    return SortableTable(tuple(columns), pairs.index.tolist(), first, descending=not metrics[0].more_is_better)
+            columns.append(
+                SortableColumn(_change(metric, name), "difference", values[name] - values[baseline])
+            )
+    return SortableTable(
+        tuple(columns), pairs.index.tolist(), first, descending=not metrics[0].more_is_better
+    )
 
 
 def _title(metric: Metric, method: str) -> str:
@@ -128,7 +156,9 @@ def _change(metric: Metric, method: str) -> str:
     return f"Change of {metric.title} ({fmt.difference_unit(metric)}), {method}"
 
 
-def _paired(comparison: Comparison, pairs: pd.DataFrame, table: SortableTable, metric: Metric) -> Iterator[Block]:
+def _paired(
+    comparison: Comparison, pairs: pd.DataFrame, table: SortableTable, metric: Metric
+) -> Iterator[Block]:
     """A section for each method: every case by a metric, the method against the baseline."""
     baseline, *others = comparison.methods
     points = pairs.index.to_frame(index=False).assign(row=range(len(pairs)))
@@ -141,17 +171,27 @@ def _paired(comparison: Comparison, pairs: pd.DataFrame, table: SortableTable, m
     for method in others:
         x, y = (pairs[metric.name, name].to_numpy() for name in (baseline, method))
         charts = []
-        for label, of_label in points.assign(x=x, y=y, change=np.nan_to_num(abs(y - x))).groupby("label", sort=False):
+        for label, of_label in points.assign(x=x, y=y, change=np.nan_to_num(abs(y - x))).groupby(
+            "label", sort=False
+        ):
             if is_limited:
-                of_label = of_label.sort_values("change", ascending=False, kind="stable").head(at_most)
+                of_label = of_label.sort_values("change", ascending=False, kind="stable").head(
+                    at_most
+                )
             titles = (_title(metric, baseline), _title(metric, method), _change(metric, method))
             columns = [table.column(title) for title in titles]
-            if svg := paired(of_label, metric, methods=(baseline, method), label=str(label), columns=columns):
+            if svg := paired(
+                of_label, metric, methods=(baseline, method), label=str(label), columns=columns
+            ):
                 charts.append((str(label), [svg]))
         if charts:
             n_sections += 1
             short = "Case by case" if len(others) == 1 else f"{method}, case by case"
-            yield Heading(f"{method} against {baseline}, case by case", anchor=f"pairs-{n_sections}", short=short)
+            yield Heading(
+                f"{method} against {baseline}, case by case",
+                anchor=f"pairs-{n_sections}",
+                short=short,
+            )
             yield Prose(f"Every dot is a case{by}; on the diagonal, nothing changed.{limited}")
             yield Figure(charts, legend)
 
@@ -164,7 +204,10 @@ def _changed(comparison: Comparison, metric: Metric) -> Iterator[Block]:
     if not (rows["difference"] != 0).any():
         yield Prose("No case changed.", kind="")
         return
-    for title, direction in ((f"Gained most, {metric.title}", 1), (f"Lost most, {metric.title}", -1)):
+    for title, direction in (
+        (f"Gained most, {metric.title}", 1),
+        (f"Lost most, {metric.title}", -1),
+    ):
         inside = rows[direction * metric.sign * rows["difference"] > 0].head(_MOST_CHANGED)
         if len(inside):
             yield Heading(title, 3)
@@ -175,10 +218,19 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
     """The case first, then what happened to it, then its attributes."""
     unit = fmt.difference_unit(metric)
     columns: list[tuple[Column, Any]] = [
-        *((Column(name.capitalize(), "text"), itemgetter(name)) for name in ("case", "label", "method")),
-        (Column(comparison.methods[0]), lambda record: fmt.number(record["baseline_value"], metric)),
+        *(
+            (Column(name.capitalize(), "text"), itemgetter(name))
+            for name in ("case", "label", "method")
+        ),
+        (
+            Column(comparison.methods[0]),
+            lambda record: fmt.number(record["baseline_value"], metric),
+        ),
         (Column("Method’s value"), lambda record: fmt.number(record["method_value"], metric)),
-        (Column("Difference"), lambda record: f"{fmt.difference(record['difference'], metric)} {unit}"),
+        (
+            Column("Difference"),
+            lambda record: f"{fmt.difference(record['difference'], metric)} {unit}",
+        ),
     ]
     # An attribute with the name of a column has another name in this table.
     changed, names = comparison.changed, parts.single_attributes(comparison.stratum_of_case)

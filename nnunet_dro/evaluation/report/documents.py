@@ -11,12 +11,21 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
-from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings, requirement_notes
+from nnunet_dro.evaluation.report.findings import (
+    all_notes,
+    comparison_notes,
+    findings,
+    requirement_notes,
+)
 from nnunet_dro.evaluation.report.formatting import against_baseline, metric_named
 from nnunet_dro.evaluation.report.further_tables import difference_table, lesion_tables
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.page_parts import MOST_PRINTED_ROWS, most_changed_labels, worst_labels
+from nnunet_dro.evaluation.report.page_parts import (
+    MOST_PRINTED_ROWS,
+    most_changed_labels,
+    worst_labels,
+)
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
@@ -24,10 +33,13 @@ from nnunet_dro.pages.latex import latex
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.terminal import printed
 
-#: With more methods, the baseline among them, the terminal counts the differences: nobody reads hundreds of rows.
+#: With more methods, the baseline among them, the terminal counts the differences: nobody reads
+#: hundreds of rows.
 _MOST_METHODS = 5
 
-_MOST_FINDINGS = 20  # The most findings that the terminal tells where its tables are cut short, too.
+_MOST_FINDINGS = (
+    20  # The most findings that the terminal tells where its tables are cut short, too.
+)
 
 
 def evaluation_reports(
@@ -35,7 +47,10 @@ def evaluation_reports(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``: name to content."""
+    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``.
+
+    Name to content.
+    """
     return {
         "report.html": evaluation_html(evaluation, gallery, links),
         "report.md": evaluation_markdown(evaluation),
@@ -53,15 +68,30 @@ def comparison_reports(comparison: Comparison) -> dict[str, str]:
 
 
 def evaluation_markdown(evaluation: Evaluation) -> str:
-    """The findings, the requirements and the tables of an evaluation; names from files are escaped."""
-    blocks: list[Block] = [Heading(evaluation.method, 1), *findings(evaluation), *requirement_notes(evaluation.about)]
+    """The findings, the requirements and the tables of an evaluation.
+
+    Names from files are escaped.
+    """
+    blocks: list[Block] = [
+        Heading(evaluation.method, 1),
+        *findings(evaluation),
+        *requirement_notes(evaluation.about),
+    ]
     blocks += map(Note, all_notes(evaluation.notes, evaluation.strata))
-    blocks += [table for _, table in strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)]
+    blocks += [
+        table
+        for _, table in strata_tables(
+            evaluation.strata, evaluation.scores, evaluation.options.failure
+        )
+    ]
     return markdown([*blocks, *lesion_tables(evaluation.lesion_sizes)])
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """The verdicts, the differences and the strata tables of a comparison; as `evaluation_markdown`."""
+    """The verdicts, the differences and the strata tables of a comparison.
+
+    As `evaluation_markdown`.
+    """
     blocks: list[Block] = [Heading(against_baseline(comparison.methods), 1)]
     for verdict in verdicts(comparison):
         blocks += [Prose(f"{verdict.method}: {verdict.summary}"), *verdict.findings]
@@ -74,18 +104,29 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
-    """A table per attribute and metric, in LaTeX with the packages booktabs and multirow; names are escaped."""
+    """A table per attribute and metric, in LaTeX with the packages booktabs and multirow.
+
+    Names are escaped.
+    """
     strata = evaluation.strata.assign(method=evaluation.method)
-    return _as_in_papers(strata, evaluation, evaluation.options.failure, lesion_tables(evaluation.lesion_sizes))
+    return _as_in_papers(
+        strata, evaluation, evaluation.options.failure, lesion_tables(evaluation.lesion_sizes)
+    )
 
 
 def comparison_latex(comparison: Comparison) -> str:
-    """A table per attribute and metric with every method; gains of 5 percentage points over all others are bold."""
+    """A table per attribute and metric with every method.
+
+    Gains of 5 percentage points over all others are bold.
+    """
     return _as_in_papers(comparison.strata, comparison, comparison.failure)
 
 
 def _as_in_papers(
-    strata: pd.DataFrame, result: Evaluation | Comparison, failure: str | None, others: Sequence[Table] = ()
+    strata: pd.DataFrame,
+    result: Evaluation | Comparison,
+    failure: str | None,
+    others: Sequence[Table] = (),
 ) -> str:
     tables: list[Table] = []
     for attribute, inside in strata.groupby("attribute", sort=False):
@@ -98,12 +139,19 @@ def _as_in_papers(
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
-    """A table per attribute and metric, and the findings, for the console; names are never read as markup."""
+    """A table per attribute and metric, and the findings, for the console.
+
+    Names are never read as markup.
+    """
     strata = evaluation.strata
     blocks: list[Block] = []
     for attribute, inside in strata.groupby("attribute", sort=False):
-        labels, left_out = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
-        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.options.failure)
+        labels, left_out = worst_labels(
+            strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS
+        )
+        tables = strata_tables(
+            inside[inside["label"].isin(labels)], evaluation.scores, evaluation.options.failure
+        )
         blocks += [table for _, table in tables]
         blocks += [Prose(left_out)] if left_out else []
     blocks += [*lesion_tables(evaluation.lesion_sizes), *_told(findings(evaluation), len(strata))]
@@ -121,13 +169,20 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
         labels, left_out = most_changed_labels(table, str(attribute), **most)
         blocks += [Prose(left_out)] if left_out else []
-        blocks += _differences(comparison, inside[inside["label"].astype(str).isin(labels)], by_statistic=True)
+        blocks += _differences(
+            comparison, inside[inside["label"].astype(str).isin(labels)], by_statistic=True
+        )
     for verdict in verdicts(comparison):
-        blocks += [Prose(f"{verdict.method}: {verdict.summary}", kind=""), *_told(list(verdict.findings), len(table))]
+        blocks += [
+            Prose(f"{verdict.method}: {verdict.summary}", kind=""),
+            *_told(list(verdict.findings), len(table)),
+        ]
     return printed([*blocks, *notes])
 
 
-def _differences(comparison: Comparison, rows: pd.DataFrame, *, by_statistic: bool) -> Iterator[Table]:
+def _differences(
+    comparison: Comparison, rows: pd.DataFrame, *, by_statistic: bool
+) -> Iterator[Table]:
     """The tables of one attribute; a narrow terminal has room for one statistic in a table only."""
     for name in rows["metric"].unique():
         metric = metric_named(str(name), comparison.scores)
@@ -151,7 +206,10 @@ def _many_methods(comparison: Comparison) -> Iterator[Block]:
         metric = metric_named(str(name))
         records = []
         for method, rows in of_metric.groupby("method", sort=False):
-            above, below = (rows["mean_difference_low"] > 0).sum(), (rows["mean_difference_high"] < 0).sum()
+            above, below = (
+                (rows["mean_difference_low"] > 0).sum(),
+                (rows["mean_difference_high"] < 0).sum(),
+            )
             better, worse = (above, below) if metric.more_is_better else (below, above)
             records.append((str(method), str(better), str(worse), str(len(rows) - better - worse)))
         heads = [Column("Method", "name"), Column("Better"), Column("Worse"), Column("Undecided")]

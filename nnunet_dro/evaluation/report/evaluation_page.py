@@ -40,11 +40,18 @@ def evaluation_html(
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> str:
     """The page of an evaluation, the same for the same input; all names from files are escaped."""
-    figures = _Figures.of(evaluation, metrics := [metric_named(name, evaluation.scores) for name in evaluation.metrics])
+    figures = _Figures.of(
+        evaluation,
+        metrics := [metric_named(name, evaluation.scores) for name in evaluation.metrics],
+    )
     attributes = list(figures.shown)
     found: Sequence[Block] = findings(evaluation)
     blocks: list[Block] = [
-        Heading("The worst cases" if attributes == [ALL] else "The worst strata", anchor="findings", short="Findings"),
+        Heading(
+            "The worst cases" if attributes == [ALL] else "The worst strata",
+            anchor="findings",
+            short="Findings",
+        ),
         *(found or [Prose("No case has a defined value, so there is nothing to rank.", kind="")]),
         *parts.requirements_section(evaluation.about),
         *(Note(text) for text in all_notes(evaluation.notes, evaluation.strata)),
@@ -52,7 +59,9 @@ def evaluation_html(
     for number, attribute in enumerate(attributes):
         blocks += _attribute(figures, attribute, number)
     blocks += [*_lesions(evaluation), *_volumes(figures)]
-    if table := false_positive_table(evaluation.false_positives, has_volumes="reference_ml" in figures.scores):
+    if table := false_positive_table(
+        evaluation.false_positives, has_volumes="reference_ml" in figures.scores
+    ):
         about = "Cases whose reference lacks the label, and the number of them in which the prediction has it."
         heading = Heading("False positives", anchor="false-positives", short="False positives")
         blocks += [heading, Prose(about), table]
@@ -74,13 +83,22 @@ def evaluation_html(
 def _scores_table(
     scores: pd.DataFrame, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
 ) -> SortableTable:
-    """The worst value of the first metric first: case, label, attributes, metrics, and the volumes that are known."""
+    """The worst value of the first metric first.
+
+    Case, label, attributes, metrics, and the volumes that are known.
+    """
     columns = parts.case_columns(scores, stratum_of_case)
     first = len(columns)
     for metric in metrics:
         kind = "volume" if metric.unit == "ml" else "number"
-        columns.append(SortableColumn(metric_title(metric), kind, shown(scores[metric.name], metric)))
-    columns += [SortableColumn(title, "volume", scores[name]) for name, title in _VOLUMES.items() if name in scores]
+        columns.append(
+            SortableColumn(metric_title(metric), kind, shown(scores[metric.name], metric))
+        )
+    columns += [
+        SortableColumn(title, "volume", scores[name])
+        for name, title in _VOLUMES.items()
+        if name in scores
+    ]
     keys = list(zip(scores["case"], scores["label"], strict=True))
     return SortableTable(tuple(columns), keys, first, descending=not metrics[0].more_is_better)
 
@@ -93,35 +111,54 @@ class _Figures:
     metrics: Sequence[Metric]
     scores: pd.DataFrame  # numbered as the rows of the table; -1 for those that are not in it
     table: SortableTable
-    shown: Mapping[str, tuple[Sequence[str], str]]  # attribute to its labels, and which are left out
+    shown: Mapping[
+        str, tuple[Sequence[str], str]
+    ]  # attribute to its labels, and which are left out
     n_dots: int  # the dots of the first metric, if none were left out
     most_dots: int | None  # the most dots of a stratum and label; None for all
 
     @classmethod
     def of(cls, evaluation: Evaluation, metrics: Sequence[Metric]) -> "_Figures":
-        """Choose the labels that are shown, and the rows of the table: those with a dot, then the worst of the others.
+        """Choose the labels that are shown, and the rows of the table.
+
+        Those with a dot, then the worst of the others.
 
         Only where all rows do not fit are some left out.
         """
         scores, strata, of_case = evaluation.scores, evaluation.strata, evaluation.stratum_of_case
-        scores = scores.drop(columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()])
+        scores = scores.drop(
+            columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()]
+        )
         shown = {
-            str(name): parts.worst_labels(strata, evaluation.worst, str(name), most_rows=parts.MOST_STRATA_ROWS)
+            str(name): parts.worst_labels(
+                strata, evaluation.worst, str(name), most_rows=parts.MOST_STRATA_ROWS
+            )
             for name in strata["attribute"].unique()
         }
-        n_rows, n_strata = scores["label"].value_counts(), strata.groupby("attribute")["stratum"].nunique()
+        n_rows, n_strata = (
+            scores["label"].value_counts(),
+            strata.groupby("attribute")["stratum"].nunique(),
+        )
         n_dots = sum(int(n_rows[label]) for labels, _ in shown.values() for label in labels)
-        n_drawn = sum(len(labels) * int(n_strata[attribute]) for attribute, (labels, _) in shown.items())
+        n_drawn = sum(
+            len(labels) * int(n_strata[attribute]) for attribute, (labels, _) in shown.items()
+        )
         most_dots = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // max(n_drawn, 1))
         kept = np.arange(len(scores))
         if len(scores) > parts.MOST_CASE_ROWS:
             goodness = metrics[0].goodness(scores[metrics[0].name].to_numpy(dtype=np.float64))
-            ranked = scores[["case", "label"]].assign(place=kept).iloc[np.argsort(goodness, kind="stable")]
+            ranked = (
+                scores[["case", "label"]]
+                .assign(place=kept)
+                .iloc[np.argsort(goodness, kind="stable")]
+            )
             drawn, most = [], most_dots or len(scores)
             for attribute, (labels, _) in shown.items():
                 inside = ranked[ranked["label"].isin(labels)]
                 strata_of_rows = inside["case"].map(of_case[attribute].astype(object))
-                drawn.append(inside.groupby([strata_of_rows, "label"], observed=True).head(most)["place"])
+                drawn.append(
+                    inside.groupby([strata_of_rows, "label"], observed=True).head(most)["place"]
+                )
             kept = pd.unique(pd.concat([*drawn, ranked["place"]])).astype(np.int64)
             kept = kept[: max(parts.MOST_CASE_ROWS, pd.concat(drawn).nunique())]
         index = np.full(len(scores), -1)
@@ -132,7 +169,10 @@ class _Figures:
     @cached_property
     def of_label(self) -> dict[str, pd.DataFrame]:
         """Label to its scores."""
-        return {str(label): rows for label, rows in self.scores.groupby("label", sort=False, observed=True)}
+        return {
+            str(label): rows
+            for label, rows in self.scores.groupby("label", sort=False, observed=True)
+        }
 
     @property
     def about_cases(self) -> str:
@@ -146,8 +186,15 @@ class _Figures:
 
 
 def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block]:
-    """The section on an attribute: its tables, and the figures of each metric, those after the first folded."""
-    evaluation, metrics, (labels, left_out) = figures.evaluation, figures.metrics, figures.shown[attribute]
+    """The section on an attribute.
+
+    Its tables, and the figures of each metric, those after the first folded.
+    """
+    evaluation, metrics, (labels, left_out) = (
+        figures.evaluation,
+        figures.metrics,
+        figures.shown[attribute],
+    )
     strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
     yield parts.attribute_heading(attribute, number)
@@ -166,17 +213,23 @@ def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block
         yield from _distributions(figures, strata, metric, legend)
 
 
-def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, legend: Any) -> Iterator[Block]:
+def _distributions(
+    figures: _Figures, strata: pd.DataFrame, metric: Metric, legend: Any
+) -> Iterator[Block]:
     attribute = str(strata["attribute"].iloc[0])
     column, at_most = figures.table.column(metric_title(metric)), figures.most_dots
     charts = []
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
-        of_strata = cases_by_stratum(figures.of_label[label], of_case, strata, label=label, metric=metric)
+        of_strata = cases_by_stratum(
+            figures.of_label[label], of_case, strata, label=label, metric=metric
+        )
         dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
     about = about_distribution(metric, at_most)
-    curves = "The curves show which share of the cases (horizontal) lies at or below a value (vertical)."
+    curves = (
+        "The curves show which share of the cases (horizontal) lies at or below a value (vertical)."
+    )
     yield Heading(f"Distribution of {metric.title}", 3)
     yield Prose(f"{about} {curves}")
     yield Figure(charts, legend)
@@ -204,7 +257,8 @@ def _volumes(figures: _Figures) -> list[Block]:
     if "reference_ml" not in figures.scores.columns:
         return []
     metric = figures.metrics[0]
-    # One figure per label is enough; that of the attribute with the most room shows the most labels.
+    # One figure per label is enough; that of the attribute with the most room shows the most
+    # labels.
     labels = max((labels for labels, _ in figures.shown.values()), key=len)
     at_most = None if len(figures.scores) <= MOST_DOTS else MOST_DOTS // (3 * len(labels))
     columns = [figures.table.column(title) for title in (metric_title(metric), "Reference (ml)")]
@@ -214,7 +268,9 @@ def _volumes(figures: _Figures) -> list[Block]:
         of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
             of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
-        points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
+        points = pd.DataFrame(
+            {"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index}
+        )
         points["stratum"] = parts.coloured(of_label, evaluation.stratum_of_case)[0]
         if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
@@ -223,10 +279,14 @@ def _volumes(figures: _Figures) -> list[Block]:
     limited = "" if at_most is None else f" Only the worst {at_most} cases of each label are drawn."
     about = f"Every dot is a case: {metric.title} against the volume of the reference{by}. Small structures lose more"
     heading = Heading(f"{metric.title} and size", anchor="volumes", short="Size")
-    return [heading, Prose(f"{about} per voxel.{limited}"), Figure(charts, legend)] if charts else []
+    return (
+        [heading, Prose(f"{about} per voxel.{limited}"), Figure(charts, legend)] if charts else []
+    )
 
 
-def _pictures(entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], str]) -> Iterator[Block]:
+def _pictures(
+    entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], str]
+) -> Iterator[Block]:
     """The pictures of the worst cases, with the way to the viewer."""
     flat = len(entries[0].planes) == 1
     about = "Cut out around the label."
@@ -239,15 +299,24 @@ def _pictures(entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], s
     for one in entries:
         described = f"{one.case}, {one.label}: reference and prediction"
         planes = [
-            (plane, f"{plane.name} plane of {described}" if plane.name else described, plane.outlines, plane.name)
+            (
+                plane,
+                f"{plane.name} plane of {described}" if plane.name else described,
+                plane.outlines,
+                plane.name,
+            )
             for plane in one.planes
         ]
         link = Markup("")
         if address := links.get((one.case, one.label)):
-            form = Markup(' <a class="inviewer" href="{}" aria-label="{}, {} in the viewer">viewer</a>')
+            form = Markup(
+                ' <a class="inviewer" href="{}" aria-label="{}, {} in the viewer">viewer</a>'
+            )
             link = form.format(address, one.case, one.label)
         text = f", {one.label}: {one.score}"
         pictures.append(Picture(one.case, text, ["; ".join(one.strata)], planes, link=link))
     yield Heading("Pictures of the worst cases", anchor="pictures", short="Pictures")
     yield Prose(about)
-    yield gallery(pictures, [("reference", "reference, solid"), ("prediction", "prediction, dashed")])
+    yield gallery(
+        pictures, [("reference", "reference, solid"), ("prediction", "prediction, dashed")]
+    )

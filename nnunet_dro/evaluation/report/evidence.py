@@ -1,4 +1,7 @@
-"""The files of an evidence pack: tables, model card and what a reporting guideline asks, from one evaluation."""
+"""The files of an evidence pack.
+
+Tables, model card and what a reporting guideline asks, from one evaluation.
+"""
 
 import json
 import re
@@ -30,7 +33,10 @@ def evidence_pack(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The files of an evaluation to put on record: what was measured, never that a law or a standard is met."""
+    """The files of an evaluation to put on record.
+
+    What was measured, never that a law or a standard is met.
+    """
     one = table_one(evaluation)
     tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
     files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
@@ -48,26 +54,44 @@ def evidence_pack(
         "worst": evaluation.worst.to_dict("records"),
         "reports": sorted(files),
     }
-    texts = {name: _template(name).render(values).strip() + "\n" for name in ("README.md", "claim.md", "table1.md")}
+    texts = {
+        name: _template(name).render(values).strip() + "\n"
+        for name in ("README.md", "claim.md", "table1.md")
+    }
     card = _template("model_card.md").render(values).strip()
     texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
     return {**texts, "table1.csv": one.to_csv(index=False), **files}
 
 
 def model_index(evaluation: Evaluation) -> str:
-    """The front matter of a model card for Hugging Face. JSON is YAML, and quotes every name safely."""
+    """The front matter of a model card for Hugging Face.
+
+    JSON is YAML, and quotes every name safely.
+    """
     inputs = evaluation.about.get("inputs", {})
     results = []
-    for (attribute, stratum), rows in evaluation.strata.groupby(["attribute", "stratum"], sort=False, observed=True):
+    for (attribute, stratum), rows in evaluation.strata.groupby(
+        ["attribute", "stratum"], sort=False, observed=True
+    ):
         metrics = [
-            {"type": str(row["metric"]), "name": f"{row['metric']}, {name}, {row['label']}", "value": row[name]}
+            {
+                "type": str(row["metric"]),
+                "name": f"{row['metric']}, {name}, {row['label']}",
+                "value": row[name],
+            }
             for row in rows.to_dict("records")
             for name in shown_statistics(metric_named(str(row["metric"])))
             if pd.notna(row[name])
         ]
-        dataset = {"name": f"{attribute}: {stratum}", "type": "private", "args": {"n": int(rows["n"].max())}}
+        dataset = {
+            "name": f"{attribute}: {stratum}",
+            "type": "private",
+            "args": {"n": int(rows["n"].max())},
+        }
         if metrics:
-            results.append({"task": {"type": "image-segmentation"}, "dataset": dataset, "metrics": metrics})
+            results.append(
+                {"task": {"type": "image-segmentation"}, "dataset": dataset, "metrics": metrics}
+            )
     lines = {
         "library_name": "nnunet-dro",
         "tags": ["medical-image-segmentation", "nnU-Net"],
@@ -75,13 +99,19 @@ def model_index(evaluation: Evaluation) -> str:
         "predictions_sha256": inputs.get("predictions_sha256", ""),
         "model-index": [{"name": evaluation.method, "results": results}],
     }
-    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
+    return "".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items()
+    )
 
 
 def _template(name: str) -> Template:
     """A template in Markdown, where names of users are escaped one by one."""
     environment = page_environment(Path(__file__).parent / "assets").overlay(autoescape=False)
-    environment.filters = {**environment.filters, "table": _table, "plain": lambda text: escape(str(text))}
+    environment.filters = {
+        **environment.filters,
+        "table": _table,
+        "plain": lambda text: escape(str(text)),
+    }
     return environment.get_template(f"{name}.jinja")
 
 
@@ -89,7 +119,9 @@ def _table(frame: pd.DataFrame) -> str:
     """A table in Markdown, whose cells cannot leave it."""
 
     def entry(name: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda row: written(row[name], ".3g") if isinstance(row[name], float) else str(row[name])
+        return lambda row: (
+            written(row[name], ".3g") if isinstance(row[name], float) else str(row[name])
+        )
 
     kinds = {name: "num" if is_numeric_dtype(frame[name]) else "text" for name in frame}
     columns = [(Column(str(name), kind), entry(str(name))) for name, kind in kinds.items()]

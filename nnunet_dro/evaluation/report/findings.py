@@ -11,7 +11,13 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, enough_cases, n_units, whole
+from nnunet_dro.evaluation.statistics.columns import (
+    STATISTICS,
+    counted_units,
+    enough_cases,
+    n_units,
+    whole,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note
@@ -25,23 +31,34 @@ def findings(evaluation: Evaluation) -> list[Note]:
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
     found: list[tuple[float, Note]] = []
     divided = (evaluation.worst["attribute"] != ALL).any()
-    for (attribute, label), group in of_metric.groupby(["attribute", "label"], sort=False, observed=True):
+    for (attribute, label), group in of_metric.groupby(
+        ["attribute", "label"], sort=False, observed=True
+    ):
         attribute, label = str(attribute), str(label)
         # All cases together are not the worst stratum of anything.
         if attribute == ALL and divided:
             continue
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         worst = by_statistic[metric.tail]
-        if not enough_cases(metric.tail, n_units(of_stratum[attribute, str(worst["worst_stratum"]), label])):
+        if not enough_cases(
+            metric.tail, n_units(of_stratum[attribute, str(worst["worst_stratum"]), label])
+        ):
             worst = by_statistic["mean"]
         row = of_stratum[attribute, str(worst["worst_stratum"]), label]
         reference = evaluation.options.reference_stratum
         other = "reference" if str(worst["best_stratum"]) == reference else "best"
-        found.append((metric.goodness(float(worst["worst"])), _finding(metric, attribute, label, worst, row, other)))
+        found.append(
+            (
+                metric.goodness(float(worst["worst"])),
+                _finding(metric, attribute, label, worst, row, other),
+            )
+        )
     return [finding for _, finding in sorted(found, key=itemgetter(0))]
 
 
-def finding_of(attribute: str, title: str, text: str, value: str, caption: str, *, tone: str) -> Note:
+def finding_of(
+    attribute: str, title: str, text: str, value: str, caption: str, *, tone: str
+) -> Note:
     """A finding in strata of an attribute, which needs no name where there is only one stratum."""
     where = "" if attribute == ALL else fmt.attribute_title(attribute)
     return Note(text, "finding", title, where=where, value=value, caption=caption, tone=tone)
@@ -84,15 +101,25 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     if comparison.trainings is not None:
         return notes
     alone = "Each method is one training here, which cannot tell the method from its random seed: a second training of "
-    return [*notes, f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER) to see by how much."]
+    return [
+        *notes,
+        f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER) to see by how much.",
+    ]
 
 
 def _finding(
-    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]", other: str
+    metric: Metric,
+    attribute: str,
+    label: str,
+    worst: "dict[Hashable, Any]",
+    row: "dict[Hashable, Any]",
+    other: str,
 ) -> Note:
     statistic = str(worst["statistic"])
     value, best = float(worst["worst"]), float(worst["best"])
-    names = [fmt.stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
+    names = [
+        fmt.stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")
+    ]
     written = fmt.quantity(value, metric)
     _, low, high = fmt.estimate(row, statistic)
     words = share_in_words(metric, statistic, value)
@@ -107,15 +134,23 @@ def _finding(
     if not enough_cases(metric.tail, n_units(row)):
         rare = STATISTICS[metric.tail].share.removeprefix("one ")
         sentence += f" The mean is given because so few cases cannot show the worst {rare}."
-    among = "of the others " * (float(worst["gap"]) < 0)  # The reference, which is the other one, is worse.
+    among = "of the others " * (
+        float(worst["gap"]) < 0
+    )  # The reference, which is the other one, is worse.
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{fmt.number(float(worst['gap']), metric)} {fmt.difference_unit(metric)}"
-        sentence += f" The {other} stratum is {names[1]} with {fmt.quantity(best, metric)}: a gap of {gap}"
+        sentence += (
+            f" The {other} stratum is {names[1]} with {fmt.quantity(best, metric)}: a gap of {gap}"
+        )
         _, low, high = fmt.estimate(worst, "gap")
         if between := fmt.interval(low, high, metric, signed=True):
             sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
         sentence += "."
-    title = f"{fmt.at_start(label)}, {names[0]}" if alone else f"{fmt.at_start(label)} is worst {among}in {names[0]}"
+    title = (
+        f"{fmt.at_start(label)}, {names[0]}"
+        if alone
+        else f"{fmt.at_start(label)} is worst {among}in {names[0]}"
+    )
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return finding_of(attribute, title, sentence, written, caption, tone="worse")

@@ -15,13 +15,24 @@ from nnunet_dro.naming import NO_VALUE, written
 def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
     """The metric of a column; ``scores`` tell the unit of distances."""
     if name not in METRICS:
-        raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")
+        raise ValueError(
+            f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report."
+        )
     return METRICS[name].measured(pixels=scores is not None and in_pixels(scores))
 
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:
-    """The statistics that tables show: the centre, the spread, then the bad side of the distribution."""
-    tail = ("p25", "p10", "p5") if metric.more_is_better else ("min", "max") if metric.is_signed else ("p75", "max")
+    """The statistics that tables show.
+
+    The centre, the spread, then the bad side of the distribution.
+    """
+    tail = (
+        ("p25", "p10", "p5")
+        if metric.more_is_better
+        else ("min", "max")
+        if metric.is_signed
+        else ("p75", "max")
+    )
     return ("mean", "median", "iqr", *tail)
 
 
@@ -58,7 +69,10 @@ def estimate(row: "Mapping[Hashable, Any]", column: str) -> tuple[float, float, 
 
 
 def number(value: float, metric: Metric, *, signed: bool = False) -> str:
-    """A value in its shown unit with one decimal (ml: three digits), without the unit; `NO_VALUE` for NaN."""
+    """A value in its shown unit with one decimal (ml: three digits), without the unit.
+
+    `NO_VALUE` for NaN.
+    """
     if math.isnan(value):
         return NO_VALUE
     if math.isinf(value):
@@ -69,7 +83,9 @@ def number(value: float, metric: Metric, *, signed: bool = False) -> str:
     return f"{sign}{text}" if text.strip("0.") else text
 
 
-difference = partial(number, signed=True)  # A difference in percentage points or mm with its sign, such as ``+3.1``.
+difference = partial(
+    number, signed=True
+)  # A difference in percentage points or mm with its sign, such as ``+3.1``.
 
 
 def quantity(value: float, metric: Metric) -> str:
@@ -84,8 +100,15 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
 
 
 def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
-    """An interval, or the one bound that there is: ``[50.1, 70.3]``, ``≤ 70.3``, ``≥ 50.1``, or empty text."""
-    one = [f"{sign} {number(x, metric, signed=signed)}" for sign, x in zip("≥≤", (low, high), strict=True) if x == x]
+    """An interval, or the one bound that there is.
+
+    ``[50.1, 70.3]``, ``≤ 70.3``, ``≥ 50.1``, or empty text.
+    """
+    one = [
+        f"{sign} {number(x, metric, signed=signed)}"
+        for sign, x in zip("≥≤", (low, high), strict=True)
+        if x == x
+    ]
     return one[0] if len(one) == 1 else interval(low, high, metric, signed=signed)
 
 
@@ -103,9 +126,18 @@ def typical_change(row: "Mapping[Hashable, Any]", metric: Metric) -> str:
 
 
 def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
-    """The lowest and the highest difference of two trainings; empty where methods have one training each."""
-    low, high = (float(row.get(f"{statistic}_difference_{end}", math.nan)) for end in ("lowest", "highest"))
-    return "" if math.isnan(low) else f"trainings {difference(low, metric)} to {difference(high, metric)}"
+    """The lowest and the highest difference of two trainings.
+
+    Empty where methods have one training each.
+    """
+    low, high = (
+        float(row.get(f"{statistic}_difference_{end}", math.nan)) for end in ("lowest", "highest")
+    )
+    return (
+        ""
+        if math.isnan(low)
+        else f"trainings {difference(low, metric)} to {difference(high, metric)}"
+    )
 
 
 def p_value(value: float) -> str:
@@ -114,7 +146,10 @@ def p_value(value: float) -> str:
 
 
 def counted_as_worst(row: "Mapping[Hashable, Any]") -> str:
-    """How many cases of a comparison's row count as the worst for a method, such as ``2 as worst``; empty for none."""
+    """How many cases of a comparison's row count as the worst for a method, such as ``2 as worst``.
+
+    Empty for none.
+    """
     n = sum(int(row.get(f"n_worst_{which}", 0)) for which in ("baseline", "method"))
     return f"{n} as worst" if n else ""
 
@@ -130,14 +165,20 @@ def volume(value: float) -> str:
 
 
 def against_baseline(methods: Sequence[str]) -> str:
-    """The heading of a comparison: ``DRO against ERM``, or with more than three methods beside it ``4 methods ...``."""
+    """The heading of a comparison.
+
+    ``DRO against ERM``, or with more than three methods beside it ``4 methods ...``.
+    """
     others = methods[1:]
     names = " and ".join(others) if len(others) <= 3 else f"{len(others)} methods"
     return f"{names} against {methods[0]}"
 
 
 def attribute_title(attribute: str) -> str:
-    """The heading of an attribute: ``All cases``, ``centre``, or ``centre × pathology`` for an intersection."""
+    """The heading of an attribute.
+
+    ``All cases``, ``centre``, or ``centre × pathology`` for an intersection.
+    """
     return "All cases" if attribute == ALL else attribute.replace(",", " × ")
 
 
@@ -149,5 +190,8 @@ def stratum_title(attribute: str, stratum: str) -> str:
 
 
 def at_start(name: str) -> str:
-    """A name as a sentence begins with it: only all-lower-case words are changed, never a name such as eTIV."""
+    """A name as a sentence begins with it.
+
+    Only all-lower-case words are changed, never a name such as eTIV.
+    """
     return name[:1].upper() + name[1:] if name.islower() else name

@@ -1,4 +1,7 @@
-"""What a comparison shows in sentences: where a method gained and lost most, and whether that is as required."""
+"""What a comparison shows in sentences.
+
+Where a method gained and lost most, and whether that is as required.
+"""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -7,7 +10,14 @@ from typing import Any
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
-from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, MET, NOT_MET, NOT_WORSE, WORSE
+from nnunet_dro.evaluation.judging.verdicts import (
+    BETTER,
+    CANNOT_TELL,
+    MET,
+    NOT_MET,
+    NOT_WORSE,
+    WORSE,
+)
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.scoring.metrics import Metric
@@ -32,7 +42,9 @@ class Verdict:
 
     method: str
     summary: str  # sentences on how many strata and labels gain, lose, or leave it open
-    findings: tuple[Note, ...]  # the largest gain, the largest loss, and the change in the baseline's worst stratum
+    findings: tuple[
+        Note, ...
+    ]  # the largest gain, the largest loss, and the change in the baseline's worst stratum
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,22 +72,34 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
     metric = fmt.metric_named(str(table["metric"].iloc[0]), comparison.scores)
     found = []
     for method in comparison.methods[1:]:
-        rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")
+        rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict(
+            "records"
+        )
         changes = list(_changes(rows, metric))
-        more = (*_margin_sentences(rows, metric, comparison), *requirement_sentences(comparison, method))
+        more = (
+            *_margin_sentences(rows, metric, comparison),
+            *requirement_sentences(comparison, method),
+        )
         summary = " ".join((_summary(changes, rows, metric), *more))
         found.append(Verdict(method, summary, tuple(_extremes(changes, metric))))
     return found
 
 
-def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: Comparison) -> Iterator[str]:
+def _margin_sentences(
+    rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: Comparison
+) -> Iterator[str]:
     """What the intervals of the means say about the margin, in a sentence, if there is one."""
     margin = comparison.options.margin
     if margin is None:
         return
     no_worse = f"not worse by more than {_amount(float(margin), metric)}"
     parts = []
-    for verdict, words in ((BETTER, BETTER), (NOT_WORSE, no_worse), (WORSE, WORSE), (CANNOT_TELL, CANNOT_TELL)):
+    for verdict, words in (
+        (BETTER, BETTER),
+        (NOT_WORSE, no_worse),
+        (WORSE, WORSE),
+        (CANNOT_TELL, CANNOT_TELL),
+    ):
         inside = [_named(row, metric) for row in rows if row["margin"] == verdict]
         if inside:
             parts.append(f"{words}: {_listed(inside)}")
@@ -84,19 +108,27 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
 
 def _amount(shown: float, metric: Metric) -> str:
     """A difference without its sign: ``1 point``, ``2.5 points``."""
-    return f"{shown:g} {fmt.difference_unit(metric)}".removesuffix("s" if f"{shown:g}" == "1" else "")
+    return f"{shown:g} {fmt.difference_unit(metric)}".removesuffix(
+        "s" if f"{shown:g}" == "1" else ""
+    )
 
 
 def _listed(names: Sequence[str], where: str = "") -> str:
     """The first names, and how many others there are."""
     n_others = len(names) - _MOST_NAMED + 1
-    return ", ".join(names if n_others < 2 else [*names[: _MOST_NAMED - 1], f"and {n_others} others{where}"])
+    return ", ".join(
+        names if n_others < 2 else [*names[: _MOST_NAMED - 1], f"and {n_others} others{where}"]
+    )
 
 
 def _named(row: dict[Hashable, Any], metric: Metric) -> str:
     """A row with the bounds that its verdict rests on."""
     name = f"{row['label']} in {fmt.stratum_title(str(row['attribute']), str(row['stratum']))}"
-    return " ".join(filter(None, (name, fmt.difference(float(row["mean_difference"]), metric), surely(row, metric))))
+    return " ".join(
+        filter(
+            None, (name, fmt.difference(float(row["mean_difference"]), metric), surely(row, metric))
+        )
+    )
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:
@@ -110,9 +142,13 @@ def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_C
             yield _Change(row, statistic, metric.sign * value, worst, best)
 
 
-def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], metric: Metric) -> str:
+def _summary(
+    changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], metric: Metric
+) -> str:
     if not changes:
-        return "No difference is defined: no stratum has enough cases with a value for both methods."
+        return (
+            "No difference is defined: no stratum has enough cases with a value for both methods."
+        )
     if all(change.gain == 0 for change in changes):
         of = f"mean and {metric.tail.upper()} {metric.title}"
         return f"Nothing changed: all {count(len(changes), 'difference')} of {of} are 0."
@@ -121,21 +157,34 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
     if tested:
         clear = [row for row in tested if float(row["holm_p"]) < 0.05]
         # The typical case may be one that did not change.
-        gained = [row for row in clear if (metric.sign * row["typical_difference"] or row["wins"] - row["losses"]) > 0]
+        gained = [
+            row
+            for row in clear
+            if (metric.sign * row["typical_difference"] or row["wins"] - row["losses"]) > 0
+        ]
         sentences.append(
             f"Cases gain in {len(gained)} of {len(tested)} strata × labels and lose in {len(clear) - len(gained)} "
             "(Wilcoxon's paired test, p < 0.05 after Holm's correction)."
         )
-        against = sum(float(row["mean_difference"]) * float(row["typical_difference"]) < 0 for row in clear)
+        against = sum(
+            float(row["mean_difference"]) * float(row["typical_difference"]) < 0 for row in clear
+        )
         if against:
-            sentences.append(f"In {against} of them the mean moves the other way: few cases change much.")
+            sentences.append(
+                f"In {against} of them the mean moves the other way: few cases change much."
+            )
     parts = []
     for statistic in dict.fromkeys(change.statistic for change in changes):
         of_statistic = [change for change in changes if change.statistic == statistic]
-        better, worse = (sum(getattr(change, which) for change in of_statistic) for which in ("is_better", "is_worse"))
+        better, worse = (
+            sum(getattr(change, which) for change in of_statistic)
+            for which in ("is_better", "is_worse")
+        )
         if any(not math.isnan(change.worst) for change in of_statistic):
             name = STATISTICS[statistic].phrase
-            parts.append(f"the {name} improves in {better} and worsens in {worse} of {len(of_statistic)}")
+            parts.append(
+                f"the {name} improves in {better} and worsens in {worse} of {len(of_statistic)}"
+            )
     if parts:
         sentences.append(f"By their 95 % intervals {', '.join(parts)}.")
     return " ".join(sentences)
@@ -162,7 +211,10 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
 
 
 def _largest(changes: Sequence[_Change], sign: int) -> _Change:
-    """The largest gain, or loss: of those that are no chance, if any, or else of those that have an interval."""
+    """The largest gain, or loss.
+
+    Of those that are no chance, if any, or else of those that have an interval.
+    """
     decided = [change for change in changes if (change.worst if sign > 0 else -change.best) > 0]
     known = [change for change in changes if not math.isnan(change.worst)]
     return max(decided or known or changes, key=lambda change: sign * change.gain)
@@ -177,14 +229,16 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     ends = [fmt.change_bounds(row, statistic, metric)]
     if statistic == "mean" and (typical := fmt.typical_change(row, metric)):
         ends.append(f"of the typical case {typical}")
-    sentence = (
-        f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {fmt.quantity(after, metric)}"
-    )
+    sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {fmt.quantity(after, metric)}"
     sentence += f": {value}"
-    sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
+    sentence += (
+        f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
+    )
     p, units = float(row["holm_p"]), counted_units(row)
     sentence += f" Of {units} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
-    sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {fmt.p_value(p)}'})."
+    sentence += (
+        "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {fmt.p_value(p)}'})."
+    )
     is_open = change.gain and not (change.is_better or change.is_worse)
     if is_open and not p < 0.05:
         sentence += " This may be chance."
@@ -202,21 +256,34 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
 def requirement_sentences(comparison: Comparison, method: str) -> Iterator[str]:
     """Which requirements on the differences of a method are met, which are not, and of which one cannot tell.
 
-    They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0), common not worse by
-    more than 5 points." Requirements on other numbers than differences are not in them.
+    They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0),
+    common not worse by more than 5 points." Requirements on other numbers than differences are not
+    in them.
     """
     of_row: dict[tuple[str, ...], list[Outcome]] = {}
     for outcome in comparison.outcomes:
         if outcome.method == method and "_difference" in outcome.statistic:
-            key = (outcome.attribute, outcome.stratum, outcome.label, outcome.metric, _statistic(outcome))
+            key = (
+                outcome.attribute,
+                outcome.stratum,
+                outcome.label,
+                outcome.metric,
+                _statistic(outcome),
+            )
             of_row.setdefault(key, []).append(outcome)
     words = [{outcome.verdict.word for outcome in outcomes} for outcomes in of_row.values()]
     rows = list(zip(words, of_row.values(), strict=True))
     if met := [outcomes for of_words, outcomes in rows if of_words == {MET}]:
         yield f"As required: {_listed(list(_told(met, comparison)), _WHERE)}."
-    if unmet := [_changed(outcomes[0], comparison) for of_words, outcomes in rows if NOT_MET in of_words]:
+    if unmet := [
+        _changed(outcomes[0], comparison) for of_words, outcomes in rows if NOT_MET in of_words
+    ]:
         yield f"Not as required: {_listed(unmet, _WHERE)}."
-    unclear = [outcomes for of_words, outcomes in rows if CANNOT_TELL in of_words and NOT_MET not in of_words]
+    unclear = [
+        outcomes
+        for of_words, outcomes in rows
+        if CANNOT_TELL in of_words and NOT_MET not in of_words
+    ]
     if unclear:
         yield f"Cannot tell if as required: {_listed([_changed(one[0], comparison) for one in unclear], _WHERE)}."
 
@@ -241,7 +308,9 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
 
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
-    more_is_better = STATISTICS[_statistic(outcome)].more_is_better(fmt.metric_named(outcome.metric))
+    more_is_better = STATISTICS[_statistic(outcome)].more_is_better(
+        fmt.metric_named(outcome.metric)
+    )
     return (1 if more_is_better else -1) * outcome.requirement.bound.value
 
 
@@ -268,8 +337,12 @@ def _changed(outcome: Outcome, comparison: Comparison) -> str:
         inside &= table[column] == getattr(outcome, column)
     (row,) = table[inside].to_dict("records")
     value, low, high = fmt.estimate(row, f"{statistic}_difference")
-    ends = surely(row, metric) if statistic == "mean" else fmt.interval(low, high, metric, signed=True)
-    return " ".join(filter(None, (_place(outcome, comparison), fmt.difference(value, metric), ends)))
+    ends = (
+        surely(row, metric) if statistic == "mean" else fmt.interval(low, high, metric, signed=True)
+    )
+    return " ".join(
+        filter(None, (_place(outcome, comparison), fmt.difference(value, metric), ends))
+    )
 
 
 def surely(row: Mapping[Hashable, Any], metric: Metric) -> str:

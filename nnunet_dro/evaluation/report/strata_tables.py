@@ -22,7 +22,8 @@ Record = Mapping[Hashable, Any]
 
 DARKEST = 6  # Shades of the strata table: 0 (none) to this.
 
-#: Where the shades 1 to `DARKEST` begin: per cent below the best possible value, and percentage points of IQR.
+#: Where the shades 1 to `DARKEST` begin: per cent below the best possible value, and percentage
+#: points of IQR.
 SHADES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 
@@ -40,13 +41,16 @@ ONE_BOUND = (
     "36, P5 from 72."
 )
 
-#: Of so many values or fewer the values themselves are shown, and of the statistics only the first two.
+#: Of so many values or fewer the values themselves are shown, and of the statistics only the first
+#: two.
 MOST_LISTED, N_OF_FEW = 5, 2
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
     "n_missed": Column("missed", hint="cases whose label was not predicted"),
-    "n_invented": Column("inv.", hint="cases in which the label was predicted where the reference lacks it"),
+    "n_invented": Column(
+        "inv.", hint="cases in which the label was predicted where the reference lacks it"
+    ),
 }
 
 
@@ -59,13 +63,18 @@ def strata_tables(
 ) -> Iterator[tuple[Metric, Table]]:
     """The metric and the table of each attribute and metric, metrics of one attribute together.
 
-    The scores tell the unit of distances. ``names`` are the columns that say what a row is about, as rows are sorted by
-    them; those that the frame does not have, and a single stratum, are left out.
+    The scores tell the unit of distances. ``names`` are the columns that say what a row is about,
+    as rows are sorted by them; those that the frame does not have, and a single stratum, are left
+    out.
     """
     when_failed = Failure.of(failure or DEFAULT_FAILURE)
     for attribute in strata["attribute"].unique():
         of_attribute = strata[strata["attribute"] == attribute]
-        shown = [name for name in names if name in strata and not (name == "stratum" and attribute == ALL)]
+        shown = [
+            name
+            for name in names
+            if name in strata and not (name == "stratum" and attribute == ALL)
+        ]
         for name in of_attribute["metric"].unique():
             metric = fmt.metric_named(str(name), scores)
             group = of_attribute[of_attribute["metric"] == name]
@@ -87,14 +96,23 @@ def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
     """Columns that say which label, stratum and method a row is about."""
     titles = {"stratum": lambda record: fmt.stratum_title(record["attribute"], record["stratum"])}
-    return [(Column(name.capitalize(), "name"), titles.get(name, itemgetter(name))) for name in names]
+    return [
+        (Column(name.capitalize(), "name"), titles.get(name, itemgetter(name))) for name in names
+    ]
 
 
-def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
+def _strata_table(
+    records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure
+) -> Table:
     statistics = fmt.shown_statistics(metric)
     if all(map(values_of_few, records)):
         statistics = statistics[:N_OF_FEW]
-    values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
+    values = (
+        abs(float(record[name]))
+        for record in records
+        for name in statistics
+        if name not in ("min", "max")
+    )
     largest = max(filter(math.isfinite, values), default=0.0)
     # The methods whose numbers stand side by side are those of one stratum and label.
     rivals: dict[Any, list[Record]] = {}
@@ -104,7 +122,10 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     failures = [field for field in _FAILURES if any(whole(record, field) for record in records)]
     columns += [(_FAILURES[field], partial(_n_failed, field)) for field in failures]
     columns += [
-        (Column(STATISTICS[name].title, spare="below"), partial(_statistic, name, place, metric, largest, rivals))
+        (
+            Column(STATISTICS[name].title, spare="below"),
+            partial(_statistic, name, place, metric, largest, rivals),
+        )
         for place, name in enumerate(statistics)
     ]
     on_failures = []
@@ -123,7 +144,10 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
     cells = [cell for row in table.rows for cell in row if cell.strong]
-    first, marks = {text[:1] for cell in cells for text in cell.below}, {mark for cell in cells for mark in cell.marks}
+    first, marks = (
+        {text[:1] for cell in cells for text in cell.below},
+        {mark for cell in cells for mark in cell.marks},
+    )
     on_intervals = [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
     footnotes = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
     return replace(table, notes=(*on_intervals, *on_failures, *footnotes))
@@ -143,7 +167,12 @@ def _n_failed(field: str, record: Record) -> Cell:
 
 
 def _statistic(
-    name: str, place: int, metric: Metric, largest: float, rivals: Mapping[Any, Sequence[Record]], record: Record
+    name: str,
+    place: int,
+    metric: Metric,
+    largest: float,
+    rivals: Mapping[Any, Sequence[Record]],
+    record: Record,
 ) -> Cell:
     n_values, left_out = n_units(record), whole(record, "n_left_out")
     is_listed = bool(values_of_few(record))
@@ -154,8 +183,14 @@ def _statistic(
     marks = {FEW: "too few cases for this statistic"} if too_few else {}
     if left_out:
         marks[LEFT_OUT] = f"without {left_out} cases in which the label was missed or invented"
-    others = [other for other in rivals.get((record["stratum"], record["label"]), ()) if other is not record]
-    is_best = all(notable(value - float(other[name]), metric.name, statistic=name) for other in others)
+    others = [
+        other
+        for other in rivals.get((record["stratum"], record["label"]), ())
+        if other is not record
+    ]
+    is_best = all(
+        notable(value - float(other[name]), metric.name, statistic=name) for other in others
+    )
     kind = f"shade{shade_of(value, metric, name, largest=largest)}"
     kind += f"{' few' * too_few}{' best' * (is_best and bool(others))}"
     below = "" if is_listed else fmt.bounds(low, high, metric)
@@ -163,7 +198,9 @@ def _statistic(
 
 
 def _values(metric: Metric, record: Record) -> Cell:
-    return Cell(", ".join(fmt.number(value, metric) for value in values_of_few(record)), kind="values")
+    return Cell(
+        ", ".join(fmt.number(value, metric) for value in values_of_few(record)), kind="values"
+    )
 
 
 def _share_failed(record: Record) -> Cell:
@@ -184,18 +221,29 @@ def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) ->
 
 
 def values_of_few(record: Record) -> list[float]:
-    """The values of a row that rests on up to `MOST_LISTED` of one training, ascending: its statistics have them."""
+    """The values of a row that rests on up to `MOST_LISTED` of one training, ascending.
+
+    Its statistics have them.
+    """
     n = n_units(record)
     if not 0 < n <= MOST_LISTED or whole(record, "n_trainings"):
         return []
-    low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
-    # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so on.
+    low, first, middle, third, high = (
+        float(record[name]) for name in ("min", "p25", "median", "p75", "max")
+    )
+    # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so
+    # on.
     four = [low, (4 * first - low) / 3, (4 * third - high) / 3, high]
-    return ([middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])[n - 1]
+    return ([middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])[
+        n - 1
+    ]
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:
-    """How dark a number's background is, 0 to `DARKEST`: fixed for fractions; distances end at the ``largest``."""
+    """How dark a number's background is, 0 to `DARKEST`: fixed for fractions.
+
+    Distances end at the ``largest``.
+    """
     if math.isnan(value):
         return 0
     if not metric.is_bounded:

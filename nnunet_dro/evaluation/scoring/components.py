@@ -1,7 +1,7 @@
 """The connected components of masks, where those of two masks meet, and which lesions are matched.
 
-Lesions fill a small part of an image, so only the numbering itself looks at every voxel; all else looks at the voxels
-of the lesions.
+Lesions fill a small part of an image, so only the numbering itself looks at every voxel; all else
+looks at the voxels of the lesions.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,10 @@ class Components:
 
     @classmethod
     def numbered(cls, mask: BoolArray, numbers: IntegerArray) -> "Components":
-        """From the number of each voxel's component, 0 outside the mask; every number up to the largest must occur."""
+        """From the number of each voxel's component, 0 outside the mask.
+
+        Every number up to the largest must occur.
+        """
         voxels = np.flatnonzero(mask)
         of_voxel = numbers.ravel()[voxels].astype(np.int64)
         n_voxels = np.bincount(of_voxel)[1:]
@@ -49,7 +52,9 @@ class Components:
         starts = np.cumsum(n_voxels) - n_voxels
         places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
         low, high = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1
-        boxes: list[Box] = [tuple(map(slice, *ends)) for ends in zip(low.tolist(), high.tolist(), strict=True)]
+        boxes: list[Box] = [
+            tuple(map(slice, *ends)) for ends in zip(low.tolist(), high.tolist(), strict=True)
+        ]
         centres = np.add.reduceat(places, starts) / n_voxels[:, None]
         return cls(numbers, voxels, of_voxel, n_voxels, boxes, centres)
 
@@ -59,7 +64,9 @@ def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
     import cc3d
 
     # As bytes the mask is numbered more than twice as fast.
-    return cc3d.connected_components(np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity)
+    return cc3d.connected_components(
+        np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity
+    )
 
 
 def dilated(mask: BoolArray, *, n_dilations: int) -> BoolArray:
@@ -68,7 +75,9 @@ def dilated(mask: BoolArray, *, n_dilations: int) -> BoolArray:
 
     neighbours = ndimage.generate_binary_structure(3, 2)
     # No iteration would mean to scipy: until nothing changes.
-    return ndimage.binary_dilation(mask, neighbours, iterations=n_dilations) if n_dilations else mask
+    return (
+        ndimage.binary_dilation(mask, neighbours, iterations=n_dilations) if n_dilations else mask
+    )
 
 
 def meetings(numbers: IntegerArray, others: Components) -> dict[tuple[int, int], int]:
@@ -126,7 +135,9 @@ class Matching:
     @property
     def invented(self) -> tuple[int, ...]:
         """The numbers of the predicted lesions that are matched with no lesion of the reference."""
-        return tuple(number for number in range(1, len(self.prediction) + 1) if number not in self.matched)
+        return tuple(
+            number for number in range(1, len(self.prediction) + 1) if number not in self.matched
+        )
 
     @property
     def rightly_predicted(self) -> tuple[int, ...]:
@@ -141,7 +152,9 @@ def match_lesions(
     predicted = Components.of(prediction, connectivity=instances.connectivity)
     rule = instances.rule
     if rule.name == "brats":
-        zones = connected_components(dilated(reference, n_dilations=rule.n_dilations), connectivity=26)
+        zones = connected_components(
+            dilated(reference, n_dilations=rule.n_dilations), connectivity=26
+        )
         lesions = Components.numbered(reference, np.where(reference, zones, 0))
         # The dilation of a lesion is the component of the dilation that holds it.
         reached = list(meetings(zones, predicted))
@@ -173,8 +186,14 @@ def _one_to_one(
     n_prediction: npt.NDArray[np.int64],
     rule: MatchRule,
 ) -> list[tuple[int, int]]:
-    """Pairs with the least IoU or more, the largest IoU first; of equal ones the lesions that are numbered first."""
-    iou = {(r, p): n / int(n_reference[r - 1] + n_prediction[p - 1] - n) for (r, p), n in common.items()}
+    """Pairs with the least IoU or more, the largest IoU first.
+
+    Of equal ones the lesions that are numbered first.
+    """
+    iou = {
+        (r, p): n / int(n_reference[r - 1] + n_prediction[p - 1] - n)
+        for (r, p), n in common.items()
+    }
     taken: dict[int, int] = {}
     numbers = set()
     for r, p in sorted(iou, key=lambda pair: (-iou[pair], pair)):

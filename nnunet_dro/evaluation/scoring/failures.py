@@ -27,13 +27,23 @@ IN_WORDS = {"missed": "missed", "invented": "predicted where the reference lacks
 
 
 def size_columns(metric: str) -> tuple[str, str]:
-    """The columns that say how much of a label reference and prediction have: voxels, or lesions that are counted."""
+    """The columns that say how much of a label reference and prediction have.
+
+    Voxels, or lesions that are counted.
+    """
     on_lesions = metric in METRICS and METRICS[metric].on_lesions
-    return ("lesions_reference", "lesions_predicted") if on_lesions else ("n_reference", "n_prediction")
+    return (
+        ("lesions_reference", "lesions_predicted")
+        if on_lesions
+        else ("n_reference", "n_prediction")
+    )
 
 
 def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
-    """Where a label was missed or invented, and so has no value (``left_out``); None if the scores have no counts."""
+    """Where a label was missed or invented, and so has no value (``left_out``).
+
+    None if the scores have no counts.
+    """
     columns = size_columns(metric)
     if not set(columns) <= set(scores.columns):
         return None
@@ -41,7 +51,9 @@ def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArr
     missed, invented = (reference > 0) & (prediction == 0), (reference == 0) & (prediction > 0)
     # A false positive volume is not what a missed label lacks.
     either = invented if metric == "false_positive_volume" else missed | invented
-    left_out = either & scores[metric].isna().to_numpy() if metric in scores else np.zeros_like(either)
+    left_out = (
+        either & scores[metric].isna().to_numpy() if metric in scores else np.zeros_like(either)
+    )
     return {"missed": missed, "invented": invented, "left_out": left_out}
 
 
@@ -62,9 +74,13 @@ class Failure:
             raise ValueError(f"`failure` must be a condition on one metric, got {text!r}. {cure}")
         bound = float(found[3])
         if is_bounded(found[1]) and not 0 <= bound <= 1:
-            raise ValueError(f"`failure` must compare {found[1]} with a fraction, got {text!r}. Write 0.5 for 50 %.")
+            raise ValueError(
+                f"`failure` must compare {found[1]} with a fraction, got {text!r}. Write 0.5 for 50 %."
+            )
         if bound < 0 and not METRICS[found[1]].is_signed:
-            raise ValueError(f"`failure` must compare {found[1]} with 0 or more, got {text!r}. Write hd95>20.")
+            raise ValueError(
+                f"`failure` must compare {found[1]} with 0 or more, got {text!r}. Write hd95>20."
+            )
         return cls(found[1], found[2], bound)
 
     def __str__(self) -> str:
@@ -73,9 +89,16 @@ class Failure:
     def of_cases(
         self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
     ) -> npt.NDArray[np.float64]:
-        """Which cases fail (1, or 0); without a value those whose label was missed or invented, and NaN of others."""
+        """Which cases fail (1, or 0).
+
+        Without a value those whose label was missed or invented, and NaN of others.
+        """
         lost = np.zeros(len(values), dtype=bool) if failed is None else failed["left_out"]
-        return np.where(np.isnan(values), np.where(lost, 1.0, np.nan), COMPARE[self.comparison](values, self.bound))
+        return np.where(
+            np.isnan(values),
+            np.where(lost, 1.0, np.nan),
+            COMPARE[self.comparison](values, self.bound),
+        )
 
 
 DEFAULT_FAILURE = "dice<0.5"  # What fails unless the user says otherwise: less than half of what is marked is right.
@@ -95,10 +118,13 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
 
     With none among n it is 1 - 0.05^(1/n); 1 if all failed, NaN without any.
 
-    Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the case of the binomial.
+    Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
+    case of the binomial.
     """
     from scipy.special import betaincinv
 
     failed, size = np.asarray(n_failed, dtype=np.float64), np.asarray(n, dtype=np.float64)
     bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), 0.95)
-    return np.asarray(np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan))
+    return np.asarray(
+        np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan)
+    )

@@ -1,7 +1,9 @@
-"""The foreground of two label maps, found in one pass for all labels and regions: joint counts and boxes.
+"""The foreground of two label maps, found in one pass for all labels and regions.
 
-Most of a label map is background in both. Voxels are looked at eight bytes at a time: words without foreground are
-skipped, and words that hold one label in both maps are counted at once.
+Joint counts and boxes.
+
+Most of a label map is background in both. Voxels are looked at eight bytes at a time: words without
+foreground are skipped, and words that hold one label in both maps are counted at once.
 """
 
 from collections.abc import Iterable
@@ -18,7 +20,9 @@ IndexArray = npt.NDArray[np.intp]
 WordArray = npt.NDArray[np.uint64]
 Box = tuple[slice, ...]
 
-_MAX_INDEXED_PAIRS = 1 << 22  # Up to this many pairs of values, counting by index is faster than sorting the values.
+_MAX_INDEXED_PAIRS = (
+    1 << 22
+)  # Up to this many pairs of values, counting by index is faster than sorting the values.
 _MAX_INDEXED_VALUE = 1 << 10  # Values from here on are not used as indices.
 _STEP = 1 << 15  # Words per step, so that a step's memory stays in the processor's cache.
 
@@ -27,7 +31,10 @@ _BYTE, _REPEAT = np.uint64(0xFF), np.uint64(0x0101010101010101)
 
 @dataclass(frozen=True)
 class JointCounts:
-    """How often each pair of values occurs, arrays (n_pairs,): some more than once, (0, 0) incompletely."""
+    """How often each pair of values occurs, arrays (n_pairs,).
+
+    Some more than once, (0, 0) incompletely.
+    """
 
     reference: npt.NDArray[np.int64]
     prediction: npt.NDArray[np.int64]
@@ -40,7 +47,9 @@ class Foreground:
 
     words: tuple[WordArray, WordArray]  # eight bytes each of reference and prediction
     first: IndexArray  # the flat index of the voxel where each begins, increasing
-    rest: tuple[IntegerArray, IntegerArray]  # the voxels of both that come after the last whole word
+    rest: tuple[
+        IntegerArray, IntegerArray
+    ]  # the voxels of both that come after the last whole word
     shape: tuple[int, ...]
 
     @classmethod
@@ -49,7 +58,9 @@ class Foreground:
         dtype = np.result_type(reference, prediction)
         # Only int64 and uint64 have no integer type in common.
         dtype = dtype if np.issubdtype(dtype, np.integer) else np.dtype(np.int64)
-        a, b = (np.ascontiguousarray(values, dtype=dtype).ravel() for values in (reference, prediction))
+        a, b = (
+            np.ascontiguousarray(values, dtype=dtype).ravel() for values in (reference, prediction)
+        )
         per_word = 8 // dtype.itemsize
         n_in_words = len(a) // per_word * per_word
         words = [values[:n_in_words].view(np.uint64) for values in (a, b)]
@@ -87,8 +98,12 @@ class Foreground:
             values = codes.astype(np.uint8).view(self._dtype).astype(np.int64)
             parts.append((values, values, self._per_word * n_uniform[codes]))
         mixed = (words[~self._uniform].view(self._dtype) for words in self.words)
-        parts.append(_count(*(np.concatenate(voxels) for voxels in zip(mixed, self.rest, strict=True))))
-        reference, prediction, n_voxels = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        parts.append(
+            _count(*(np.concatenate(voxels) for voxels in zip(mixed, self.rest, strict=True)))
+        )
+        reference, prediction, n_voxels = (
+            np.concatenate(columns) for columns in zip(*parts, strict=True)
+        )
         return JointCounts(reference, prediction, n_voxels)
 
     @cached_property
@@ -121,7 +136,10 @@ class Foreground:
         return boxes
 
     def _values_and_words(self) -> tuple[IntegerArray, IndexArray]:
-        """The foreground values of every word, and where the word begins; a value may occur more than once."""
+        """The foreground values of every word, and where the word begins.
+
+        A value may occur more than once.
+        """
         values: list[IntegerArray] = [self._uniform_values]
         first = [self.first[self._uniform]]
         mixed = ~self._uniform
@@ -139,7 +157,10 @@ class Foreground:
 
 def enclosing(boxes: Iterable[Box]) -> Box:
     """The smallest box that holds all of these."""
-    return tuple(slice(min(s.start for s in sides), max(s.stop for s in sides)) for sides in zip(*boxes, strict=True))
+    return tuple(
+        slice(min(s.start for s in sides), max(s.stop for s in sides))
+        for sides in zip(*boxes, strict=True)
+    )
 
 
 def _extent(
@@ -178,11 +199,18 @@ def _count(reference: IntegerArray, prediction: IntegerArray) -> tuple[npt.NDArr
         n_voxels = counts[pairs]
     else:
         pairs, n_voxels = np.unique(codes, return_counts=True)
-    return reference_values[pairs // n_prediction], prediction_values[pairs % n_prediction], n_voxels
+    return (
+        reference_values[pairs // n_prediction],
+        prediction_values[pairs % n_prediction],
+        n_voxels,
+    )
 
 
 def _codes(flat: IntegerArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Voxels as indices into a list of values, and that list; small label values are their own indices."""
+    """Voxels as indices into a list of values, and that list.
+
+    Small label values are their own indices.
+    """
     if not flat.size:
         return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     if flat.min() >= 0 and flat.max() < _MAX_INDEXED_VALUE:

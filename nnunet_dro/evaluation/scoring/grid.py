@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: How far apart the corners of two maps on one grid may lie, in voxels: headers store rounded numbers.
+#: How far apart the corners of two maps on one grid may lie, in voxels: headers store rounded
+#: numbers.
 TOLERANCE_VOXELS = 0.05
 
 FloatArray = npt.NDArray[np.float64]
@@ -18,8 +19,8 @@ class Grid:
     """The voxel grid of an image."""
 
     shape: tuple[int, ...]  # voxels (z, y, x)
-    #: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and ITK's axes), as a
-    #: matrix of 4 x 4. None for formats that do not store one, such as PNG.
+    #: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and
+    #: ITK's axes), as a matrix of 4 x 4. None for formats that do not store one, such as PNG.
     affine: FloatArray | None = None
 
     @property
@@ -42,21 +43,27 @@ class Grid:
 
     @property
     def diagonal_mm(self) -> float:
-        """Length of the diagonal between the centres of the corner voxels, mm: no two lie farther apart."""
+        """Length of the diagonal between the centres of the corner voxels, mm.
+
+        No two lie farther apart.
+        """
         return float(np.linalg.norm((np.array(self.shape) - 1) * np.array(self.spacing)))
 
     @property
     def flat(self) -> tuple[int, ...]:
         """The axes along which distances are not measured.
 
-        An axis of length 1 in the image (not in a box) is not counted as an axis, for otherwise a label one slice thick
-        would be border all over. An image of one voxel keeps one axis.
+        An axis of length 1 in the image (not in a box) is not counted as an axis, for otherwise a
+        label one slice thick would be border all over. An image of one voxel keeps one axis.
         """
         return tuple(axis for axis, n in enumerate(self.shape) if n == 1)[:2]
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
-    """The voxels of a map in the order of a reference on the same physical grid: turned, never interpolated."""
+    """The voxels of a map in the order of a reference on the same physical grid.
+
+    Turned, never interpolated.
+    """
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
             raise ValueError(_difference("shape", grid.shape[::-1], reference.shape[::-1]))
@@ -67,7 +74,9 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     mapping = np.linalg.solve(reference.affine, grid.affine)
     turn, shift = np.rint(mapping[:3, :3]), np.rint(mapping[:3, 3])
     far_corner = np.array(grid.shape[::-1]) - 1
-    drift = (np.abs(mapping[:3, :3] - turn) * far_corner).sum(axis=1) + np.abs(mapping[:3, 3] - shift)
+    drift = (np.abs(mapping[:3, :3] - turn) * far_corner).sum(axis=1) + np.abs(
+        mapping[:3, 3] - shift
+    )
     axes_match = (np.abs(turn).sum(axis=0) == 1).all() and (np.abs(turn).sum(axis=1) == 1).all()
     first, last = shift, turn @ far_corner + shift
     size = np.array(reference.shape[::-1])
@@ -81,17 +90,28 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     source = [int(np.flatnonzero(turn[axis])[0]) for axis in range(3)]
     turned = values.transpose([2 - source[2 - axis] for axis in range(3)])
     # Arrays are (z, y, x), affines (x, y, z).
-    flips = tuple(slice(None, None, -1) if turn[2 - axis, source[2 - axis]] < 0 else slice(None) for axis in range(3))
+    flips = tuple(
+        slice(None, None, -1) if turn[2 - axis, source[2 - axis]] < 0 else slice(None)
+        for axis in range(3)
+    )
     return turned[flips]
 
 
 def _what_differs(
-    shape: tuple[int, ...], affine: FloatArray, reference_shape: tuple[int, ...], reference_affine: FloatArray
+    shape: tuple[int, ...],
+    affine: FloatArray,
+    reference_shape: tuple[int, ...],
+    reference_affine: FloatArray,
 ) -> str:
     if shape != reference_shape:
         return _difference("shape", shape[::-1], reference_shape[::-1])
-    spacing, reference_spacing = (np.linalg.norm(a[:3, :3], axis=0) for a in (affine, reference_affine))
-    directions, reference_directions = affine[:3, :3] / spacing, reference_affine[:3, :3] / reference_spacing
+    spacing, reference_spacing = (
+        np.linalg.norm(a[:3, :3], axis=0) for a in (affine, reference_affine)
+    )
+    directions, reference_directions = (
+        affine[:3, :3] / spacing,
+        reference_affine[:3, :3] / reference_spacing,
+    )
     far = np.max(shape)
     if (np.abs(spacing / reference_spacing - 1) * far > TOLERANCE_VOXELS).any():
         return _difference("spacing", spacing, reference_spacing)
@@ -102,5 +122,7 @@ def _what_differs(
 
 def _difference(what: str, got: Any, expected: Any) -> str:
     """One sentence; numbers along (x, y, z), as viewers show them."""
-    texts = ["(" + ", ".join(f"{float(n):.6g}" for n in numbers) + ")" for numbers in (got, expected)]
+    texts = [
+        "(" + ", ".join(f"{float(n):.6g}" for n in numbers) + ")" for numbers in (got, expected)
+    ]
     return f"`prediction` must have the reference's {what} {texts[1]}, got {texts[0]}."

@@ -19,7 +19,11 @@ LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "les
 #: The metrics on lesions that are computed where none is asked for.
 DEFAULT_LESION_METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "lesion_dice", "pq")
 
-CONNECTIVITIES = (6, 18, 26)  # The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
+CONNECTIVITIES = (
+    6,
+    18,
+    26,
+)  # The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
 
 _EXAMPLE = "Write iou:0.5, overlap or brats:3."
 
@@ -28,8 +32,9 @@ _EXAMPLE = "Write iou:0.5, overlap or brats:3."
 class MatchRule:
     """When a lesion of the reference counts as found."""
 
-    #: ``iou``: one to one, the pair with the largest IoU first. ``overlap``: by any predicted lesion that overlaps it.
-    #: ``brats``: as ``overlap``, after dilation of the reference, as in BraTS 2023.
+    #: ``iou``: one to one, the pair with the largest IoU first. ``overlap``: by any predicted
+    #: lesion that overlaps it. ``brats``: as ``overlap``, after dilation of the reference, as in
+    #: BraTS 2023.
     name: str
     threshold: float = 0.5  # for ``iou``, the least IoU of a pair, 0 < threshold <= 1
     n_dilations: int = 3  # for ``brats``, by how many voxels the reference is dilated
@@ -58,7 +63,8 @@ def parse_match(text: str) -> MatchRule:
     """Read a `--match`.
 
     Args:
-        text: ``iou`` or ``iou:0.5`` (the least IoU), ``overlap``, ``brats`` or ``brats:3`` (the number of dilations).
+        text: ``iou`` or ``iou:0.5`` (the least IoU), ``overlap``, ``brats`` or ``brats:3`` (the
+            number of dilations).
 
     Returns:
         The rule.
@@ -72,7 +78,9 @@ def parse_match(text: str) -> MatchRule:
     """
     name, colon, number = (part.strip() for part in text.partition(":"))
     if name not in ("iou", "overlap", "brats") or (name == "overlap" and colon):
-        raise ValueError(f"`match` must be iou:THRESHOLD, overlap or brats:DILATIONS, got {text!r}. {_EXAMPLE}")
+        raise ValueError(
+            f"`match` must be iou:THRESHOLD, overlap or brats:DILATIONS, got {text!r}. {_EXAMPLE}"
+        )
     if not colon:
         return MatchRule(name)
     try:
@@ -81,7 +89,9 @@ def parse_match(text: str) -> MatchRule:
         value = math.nan
     if name == "iou":
         if not 0 < value <= 1:
-            raise ValueError(f"`match` must have an IoU above 0 and up to 1, got {text!r}. {_EXAMPLE}")
+            raise ValueError(
+                f"`match` must have an IoU above 0 and up to 1, got {text!r}. {_EXAMPLE}"
+            )
         return MatchRule(name, threshold=value)
     if not (1 <= value <= 20 and value == int(value)):
         raise ValueError(f"`match` must have 1 to 20 dilations, got {text!r}. {_EXAMPLE}")
@@ -95,9 +105,11 @@ class Instances:
     Attributes:
         labels: Names of the labels; ``*`` stands for every label.
         rule: When a lesion counts as found.
-        connectivity: One of `CONNECTIVITIES`. In a plane, 6 means 4 neighbours, and the other two mean 8.
-        above_mm3: Lesions of the reference up to this volume are not counted, neither as found nor as missed, and nor
-            are predicted lesions that are matched with no other one. Where no voxel size is known, in voxels.
+        connectivity: One of `CONNECTIVITIES`. In a plane, 6 means 4 neighbours, and the other two
+            mean 8.
+        above_mm3: Lesions of the reference up to this volume are not counted, neither as found nor
+            as missed, and nor are predicted lesions that are matched with no other one. Where no
+            voxel size is known, in voxels.
 
     Raises:
         ValueError: If a value is not allowed.
@@ -110,25 +122,43 @@ class Instances:
 
     def __post_init__(self) -> None:
         if not self.labels or not all(self.labels):
-            raise ValueError(f"`instances` must name labels, got {list(self.labels)!r}. Give a name, or * for all.")
+            raise ValueError(
+                f"`instances` must name labels, got {list(self.labels)!r}. Give a name, or * for all."
+            )
         if self.connectivity not in CONNECTIVITIES:
-            raise ValueError(f"`connectivity` must be 6, 18 or 26, got {self.connectivity!r}. Choose one.")
+            raise ValueError(
+                f"`connectivity` must be 6, 18 or 26, got {self.connectivity!r}. Choose one."
+            )
         if not 0 <= self.above_mm3 < math.inf:
-            raise ValueError(f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. Give a volume in mm3.")
+            raise ValueError(
+                f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. Give a volume in mm3."
+            )
 
     @classmethod
     def of(
-        cls, labels: Sequence[str], *, match: str | None, connectivity: int | None, above_mm3: float | None
+        cls,
+        labels: Sequence[str],
+        *,
+        match: str | None,
+        connectivity: int | None,
+        above_mm3: float | None,
     ) -> "Instances | None":
         """From the options of the command line; None where no label is named."""
         given = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}
         if not labels:
             if alone := [name for name, value in given.items() if value is not None]:
                 cure = "Add --instances LABEL, or --instances '*' for every label."
-                raise ValueError(f"`{alone[0]}` must come with labels, got {given[alone[0]]!r} alone. {cure}")
+                raise ValueError(
+                    f"`{alone[0]}` must come with labels, got {given[alone[0]]!r} alone. {cure}"
+                )
             return None
         rule = parse_match("iou" if match is None else match)
-        return cls(tuple(dict.fromkeys(labels)), rule, 26 if connectivity is None else connectivity, above_mm3 or 0.0)
+        return cls(
+            tuple(dict.fromkeys(labels)),
+            rule,
+            26 if connectivity is None else connectivity,
+            above_mm3 or 0.0,
+        )
 
     def covers(self, label: str) -> bool:
         """Whether the lesions of a label are compared."""
@@ -144,7 +174,11 @@ class Instances:
     def definition(self) -> str:
         """What a lesion is and how it is matched, in a sentence."""
         labels = "every label" if EVERY_LABEL in self.labels else name_some(self.labels, at_most=20)
-        counted = f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted" if self.above_mm3 else ""
+        counted = (
+            f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted"
+            if self.above_mm3
+            else ""
+        )
         return f"connected components ({self.connectivity} neighbours) of {labels}; {self.rule.definition}{counted}"
 
     @property
@@ -173,9 +207,14 @@ def labels_with_lesions(scores: "pd.DataFrame") -> list[str]:
 
 
 def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tuple[str, ...]:
-    """The metrics to compute: where lesions are compared and no metric on them is named, some are added."""
+    """The metrics to compute.
+
+    Where lesions are compared and no metric on them is named, some are added.
+    """
     of_lesions = lesion_metrics(names)
     if of_lesions and instances is None:
         cure = "Add --instances LABEL, or --instances '*' for every label."
-        raise ValueError(f"`metrics` must come with instances to be on lesions, got {name_some(of_lesions)}. {cure}")
+        raise ValueError(
+            f"`metrics` must come with instances to be on lesions, got {name_some(of_lesions)}. {cure}"
+        )
     return (*names, *(DEFAULT_LESION_METRICS if instances and not of_lesions else ()))

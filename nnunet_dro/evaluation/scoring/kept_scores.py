@@ -17,7 +17,8 @@ from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 _FORMAT = "nnunet-dro scored cases 1"
 
-#: A run that a mistake in the input or its user ends earlier is quickly made again, and leaves nothing behind, seconds.
+#: A run that a mistake in the input or its user ends earlier is quickly made again, and leaves
+#: nothing behind, seconds.
 _WORTH_KEEPING_S = 60.0
 
 _ADVICE = "The cases that were scored are kept: run it again with --resume."
@@ -25,10 +26,12 @@ _ADVICE = "The cases that were scored are kept: run it again with --resume."
 
 @dataclass
 class KeptScores:
-    """The finished cases of a run, in a file; with ``resume`` what an earlier run left there is used.
+    """The finished cases of a run, in a file.
 
-    A line is written with one call, so that a run that is killed leaves at most one line cut short; that is cut off
-    when another run goes on.
+    With ``resume`` what an earlier run left there is used.
+
+    A line is written with one call, so that a run that is killed leaves at most one line cut short;
+    that is cut off when another run goes on.
     """
 
     path: Path
@@ -46,7 +49,10 @@ class KeptScores:
         return found
 
     def add(self, scored: ScoredPair) -> None:
-        """Write a finished case; `known` is called before. Where that is not possible, no case is kept."""
+        """Write a finished case; `known` is called before.
+
+        Where that is not possible, no case is kept.
+        """
         if self._gave_up:
             return
         try:
@@ -84,8 +90,9 @@ class KeptScores:
 def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
     """Keep the scores of finished cases in a file until the results are written.
 
-    At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
-    input was wrong or its user interrupted it. It stays if the process is killed.
+    At the end the file is removed, and also where a run that resumes nothing ends within its first
+    minute, because the input was wrong or its user interrupted it. It stays if the process is
+    killed.
     """
     kept = KeptScores(path, resume)
     started = time.monotonic()
@@ -107,7 +114,10 @@ def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
 
 
 def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
-    """The cases that a run with this first line left; a line that was cut short at the end is cut off."""
+    """The cases that a run with this first line left.
+
+    A line that was cut short at the end is cut off.
+    """
     if not path.is_file():
         return {}
     content = path.read_bytes()
@@ -144,5 +154,9 @@ def _line(entry: Mapping[str, Any]) -> bytes:
 
 def _digest(labels: Labels | None, scoring: Scoring) -> str:
     """SHA-256 of everything but the files that scores depend on."""
-    parts = {"version": __version__, "labels": labels and asdict(labels), "scoring": asdict(scoring)}
+    parts = {
+        "version": __version__,
+        "labels": labels and asdict(labels),
+        "scoring": asdict(scoring),
+    }
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

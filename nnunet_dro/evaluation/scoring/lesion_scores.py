@@ -22,12 +22,18 @@ LESION_COLUMNS = (
     *("matched", "matched_with", "iou", "dice"),
 )
 
-DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}  # Column of lesions.csv to the metric that needs it.
+DISTANCE_COLUMNS = {
+    "hd95": "lesion_hd95",
+    "nsd": "lesion_nsd",
+}  # Column of lesions.csv to the metric that needs it.
 
 
 def lesion_columns(metrics: Collection[str]) -> list[str]:
     """The columns of lesions.csv where these metrics are computed."""
-    return [*LESION_COLUMNS, *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics)]
+    return [
+        *LESION_COLUMNS,
+        *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics),
+    ]
 
 
 def score_lesions(
@@ -45,20 +51,30 @@ def score_lesions(
     distances = {
         match.lesion: _distances(matching, match, scoring, grid)
         for match in matching.matches
-        if match.predicted and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
+        if match.predicted
+        and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
     }
     volume = _NAN if grid.affine is None else voxel_mm3
-    rows = _rows(matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume)
+    rows = _rows(
+        matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume
+    )
     return _values(matching, scoring, distances, penalty_mm), rows
 
 
 def _values(
-    matching: Matching, scoring: Scoring, distances: Mapping[int, Mapping[str, float]], penalty_mm: float
+    matching: Matching,
+    scoring: Scoring,
+    distances: Mapping[int, Mapping[str, float]],
+    penalty_mm: float,
 ) -> dict[str, float]:
     lesions = matching.counted
     found = [match for match in lesions if match.predicted]
     n_invented, n_right = len(matching.invented), len(matching.rightly_predicted)
-    counts = dict(zip(LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True))
+    counts = dict(
+        zip(
+            LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True
+        )
+    )
     n_all = len(lesions) + n_invented
     if not n_all:
         return counts | scoring.without_lesions()
@@ -109,9 +125,17 @@ def _rows(
     missed = {"hd95": penalty_mm, "nsd": 0.0}
     rows = []
     for match, centre in zip(matching.matches, matching.reference.centres, strict=True):
-        row = {"of": "reference", "lesion": match.lesion, "counted": match.counted, "n_voxels": match.n_voxels}
+        row = {
+            "of": "reference",
+            "lesion": match.lesion,
+            "counted": match.counted,
+            "n_voxels": match.n_voxels,
+        }
         row |= _place(match.n_voxels * voxel_mm3, centre, corner)
-        row |= {"matched": bool(match.predicted), "matched_with": " ".join(map(str, match.predicted))}
+        row |= {
+            "matched": bool(match.predicted),
+            "matched_with": " ".join(map(str, match.predicted)),
+        }
         row |= {"iou": match.iou, "dice": match.dice}
         rows.append(row | {column: distances.get(match.lesion, missed)[column] for column in asked})
     right, invented = set(matching.rightly_predicted), set(matching.invented)

@@ -21,16 +21,22 @@ class Metric:
     unit: str  # ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known
     more_is_better: bool  # whether larger values are better; if not, 0 is best
     on_surfaces: bool = False  # whether it needs the distances between the two borders
-    #: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty`` gives it one.
+    #: The failures (``missed``, ``invented``) of a label for which it has no value, unless
+    #: ``--empty`` gives it one.
     undefined_if: tuple[str, ...] = ()
     on_lesions: bool = False  # whether it is computed from the lesions of a label, which `Instances` says how to find
-    of_volumes: bool = False  # whether it follows from the volumes of a label in reference and prediction
+    of_volumes: bool = (
+        False  # whether it follows from the volumes of a label in reference and prediction
+    )
     #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
 
     @property
     def tail(self) -> str:
-        """The statistic that reaches furthest into the bad cases without being one case; of signed errors the mean."""
+        """The statistic that reaches furthest into the bad cases without being one case.
+
+        Of signed errors the mean.
+        """
         return "mean" if self.is_signed else "p5" if self.more_is_better else "p75"
 
     @property
@@ -53,14 +59,19 @@ class Metric:
         return values if self.more_is_better else -abs(values)
 
     def measured(self, *, pixels: bool) -> "Metric":
-        """The metric with the unit of its distances and volumes: ``px`` where no voxel size is known."""
+        """The metric with the unit of its distances and volumes.
+
+        ``px`` where no voxel size is known.
+        """
         return replace(self, unit="px") if pixels and self.unit in ("mm", "ml") else self
 
 
 _MISSED, _INVENTED = ("missed",), ("invented",)
 
 #: Distances have no value where only one of reference and prediction has the label.
-_distance = partial(Metric, unit="mm", more_is_better=False, on_surfaces=True, undefined_if=(*_MISSED, *_INVENTED))
+_distance = partial(
+    Metric, unit="mm", more_is_better=False, on_surfaces=True, undefined_if=(*_MISSED, *_INVENTED)
+)
 _fraction = partial(Metric, unit="fraction", more_is_better=True)
 _on_lesions = partial(_fraction, on_lesions=True)
 _volume = partial(Metric, unit="ml", more_is_better=False, of_volumes=True)
@@ -87,9 +98,15 @@ _METRICS = (
         "HD95 pooled",
         f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
     ),
-    _distance("hd", "HD", f"largest distance of a border voxel of one label map to the other's border ({_BORDER})"),
     _distance(
-        "assd", "ASSD", f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})"
+        "hd",
+        "HD",
+        f"largest distance of a border voxel of one label map to the other's border ({_BORDER})",
+    ),
+    _distance(
+        "assd",
+        "ASSD",
+        f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
     ),
     _fraction(
         "nsd",
@@ -97,8 +114,17 @@ _METRICS = (
         f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
         on_surfaces=True,
     ),
-    _volume("volume_error", "Volume error", "volume of the prediction minus that of the reference", is_signed=True),
-    _volume("absolute_volume_error", "Absolute volume error", "difference of both volumes, without a sign"),
+    _volume(
+        "volume_error",
+        "Volume error",
+        "volume of the prediction minus that of the reference",
+        is_signed=True,
+    ),
+    _volume(
+        "absolute_volume_error",
+        "Absolute volume error",
+        "difference of both volumes, without a sign",
+    ),
     _per_volume(
         "relative_volume_error",
         "Relative volume error",
@@ -115,7 +141,12 @@ _METRICS = (
         "False positive volume",
         "volume of the prediction in cases whose reference lacks the label; undefined in the others",
     ),
-    _on_lesions("lesion_recall", "Lesion recall", "share of the reference's lesions found", undefined_if=_INVENTED),
+    _on_lesions(
+        "lesion_recall",
+        "Lesion recall",
+        "share of the reference's lesions found",
+        undefined_if=_INVENTED,
+    ),
     _on_lesions(
         "lesion_precision",
         "Lesion precision",
@@ -123,11 +154,19 @@ _METRICS = (
         undefined_if=_MISSED,
     ),
     _on_lesions(
-        "lesion_f1", "Lesion F1", "harmonic mean of lesion recall and lesion precision; 0 where no lesion is found"
+        "lesion_f1",
+        "Lesion F1",
+        "harmonic mean of lesion recall and lesion precision; 0 where no lesion is found",
     ),
     _on_lesions("pq", "Panoptic quality", "segmentation quality times recognition quality"),
-    _on_lesions("sq", "Segmentation quality", "mean IoU of the lesions that are found; 0 where none is found"),
-    _on_lesions("rq", "Recognition quality", "found / (found + invented / 2 + missed / 2) of the lesions"),
+    _on_lesions(
+        "sq",
+        "Segmentation quality",
+        "mean IoU of the lesions that are found; 0 where none is found",
+    ),
+    _on_lesions(
+        "rq", "Recognition quality", "found / (found + invented / 2 + missed / 2) of the lesions"
+    ),
     _on_lesions("lesion_dice", "Lesion-wise Dice", f"mean of the lesions' Dice; {_NOT_FOUND} 0"),
     _on_lesions(
         "lesion_hd95",
@@ -139,11 +178,16 @@ _METRICS = (
     _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
 )
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}  # Name to metric, in the order of columns.
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in _METRICS
+}  # Name to metric, in the order of columns.
 
 
 def is_bounded(name: str) -> bool:
-    """Whether the values of a metric lie between 0 and 1; not known of metrics that are not in `METRICS`."""
+    """Whether the values of a metric lie between 0 and 1.
+
+    Not known of metrics that are not in `METRICS`.
+    """
     return name in METRICS and METRICS[name].is_bounded
 
 
@@ -151,7 +195,9 @@ def check_metrics(names: Collection[str]) -> tuple[str, ...]:
     """Check the names of metrics."""
     known = name_some(METRICS, at_most=len(METRICS))
     if not names:
-        raise ValueError(f"`metrics` must name at least one metric, got none. Choose from: {known}.")
+        raise ValueError(
+            f"`metrics` must name at least one metric, got none. Choose from: {known}."
+        )
     for name in names:
         if name not in METRICS:
             raise ValueError(f"`metrics` must be among {known}, got {name!r}.")

@@ -39,7 +39,9 @@ class PairOfMaps:
     def masks(self, label: str, around: Box) -> tuple[Any, Any]:
         """A label in a box of both maps; voxels that are ignored are not predicted."""
         values, ignore = self.labels.values[label], self.labels.ignore
-        in_reference, in_prediction = (_mask(of_map[around], values) for of_map in (self.reference, self.prediction))
+        in_reference, in_prediction = (
+            _mask(of_map[around], values) for of_map in (self.reference, self.prediction)
+        )
         if ignore is not None:
             in_prediction &= self.reference[around] != ignore
         return in_reference, in_prediction
@@ -63,7 +65,8 @@ def score_case(
         spacing: Voxel size along the axes, mm; only distances and volumes depend on it.
 
     Returns:
-        A row per label: ``label``, the metrics (NaN where undefined; see `Scoring`), and ``n_reference``,
+        A row per label: ``label``, the metrics (NaN where undefined; see `Scoring`), and
+            ``n_reference``,
         ``n_prediction`` and ``n_intersection`` (voxels).
 
     Raises:
@@ -76,11 +79,16 @@ def score_case(
         [('liver', 0.667), ('tumour', 1.0)]
     """
     if reference.shape != prediction.shape:
-        raise ValueError(f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}.")
+        raise ValueError(
+            f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}."
+        )
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference, prediction = reference.reshape(shape), prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    foreground, grid = Foreground.of(reference, prediction), Grid(shape, np.diag([*size[::-1], 1.0]))
+    foreground, grid = (
+        Foreground.of(reference, prediction),
+        Grid(shape, np.diag([*size[::-1], 1.0])),
+    )
     pair = PairOfMaps(reference, prediction, foreground, grid, labels, scoring or Scoring())
     rows = score_volumes(pair)
     add_lesions(rows, pair)
@@ -96,12 +104,20 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
     on_surfaces = any(METRICS[metric].on_surfaces for metric in scoring.metrics)
     rows = []
     for name, values in labels.values.items():
-        in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
-        voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
+        in_reference, in_prediction = (
+            np.isin(counts.reference, values),
+            np.isin(counts.prediction, values),
+        )
+        voxels = [
+            int(n_voxels[where].sum())
+            for where in (in_reference, in_prediction, in_reference & in_prediction)
+        ]
         row: dict[str, Any] = {"label": name}
         row |= scoring.of_counts(*voxels, grid=pair.grid)
         row |= dict(zip(COUNTS, voxels, strict=True))
-        rows.append(row | (_distances(pair, name) if on_surfaces and voxels[0] and voxels[1] else {}))
+        rows.append(
+            row | (_distances(pair, name) if on_surfaces and voxels[0] and voxels[1] else {})
+        )
     return rows
 
 
@@ -110,10 +126,20 @@ def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
     scoring = pair.scoring
     # Metrics of every distance need the whole neighbourhood.
     all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
-    asked_up_to = np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
-    distances = SurfaceDistances.on(pair.grid, *pair.masks(label, pair.around(label)), at_least_mm=asked_up_to)
-    measured = {m: getattr(distances, m)() for m in ("hd95", "hd95_pooled", "hd", "assd") if m in scoring.metrics}
-    return measured | ({"nsd": distances.nsd(scoring.nsd_tolerance_mm)} if "nsd" in scoring.metrics else {})
+    asked_up_to = (
+        np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
+    )
+    distances = SurfaceDistances.on(
+        pair.grid, *pair.masks(label, pair.around(label)), at_least_mm=asked_up_to
+    )
+    measured = {
+        m: getattr(distances, m)()
+        for m in ("hd95", "hd95_pooled", "hd", "assd")
+        if m in scoring.metrics
+    }
+    return measured | (
+        {"nsd": distances.nsd(scoring.nsd_tolerance_mm)} if "nsd" in scoring.metrics else {}
+    )
 
 
 def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, Any]]:
@@ -131,7 +157,11 @@ def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, 
             continue
         around = pair.around(label, rule.n_dilations if rule.name == "brats" else 0)
         of_case, of_lesions = score_lesions(
-            *pair.masks(label, around), scoring, scoring.instances, pair.grid, corner=[side.start for side in around]
+            *pair.masks(label, around),
+            scoring,
+            scoring.instances,
+            pair.grid,
+            corner=[side.start for side in around],
         )
         row |= of_case
         lesions += [{"label": label} | lesion for lesion in of_lesions]

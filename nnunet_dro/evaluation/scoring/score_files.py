@@ -42,8 +42,11 @@ class ScoredPair:
     case: str  # its identifier
     rows: list[dict[str, Any]] = field(repr=False)  # a row per label
     reference_values: tuple[int, ...]  # the foreground values of its reference
-    absent: Mapping[str, float] = field(repr=False)  # the values of a row for a label that neither map has
-    #: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
+    absent: Mapping[str, float] = field(
+        repr=False
+    )  # the values of a row for a label that neither map has
+    #: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is
+    #: missing.
     sha256: tuple[str, str]
     #: A row per lesion of the labels that are compared lesion by lesion.
     lesions: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -67,8 +70,12 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
             if unknown := sorted(set(found[which].tolist()) - labels.known):
                 names = name_some([str(v) for v in unknown])
-                cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
-                raise ValueError(f"`labels` in dataset.json must list all values, got {names} in {str(path)!r}. {cure}")
+                cure = (
+                    "Add the label there, or give the dataset.json that fits with --dataset-json."
+                )
+                raise ValueError(
+                    f"`labels` in dataset.json must list all values, got {names} in {str(path)!r}. {cure}"
+                )
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
     grid, rows, lesions = reference.grid, [], []
     if scored:
@@ -80,11 +87,18 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
             row |= scoring.of_label(row["label"], scoring.worst(grid, row["n_reference"]))
         row["reference_ml"] = row["n_reference"] * grid.voxel_ml
         row["prediction_ml"] = row["n_prediction"] * grid.voxel_ml
-    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * grid.voxel_ml)
+    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(
+        ("reference_ml", "prediction_ml"), 0 * grid.voxel_ml
+    )
     worst = scoring.worst(grid, 0) if pair.prediction is None else {}
     absent = scoring.of_counts(0, 0, 0, grid=grid) | scoring.without_lesions() | worst | empty
     return ScoredPair(
-        pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, pair.sha256, lesions
+        pair.case,
+        rows,
+        tuple(int(v) for v in found["reference"] if v != 0),
+        absent,
+        pair.sha256,
+        lesions,
     )
 
 
@@ -113,11 +127,13 @@ class ScoredPairs:
     """The scores of many cases."""
 
     table: pd.DataFrame  # a row per case and label, sorted by case: ``case`` and `Scoring.columns`
-    #: The values that occur only in predictions and are not scored, where every value in a reference is a label.
+    #: The values that occur only in predictions and are not scored, where every value in a
+    #: reference is a label.
     only_predicted: tuple[str, ...] = ()
     #: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
     sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
+    #: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion
+    #: by lesion.
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
     n_known: int = 0  # number of cases whose scores were known
 
@@ -153,11 +169,15 @@ def score_pairs(
     return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions, n_known)
 
 
-def _same_labels(scored: list[ScoredPair], scoring: Scoring) -> tuple[list[ScoredPair], tuple[str, ...]]:
+def _same_labels(
+    scored: list[ScoredPair], scoring: Scoring
+) -> tuple[list[ScoredPair], tuple[str, ...]]:
     """Give every case a row for each value that is in any reference, and no others."""
     values = sorted({value for one in scored for value in one.reference_values})
     if not values:
-        raise ValueError("`reference` must have label maps with a label, got only background. Check the folder.")
+        raise ValueError(
+            "`reference` must have label maps with a label, got only background. Check the folder."
+        )
     names = [str(value) for value in values]
     if scoring.instances:
         scoring.instances.check_labels(names)
@@ -165,7 +185,10 @@ def _same_labels(scored: list[ScoredPair], scoring: Scoring) -> tuple[list[Score
     for one in scored:
         by_label = {row["label"]: row for row in one.rows}
         only_predicted |= by_label.keys() - set(names)
-        rows = [by_label.get(name, {"label": name} | scoring.of_label(name, one.absent)) for name in names]
+        rows = [
+            by_label.get(name, {"label": name} | scoring.of_label(name, one.absent))
+            for name in names
+        ]
         lesions = [lesion for lesion in one.lesions if lesion["label"] in names]
         complete.append(replace(one, rows=rows, lesions=lesions))
     return complete, tuple(sorted(only_predicted, key=int))

@@ -8,7 +8,12 @@ import numpy as np
 
 from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
+from nnunet_dro.evaluation.scoring.instances import (
+    LESION_COUNTS,
+    Instances,
+    lesion_metrics,
+    with_lesion_metrics,
+)
 from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
 
 BRATS_DISTANCE_MM = 374.0  # The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
@@ -28,12 +33,13 @@ class Scoring:
     Attributes:
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm, > 0.
-        empty: How to score a label that a map lacks. ``undefined``: a label in neither map has no value, one in a
-            single map has Dice 0 and no distance. ``one``: a label in neither map has Dice 1 and distance 0. ``brats``:
-            as ``one``, and a label in a single map has distance 374 mm. ``diagonal``: as ``undefined``, and a label in
-            a single map has the length of the image's diagonal as distance.
-        instances: The labels that are compared lesion by lesion, and how; None for none. Where ``metrics`` has none on
-            lesions, some are added.
+        empty: How to score a label that a map lacks. ``undefined``: a label in neither map has no
+            value, one in a single map has Dice 0 and no distance. ``one``: a label in neither map
+            has Dice 1 and distance 0. ``brats``: as ``one``, and a label in a single map has
+            distance 374 mm. ``diagonal``: as ``undefined``, and a label in a single map has the
+            length of the image's diagonal as distance.
+        instances: The labels that are compared lesion by lesion, and how; None for none. Where
+            ``metrics`` has none on lesions, some are added.
 
     Raises:
         ValueError: If a value is not allowed, or a metric is on lesions and there are no instances.
@@ -45,9 +51,13 @@ class Scoring:
     instances: Instances | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", with_lesion_metrics(check_metrics(self.metrics), self.instances))
+        object.__setattr__(
+            self, "metrics", with_lesion_metrics(check_metrics(self.metrics), self.instances)
+        )
         if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
-            raise ValueError(f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres.")
+            raise ValueError(
+                f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres."
+            )
         object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
 
     @property
@@ -59,7 +69,9 @@ class Scoring:
     def of_counts(
         self, n_reference: int, n_prediction: int, n_intersection: int, *, grid: Grid | None = None
     ) -> dict[str, float]:
-        """The metrics that follow from counts alone; distances are among them only where a map lacks the label.
+        """The metrics that follow from counts alone.
+
+        Distances are among them only where a map lacks the label.
 
         Without a grid volumes and the diagonal are NaN.
         """
@@ -75,7 +87,10 @@ class Scoring:
             "nsd": 0.0,
             **self.of_volumes(n_reference, n_prediction, grid.volume_of_voxel if grid else _NAN),
         }
-        distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: grid.diagonal_mm if grid else _NAN}
+        distances = {
+            EmptyRule.BRATS: BRATS_DISTANCE_MM,
+            EmptyRule.DIAGONAL: grid.diagonal_mm if grid else _NAN,
+        }
         distance = distances.get(EmptyRule(self.empty), _NAN)
         return {metric: values.get(metric, distance) for metric in of_voxels}
 
@@ -93,10 +108,16 @@ class Scoring:
         return {name: value for name, value in values.items() if name in self.metrics}
 
     def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
-        """The values where neither map has anything to compare; two volumes of 0 have a difference by every rule."""
+        """The values where neither map has anything to compare.
+
+        Two volumes of 0 have a difference by every rule.
+        """
         is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
         known = [METRICS[name] for name in metrics]
-        return {m.name: _NAN if is_undefined and m.unit != "ml" else float(m.more_is_better) for m in known}
+        return {
+            m.name: _NAN if is_undefined and m.unit != "ml" else float(m.more_is_better)
+            for m in known
+        }
 
     def worst(self, grid: Grid, n_reference: int) -> dict[str, float]:
         """The values of a label of a case without a prediction, also of one that is compared lesion by lesion.
@@ -107,7 +128,9 @@ class Scoring:
         of_lesions = self.lesion_penalty_mm(grid)
         values = {}
         for metric in (METRICS[name] for name in self.metrics):
-            values[metric.name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
+            values[metric.name] = (
+                0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
+            )
         return values | self.of_volumes(n_reference, math.prod(grid.shape), grid.volume_of_voxel)
 
     def has_lesions(self, label: str) -> bool:
@@ -115,14 +138,20 @@ class Scoring:
         return self.instances is not None and self.instances.covers(label)
 
     def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
-        """Those of some values that a label has: without the ones on lesions if its lesions are not compared."""
+        """Those of some values that a label has.
+
+        Without the ones on lesions if its lesions are not compared.
+        """
         if self.has_lesions(label):
             return dict(values)
         on_lesions = {*LESION_COUNTS, *lesion_metrics(self.metrics)}
         return {name: value for name, value in values.items() if name not in on_lesions}
 
     def lesion_penalty_mm(self, grid: Grid) -> float:
-        """The distance of a lesion that is missed or invented: that of BraTS, or the image's diagonal if asked for."""
+        """The distance of a lesion that is missed or invented.
+
+        That of BraTS, or the image's diagonal if asked for.
+        """
         return grid.diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
 
     def without_lesions(self) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """Distances between the borders of two masks.
 
-Most border voxels of a usable prediction lie within a few voxels of the reference's border. So the neighbourhood of
-each is looked through first, nearest offsets first, for all voxels at once; the first hit is the nearest. Only what is
-left then needs a search tree, and a percentile often does not depend on what is left.
+Most border voxels of a usable prediction lie within a few voxels of the reference's border. So the
+neighbourhood of each is looked through first, nearest offsets first, for all voxels at once; the
+first hit is the nearest. Only what is left then needs a search tree, and a percentile often does
+not depend on what is left.
 """
 
 import functools
@@ -34,7 +35,9 @@ def _shells(spacing: tuple[float, ...]) -> tuple[tuple[float, tuple[tuple[int, .
     for k in np.argsort(lengths, kind="stable"):
         if lengths[k] <= reach_mm:
             # Offsets whose lengths differ by rounding only are one shell.
-            shells.setdefault(round(float(lengths[k]), 9), []).append(tuple(int(o) for o in offsets[k]))
+            shells.setdefault(round(float(lengths[k]), 9), []).append(
+                tuple(int(o) for o in offsets[k])
+            )
     return tuple((length, tuple(of_length)) for length, of_length in sorted(shells.items()))
 
 
@@ -54,7 +57,8 @@ class _Border:
         padded[tuple(slice(m, m + n) for m, n in zip(margin, mask.shape, strict=True))] = mask
         flat = padded.ravel()
         inside = flat.copy()
-        # The padding is background, so a step past the end of a row never meets the next row's voxels.
+        # The padding is background, so a step past the end of a row never meets the next row's
+        # voxels.
         for step in _strides(shape):
             inside[step:] &= flat[:-step]
             inside[:-step] &= flat[step:]
@@ -79,7 +83,10 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 @dataclass
 class DirectedDistances:
-    """Distances of a border's voxels to another border, as far as needed: ``counts`` of each of ``lengths``, mm."""
+    """Distances of a border's voxels to another border, as far as needed.
+
+    ``counts`` of each of ``lengths``, mm.
+    """
 
     n: int
     lengths: FloatArray
@@ -90,11 +97,13 @@ class DirectedDistances:
     _to: _Border = field(repr=False)
 
     @classmethod
-    def between(cls, source: _Border, target: _Border, *, at_least_mm: float) -> "DirectedDistances":
+    def between(
+        cls, source: _Border, target: _Border, *, at_least_mm: float
+    ) -> "DirectedDistances":
         """Look through the neighbourhood of every voxel of ``source`` for one of ``target``.
 
-        Far shells have many offsets and few hits: once few voxels are left, those are left to the search tree, which
-        most measures then do not need.
+        Far shells have many offsets and few hits: once few voxels are left, those are left to the
+        search tree, which most measures then do not need.
         """
         rest, lengths, counts = source.voxels, [], []
         strides = np.array(_strides(source.shape))
@@ -111,7 +120,13 @@ class DirectedDistances:
             counts.append(int(np.count_nonzero(hit)))
             rest = rest[~hit]
         return cls(
-            len(source.voxels), np.array(lengths), np.array(counts, dtype=np.int64), beyond, rest, source, target
+            len(source.voxels),
+            np.array(lengths),
+            np.array(counts, dtype=np.int64),
+            beyond,
+            rest,
+            source,
+            target,
         )
 
     @functools.cached_property
@@ -131,18 +146,27 @@ class DirectedDistances:
 
     def n_within(self, tolerance_mm: float) -> int:
         """How many voxels lie within a distance of the other border."""
-        tolerance_mm *= 1 + 1e-6  # Headers store voxel sizes in single precision: 0.3 mm is 0.30000001.
+        tolerance_mm *= (
+            1 + 1e-6
+        )  # Headers store voxel sizes in single precision: 0.3 mm is 0.30000001.
         near = int(self.counts[self.lengths <= tolerance_mm].sum())
         if not len(self._rest) or tolerance_mm < self._beyond:
             return near
         return near + int(np.searchsorted(self.far, tolerance_mm, side="right"))
 
     def p95(self) -> float:
-        """The 95th percentile, mm: linear interpolation between order statistics, as numpy's default."""
+        """The 95th percentile, mm.
+
+        Linear interpolation between order statistics, as numpy's default.
+        """
         position = 0.95 * (self.n - 1)
         low = int(position)
         value = self.smallest(low)
-        return value if low == position else value + (self.smallest(low + 1) - value) * (position - low)
+        return (
+            value
+            if low == position
+            else value + (self.smallest(low + 1) - value) * (position - low)
+        )
 
     def every(self) -> FloatArray:
         """All distances, mm, sorted."""
@@ -152,24 +176,39 @@ class DirectedDistances:
 class SurfaceDistances:
     """Distances between the borders of a label in two masks (z, y, x) or (y, x), each with a voxel, both ways, mm.
 
-    A voxel belongs to the border if it is in the label and one of its face neighbours is not, or lies outside the
-    arrays. Up to ``at_least_mm`` all distances will be needed; larger ones may take longer to find.
+    A voxel belongs to the border if it is in the label and one of its face neighbours is not, or
+    lies outside the arrays. Up to ``at_least_mm`` all distances will be needed; larger ones may
+    take longer to find.
     """
 
     def __init__(
-        self, reference: BoolArray, prediction: BoolArray, spacing: tuple[float, ...], *, at_least_mm: float = 0.0
+        self,
+        reference: BoolArray,
+        prediction: BoolArray,
+        spacing: tuple[float, ...],
+        *,
+        at_least_mm: float = 0.0,
     ) -> None:
         size = tuple(float(length) for length in spacing)
         margin = tuple(max(1, int(_REACH * min(size) * (1 + 1e-9) / length)) for length in size)
         borders = [_Border.of(mask, size, margin) for mask in (reference, prediction)]
         both_ways = (borders, borders[::-1])
-        self._both = [DirectedDistances.between(*pair, at_least_mm=at_least_mm) for pair in both_ways]
+        self._both = [
+            DirectedDistances.between(*pair, at_least_mm=at_least_mm) for pair in both_ways
+        ]
 
     @classmethod
-    def on(cls, grid: Grid, reference: BoolArray, prediction: BoolArray, *, at_least_mm: float) -> "SurfaceDistances":
+    def on(
+        cls, grid: Grid, reference: BoolArray, prediction: BoolArray, *, at_least_mm: float
+    ) -> "SurfaceDistances":
         """Between masks in a box (z, y, x) of a grid, along the axes that are not flat."""
         size = tuple(length for axis, length in enumerate(grid.spacing) if axis not in grid.flat)
-        return cls(np.squeeze(reference, grid.flat), np.squeeze(prediction, grid.flat), size, at_least_mm=at_least_mm)
+        return cls(
+            np.squeeze(reference, grid.flat),
+            np.squeeze(prediction, grid.flat),
+            size,
+            at_least_mm=at_least_mm,
+        )
 
     def hd95(self) -> float:
         """The larger of the two directed 95th percentiles, mm."""
@@ -189,4 +228,6 @@ class SurfaceDistances:
 
     def nsd(self, tolerance_mm: float) -> float:
         """The share of the border voxels of both that lie within a tolerance of the other border."""
-        return sum(one.n_within(tolerance_mm) for one in self._both) / sum(one.n for one in self._both)
+        return sum(one.n_within(tolerance_mm) for one in self._both) / sum(
+            one.n for one in self._both
+        )

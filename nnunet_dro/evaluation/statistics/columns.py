@@ -1,4 +1,7 @@
-"""The statistics of a stratum: what each is called, how it is defined, and how many cases it needs."""
+"""The statistics of a stratum.
+
+What each is called, how it is defined, and how many cases it needs.
+"""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +22,8 @@ class Statistic:
     title: str  # its name in headings
     phrase: str  # its name in running text
     definition: str  # its definition in one line
-    #: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no percentile.
+    #: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no
+    #: percentile.
     beyond_percent: int = 100
     #: Whether it measures how far the cases lie apart, so that less is better whatever the metric.
     is_spread: bool = False
@@ -44,13 +48,30 @@ STATISTICS: dict[str, Statistic] = {
     statistic.name: statistic
     for statistic in (
         Statistic("mean", "Mean", "mean", "arithmetic mean over the cases with a value"),
-        Statistic("std", "SD", "standard deviation", "sample standard deviation (n - 1)", is_spread=True),
+        Statistic(
+            "std", "SD", "standard deviation", "sample standard deviation (n - 1)", is_spread=True
+        ),
         Statistic("median", "Median", "median", "half of the cases lie below it", 50),
-        Statistic("iqr", "IQR", "interquartile range", f"{_RANGE}; smaller is more consistent", 25, is_spread=True),
-        Statistic("p75", "P75", "75th percentile", "75th percentile: one case in four lies above it", 25),
-        Statistic("p25", "P25", "25th percentile", "25th percentile: one case in four lies below it", 25),
-        Statistic("p10", "P10", "10th percentile", "10th percentile: one case in ten lies below it", 10),
-        Statistic("p5", "P5", "5th percentile", "5th percentile: one case in twenty lies below it", 5),
+        Statistic(
+            "iqr",
+            "IQR",
+            "interquartile range",
+            f"{_RANGE}; smaller is more consistent",
+            25,
+            is_spread=True,
+        ),
+        Statistic(
+            "p75", "P75", "75th percentile", "75th percentile: one case in four lies above it", 25
+        ),
+        Statistic(
+            "p25", "P25", "25th percentile", "25th percentile: one case in four lies below it", 25
+        ),
+        Statistic(
+            "p10", "P10", "10th percentile", "10th percentile: one case in ten lies below it", 10
+        ),
+        Statistic(
+            "p5", "P5", "5th percentile", "5th percentile: one case in twenty lies below it", 5
+        ),
         Statistic("min", "Min", "minimum", "smallest value of any case"),
         Statistic("max", "Max", "maximum", "largest value of any case"),
     )
@@ -62,7 +83,8 @@ COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out", "n_failed"
 #: The bounds of their 95 % intervals, to read, in the order of columns.
 INTERVALS = tuple(f"{name}_{bound}" for name in STATISTICS for bound in ("low", "high"))
 
-#: The bounds for verdicts: of the mean, which assume only the limits of the score, and of the share of failures.
+#: The bounds for verdicts: of the mean, which assume only the limits of the score, and of the share
+#: of failures.
 GUARANTEED = ("mean_low_guaranteed", "mean_high_guaranteed", "failure_high")
 
 #: The same of a mean difference, in a comparison.
@@ -83,7 +105,10 @@ def n_defined(row: Any) -> int:
 
 
 def n_units(row: Any) -> int:
-    """How many values the statistics of a row rest on: cases with a value, or patients where they count once."""
+    """How many values the statistics of a row rest on.
+
+    Cases with a value, or patients where they count once.
+    """
     return whole(row, "n_patients") or n_defined(row)
 
 
@@ -93,7 +118,10 @@ def counted_units(row: Any) -> str:
 
 
 def whole(row: Any, column: str) -> int:
-    """A number of cases in a row; 0 where it is not known, as in evaluations of earlier versions."""
+    """A number of cases in a row.
+
+    0 where it is not known, as in evaluations of earlier versions.
+    """
     value = row.get(column)
     return 0 if value is None or math.isnan(value) else int(value)
 

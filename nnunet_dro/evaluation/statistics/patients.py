@@ -1,10 +1,10 @@
 """Several cases of one patient: every patient counts once, with the mean of its cases.
 
-Statistics, intervals, bounds and tests are then those of the patients, who are independent whatever their number of
-cases has to do with their scores.
+Statistics, intervals, bounds and tests are then those of the patients, who are independent whatever
+their number of cases has to do with their scores.
 
-Source: Maier-Hein et al. 2024, Metrics reloaded: recommendations for image analysis validation (values are aggregated
-over the cases of a patient before they are over patients).
+Source: Maier-Hein et al. 2024, Metrics reloaded: recommendations for image analysis validation
+(values are aggregated over the cases of a patient before they are over patients).
 """
 
 import re
@@ -33,7 +33,10 @@ _MOST_CASES = 6  # With more cases that share the first part of the name, that p
 
 
 def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
-    """The mean of every patient's cases with a value, shape (..., n_patients); NaN for a patient without any."""
+    """The mean of every patient's cases with a value, shape (..., n_patients).
+
+    NaN for a patient without any.
+    """
     codes = np.unique(patients, return_inverse=True)[1]
     n_patients = int(codes.max(initial=-1)) + 1
     means = np.full((*values.shape[:-1], n_patients), np.nan)
@@ -46,9 +49,19 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
 
 
 def clustered_mean(
-    values: FloatArray, clusters: CodeArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
+    values: FloatArray,
+    clusters: CodeArray,
+    *,
+    low: float,
+    high: float,
+    tail: float,
+    n_resamples: int,
+    seed: int,
 ) -> tuple[float, float]:
-    """As `bounded_mean` with a weight per cluster; the added one has as many values as the largest."""
+    """As `bounded_mean` with a weight per cluster.
+
+    The added one has as many values as the largest.
+    """
     codes = np.unique(clusters, return_inverse=True)[1]
     centre = float(np.median(values))
     sums = np.stack([np.bincount(codes), np.bincount(codes, weights=values - centre)], axis=1)
@@ -57,14 +70,18 @@ def clustered_mean(
         extra[rows], drawn[rows] = weights[:, 0], weights[:, 1:] @ sums
     extra = extra * sums[:, 0].max()
     ends = [
-        float(np.quantile((drawn[:, 1] + extra * (limit - centre)) / (drawn[:, 0] + extra), p)) + centre
+        float(np.quantile((drawn[:, 1] + extra * (limit - centre)) / (drawn[:, 0] + extra), p))
+        + centre
         for limit, p in ((low, tail), (high, 1 - tail))
     ]
     return max(ends[0], low), min(ends[1], high)
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
-    """A sentence if the names of the cases look as if some patients had several; see `_LAST_PART`."""
+    """A sentence if the names of the cases look as if some patients had several.
+
+    See `_LAST_PART`.
+    """
     patients = Counter(_LAST_PART.sub("", case) for case in cases if _LAST_PART.search(case))
     several = {name: n for name, n in patients.items() if n > 1 and re.search(r"\d", name)}
     if not several or max(several.values()) > _MOST_CASES:
@@ -78,7 +95,9 @@ def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
 
 def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> list[str]:
     """A sentence on how many patients there are, and what follows."""
-    n_cases, n_patients = (0, 0) if patient_of_case is None else (len(patient_of_case), patient_of_case.nunique())
+    n_cases, n_patients = (
+        (0, 0) if patient_of_case is None else (len(patient_of_case), patient_of_case.nunique())
+    )
     if n_cases == n_patients:
         return []
     return [

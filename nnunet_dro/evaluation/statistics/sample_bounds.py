@@ -1,9 +1,10 @@
 """Bounds of means and percentiles of a sample.
 
-Those of means hold whatever a bounded score may be, or are Student's t. Those of percentiles are exact: order
-statistics of the sample, whatever the distribution is. The k-th smallest of n values lies at or below the percentile p
-if at least k values do, and the number of those is at least binomial with n and p. So the probabilities of the bounds
-follow from the binomial distribution alone; ties make them conservative.
+Those of means hold whatever a bounded score may be, or are Student's t. Those of percentiles are
+exact: order statistics of the sample, whatever the distribution is. The k-th smallest of n values
+lies at or below the percentile p if at least k values do, and the number of those is at least
+binomial with n and p. So the probabilities of the bounds follow from the binomial distribution
+alone; ties make them conservative.
 
 Source: Conover 1999, Practical Nonparametric Statistics, section 3.2.
 """
@@ -18,12 +19,14 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Samples of more values than this have the limit of many draws, a series of moments, in place of draws.
+#: Samples of more values than this have the limit of many draws, a series of moments, in place of
+#: draws.
 MOST_DRAWN = 500
 
 _CHUNK = 1 << 18  # Number of weights drawn at a time: they stay in the processor's cache.
 
-#: The matrix product is as wide as a multiple of this: a column then takes the same path whatever stands beside it.
+#: The matrix product is as wide as a multiple of this: a column then takes the same path whatever
+#: stands beside it.
 _WIDTH = 8
 
 
@@ -32,19 +35,22 @@ def bounded_mean(
 ) -> FloatArray:
     r"""Bounds of the mean of values between two limits, which assume nothing else.
 
-    With weights (D_0, ..., D_n) that are uniform on the simplex, the lower bound of the mean is the ``tail`` quantile
-    of D_0 low + sum_i D_i x_i, and the upper one the 1 - ``tail`` quantile of D_0 high + sum_i D_i x_i: one more case
-    is added, as bad or as good as can be. Its share shrinks as 1 / (n + 1), so that large samples lose little. That
-    each bound is wrong with a probability of at most ``tail`` is a conjecture that no known distribution violates.
+    With weights (D_0, ..., D_n) that are uniform on the simplex, the lower bound of the mean is the
+    ``tail`` quantile of D_0 low + sum_i D_i x_i, and the upper one the 1 - ``tail`` quantile of D_0
+    high + sum_i D_i x_i: one more case is added, as bad or as good as can be. Its share shrinks as
+    1 / (n + 1), so that large samples lose little. That each bound is wrong with a probability of
+    at most ``tail`` is a conjecture that no known distribution violates.
 
-    With more than `MOST_DRAWN` values the quantiles follow from their moments; with 600 they differ from those of
-    50,000 draws by less than 2 % of half the interval's width. Fewer than 1 / ``tail`` - 1 draws give the limits.
+    With more than `MOST_DRAWN` values the quantiles follow from their moments; with 600 they differ
+    from those of 50,000 draws by less than 2 % of half the interval's width. Fewer than 1 /
+    ``tail`` - 1 draws give the limits.
 
-    The samples are ascending rows, shape (n_samples, n), n >= 1; the bounds have the shape (n_samples, 2).
+    The samples are ascending rows, shape (n_samples, n), n >= 1; the bounds have the shape
+    (n_samples, 2).
 
-    Source: Gaffke 2005, Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
-    variable; Learned-Miller and Thomas 2019, A new confidence interval for the mean of a bounded random variable
-    (arXiv:1905.06208).
+    Source: Gaffke 2005, Three test statistics for a nonparametric one-sided hypothesis on the mean
+    of a nonnegative variable; Learned-Miller and Thomas 2019, A new confidence interval for the
+    mean of a bounded random variable (arXiv:1905.06208).
     """
     n_samples, n = samples.shape
     # Deviations from a value of the sample: nothing cancels.
@@ -52,7 +58,10 @@ def bounded_mean(
     limits = (low - centre[:, 0], high - centre[:, 0])
     if n > MOST_DRAWN:
         sums = _power_sums(samples - centre)
-        ends = [_limit_of_draws(sums, n, limit, p) for limit, p in zip(limits, (tail, 1 - tail), strict=True)]
+        ends = [
+            _limit_of_draws(sums, n, limit, p)
+            for limit, p in zip(limits, (tail, 1 - tail), strict=True)
+        ]
     else:
         deviations = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
         deviations[:, :n_samples] = (samples - centre).T
@@ -60,8 +69,11 @@ def bounded_mean(
         for rows, weights in uniform_weights(n, n_resamples, seed=seed):
             extra[rows], drawn[rows] = weights[:, 0], (weights[:, 1:] @ deviations)[:, :n_samples]
         ends = [
-            # Fewer draws than that have no quantile: even the most extreme one is too often no bound.
-            limit if n_resamples + 1 < 1 / tail else np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
+            # Fewer draws than that have no quantile: even the most extreme one is too often no
+            # bound.
+            limit
+            if n_resamples + 1 < 1 / tail
+            else np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
             for limit, p in zip(limits, (tail, 1 - tail), strict=True)
         ]
     # Rounding must not push a bound over a limit.
@@ -93,9 +105,14 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
     Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
     """
     m = n + 1
-    raw = [np.ones_like(added), *((of_power + added ** (k + 1)) / m for k, of_power in enumerate(sums))]
+    raw = [
+        np.ones_like(added),
+        *((of_power + added ** (k + 1)) / m for k, of_power in enumerate(sums)),
+    ]
     mean = raw[1]
-    second, third, fourth = (sum(comb(k, j) * raw[j] * (-mean) ** (k - j) for j in range(k + 1)) for k in (2, 3, 4))
+    second, third, fourth = (
+        sum(comb(k, j) * raw[j] * (-mean) ** (k - j) for j in range(k + 1)) for k in (2, 3, 4)
+    )
     variance = second / (m + 1)
     cumulant_3 = 2 * third / ((m + 1) * (m + 2))
     cumulant_4 = (6 * fourth + 3 * m * second**2) / ((m + 1) * (m + 2) * (m + 3)) - 3 * variance**2
@@ -103,14 +120,22 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
     skewness = np.divide(cumulant_3, variance**1.5, out=np.zeros_like(mean), where=spread)
     kurtosis = np.divide(cumulant_4, variance**2, out=np.zeros_like(mean), where=spread)
     z = NormalDist().inv_cdf(p)
-    series = z + (z**2 - 1) * skewness / 6 + (z**3 - 3 * z) * kurtosis / 24 - (2 * z**3 - 5 * z) * skewness**2 / 36
+    series = (
+        z
+        + (z**2 - 1) * skewness / 6
+        + (z**3 - 3 * z) * kurtosis / 24
+        - (2 * z**3 - 5 * z) * skewness**2 / 36
+    )
     return np.asarray(mean + series * np.sqrt(np.maximum(variance, 0)))
 
 
 def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
-    """Bounds of the mean by Student's t, corrected for skewness: the limit of its bootstrap (bootstrap-t).
+    """Bounds of the mean by Student's t, corrected for skewness.
 
-    Of samples of shape (n_samples, n), n >= 6; the value itself where all values of a sample are equal.
+    The limit of its bootstrap (bootstrap-t).
+
+    Of samples of shape (n_samples, n), n >= 6; the value itself where all values of a sample are
+    equal.
 
     Source: Hall 1992, The Bootstrap and Edgeworth Expansion, sections 2.5 and 3.3.
     """
@@ -130,7 +155,9 @@ def _skewed_t(skewness: FloatArray, kurtosis: FloatArray, n: int, p: float) -> F
     """The quantile of Student's t of n values with these moments, to the order 1 / n."""
     z = NormalDist().inv_cdf(p)
     first = skewness * (2 * z**2 + 1) / 6
-    second = z * (kurtosis * (z**2 - 3) / 12 - skewness**2 * (z**4 + 2 * z**2 - 3) / 18 - (z**2 + 3) / 4)
+    second = z * (
+        kurtosis * (z**2 - 3) / 12 - skewness**2 * (z**4 + 2 * z**2 - 3) / 18 - (z**2 + 3) / 4
+    )
     return z - first / np.sqrt(n) + (first * skewness * 2 * z / 3 - z * first**2 / 2 - second) / n
 
 
@@ -157,10 +184,12 @@ def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> 
 
 @lru_cache(maxsize=4096)
 def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
-    """The ranks (1 to n) of the order statistics that bound a percentile; 0 and n + 1 stand for no bound.
+    """The ranks (1 to n) of the order statistics that bound a percentile.
 
-    With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper one the smallest u
-    with P(B >= u) <= tail.
+    0 and n + 1 stand for no bound.
+
+    With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper
+    one the smallest u with P(B >= u) <= tail.
     """
     from scipy.special import bdtr, bdtrc
 

@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, BoolArray, Failure, failed_rows, most_failures
+from nnunet_dro.evaluation.scoring.failures import (
+    DEFAULT_FAILURE,
+    BoolArray,
+    Failure,
+    failed_rows,
+    most_failures,
+)
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
@@ -25,14 +31,24 @@ from nnunet_dro.naming import name_some
 
 
 def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
-    """``n``, ``n_undefined`` (NaN among them), and `STATISTICS` of the others: std of n - 1, linear percentiles."""
+    """``n``, ``n_undefined`` (NaN among them), and `STATISTICS` of the others.
+
+    Std of n - 1, linear percentiles.
+    """
     defined = np.sort(values[~np.isnan(values)])
     counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
     if not len(defined):
         return counts | dict.fromkeys(STATISTICS, float("nan"))
     found = {name: _percentile(defined, percent) for name, percent in PERCENTILES.items()}
-    found |= {"mean": float(defined.mean()), "std": float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")}
-    found |= {"iqr": found["p75"] - found["p25"], "min": float(defined[0]), "max": float(defined[-1])}
+    found |= {
+        "mean": float(defined.mean()),
+        "std": float(defined.std(ddof=1)) if len(defined) > 1 else float("nan"),
+    }
+    found |= {
+        "iqr": found["p75"] - found["p25"],
+        "min": float(defined[0]),
+        "max": float(defined[-1]),
+    }
     return counts | {name: found[name] for name in STATISTICS}
 
 
@@ -60,35 +76,41 @@ def summarise(
     """Statistics per attribute, stratum, label and metric, with their 95 % intervals.
 
     Args:
-        scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined. Metrics on
-            lesions are described for the labels that have ``lesions_reference``.
-        strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
-            ignored). None makes all cases one stratum, whose attribute and name are ``all``.
+        scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is
+            undefined. Metrics on lesions are described for the labels that have
+            ``lesions_reference``.
+        strata: Attribute to the stratum of each case (a series indexed by case; cases that are not
+            in ``scores`` are ignored). None makes all cases one stratum, whose attribute and name
+            are ``all``.
         metrics: Columns of ``scores``.
-        patient_of_case: The patient of each case (indexed by case). Every patient then counts once, with the mean of
-            its cases: all statistics and bounds are those of the patients. None takes every case for another patient.
-        one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or ``high``, and the
-            confidence in per cent; see `confidence_column`.
+        patient_of_case: The patient of each case (indexed by case). Every patient then counts once,
+            with the mean of its cases: all statistics and bounds are those of the patients. None
+            takes every case for another patient.
+        one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or
+            ``high``, and the confidence in per cent; see `confidence_column`.
         failure: When a case has failed; see `Failure`.
-        n_resamples: Number of random draws for the bounds of means for verdicts; 0 makes all intervals NaN.
+        n_resamples: Number of random draws for the bounds of means for verdicts; 0 makes all
+            intervals NaN.
         seed: Random seed of the draws, >= 0.
 
     Returns:
-        A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
-        (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
-        `COUNTS`, `STATISTICS`, `INTERVALS` and `GUARANTEED`; fractions, or mm. Where there are patients,
-        ``n_patients``, those with a value, follows ``n``.
+        A row per attribute, stratum (in the order of its categories; text in natural order,
+        ``missing`` last), label (in the order of ``scores``) and metric, with the columns
+        ``attribute``, ``stratum``, ``label``, ``metric``, `COUNTS`, `STATISTICS`, `INTERVALS` and
+        `GUARANTEED`; fractions, or mm. Where there are patients, ``n_patients``, those with a
+        value, follows ``n``.
 
-        ``n_missed`` and ``n_invented`` are the cases of the stratum whose label was missed or invented (for
-        metrics on lesions, by the lesions that are counted; NaN where ``scores`` have no `size_columns`), and
-        ``n_left_out`` those of them without a value, which the statistics leave out. ``n_failed`` are the cases (or
-        patients, with any such case) that failed, those left out among them, and ``failure_high`` the upper bound of
-        their share; NaN for other metrics than that of ``failure``. The other intervals are those of the defined
-        values; see `intervals`.
+        ``n_missed`` and ``n_invented`` are the cases of the stratum whose label was missed or
+        invented (for metrics on lesions, by the lesions that are counted; NaN where ``scores`` have
+        no `size_columns`), and ``n_left_out`` those of them without a value, which the statistics
+        leave out. ``n_failed`` are the cases (or patients, with any such case) that failed, those
+        left out among them, and ``failure_high`` the upper bound of their share; NaN for other
+        metrics than that of ``failure``. The other intervals are those of the defined values; see
+        `intervals`.
 
     Raises:
-        ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
-            has no stratum.
+        ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a
+            label, or a case has no stratum.
 
     Example:
         >>> scores = pd.DataFrame({"case": ["a", "b", "c"], "label": "liver", "dice": [0.5, 0.75, 1.0]})
@@ -144,7 +166,9 @@ def _groups(
         group_of_row = codes[case_of_row] * len(labels) + label_of_row
         # Sorted once and cut, instead of searched once per stratum and label.
         order = np.argsort(group_of_row, kind="stable")
-        ends = np.searchsorted(group_of_row[order], np.arange(len(names) * len(labels)), side="right")
+        ends = np.searchsorted(
+            group_of_row[order], np.arange(len(names) * len(labels)), side="right"
+        )
         for group, inside in enumerate(np.split(order, ends[:-1])):
             stratum, label = names[group // len(labels)], labels[group % len(labels)]
             yield {"attribute": attribute, "stratum": stratum, "label": label}, inside
@@ -166,12 +190,17 @@ def _described(
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)
         counts: dict[str, float] = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
-        counts |= {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in (here or {}).items()}
+        counts |= {
+            f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in (here or {}).items()
+        }
         counts |= {"n_patients": int(np.count_nonzero(~np.isnan(sample)))}
         if key["metric"] == failure.metric:
             bad = failure.of_cases(of_cases, here)
             bad = bad if codes is None else patient_values(bad, codes)
-            counts |= {"n_failed": int(np.count_nonzero(bad > 0)), "n_counted": int(np.count_nonzero(~np.isnan(bad)))}
+            counts |= {
+                "n_failed": int(np.count_nonzero(bad > 0)),
+                "n_counted": int(np.count_nonzero(~np.isnan(bad))),
+            }
         rows.append(key | describe(sample) | counts)
         samples.append(sample)
     return rows, samples
@@ -180,15 +209,21 @@ def _described(
 def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
     for metric in metrics:
         if metric not in scores.columns:
-            raise ValueError(f"`metrics` must be columns of the scores, got {metric!r}. Compute it first.")
+            raise ValueError(
+                f"`metrics` must be columns of the scores, got {metric!r}. Compute it first."
+            )
         if (infinite := np.isinf(scores[metric].to_numpy(dtype=np.float64))).any():
             case, label = scores.loc[infinite, ["case", "label"]].iloc[0]
             cure = "Make it NaN if it is undefined."
-            raise ValueError(f"`{metric}` must be finite or NaN, got an infinite value for {case!r}, {label!r}. {cure}")
+            raise ValueError(
+                f"`{metric}` must be finite or NaN, got an infinite value for {case!r}, {label!r}. {cure}"
+            )
     if (twice := scores.duplicated(["case", "label"]).to_numpy()).any():
         case, label = scores.loc[twice, ["case", "label"]].iloc[0]
         cure = "Remove one, or summarise the methods one by one."
-        raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
+        raise ValueError(
+            f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}"
+        )
 
 
 def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.DataFrame:
@@ -199,15 +234,19 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
         reference: A stratum to compare with in place of the best, in the attributes that have it.
 
     Returns:
-        Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
-        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best``, and ``gap``, by how much
-        the best is better, of signed errors nearer to 0 (negative if even the worst of the others is better than the
-        reference). ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is missing;
-        they hold for two strata that are chosen beforehand, and the largest of several gaps is biased upwards. Of equal
-        strata the first is named. Strata without a value are left out, and so are rows without any stratum.
+        Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`:
+        ``attribute``, ``label``, ``metric``, ``statistic``, ``worst_stratum``, ``worst``,
+        ``best_stratum``, ``best``, and ``gap``, by how much the best is better, of signed errors
+        nearer to 0 (negative if even the worst of the others is better than the reference).
+        ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is
+        missing; they hold for two strata that are chosen beforehand, and the largest of several
+        gaps is biased upwards. Of equal strata the first is named. Strata without a value are left
+        out, and so are rows without any stratum.
     """
     rows = []
-    for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
+    for (attribute, label, metric), group in strata.groupby(
+        ["attribute", "label", "metric"], sort=False
+    ):
         names = group["stratum"].tolist()
         known = METRICS[str(metric)]
         for statistic in dict.fromkeys(("mean", known.tail)):
@@ -223,13 +262,28 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
             worst = int(np.nanargmin(others)) if not np.isnan(others).all() else best
             key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
             found = {"worst_stratum": names[worst], "worst": values[worst]}
-            found |= {"best_stratum": names[best], "best": values[best], "gap": goodness[best] - goodness[worst]}
-            bounds = group.reindex(columns=[f"{statistic}_low", f"{statistic}_high"]).to_numpy(dtype=np.float64)
+            found |= {
+                "best_stratum": names[best],
+                "best": values[best],
+                "gap": goodness[best] - goodness[worst],
+            }
+            bounds = group.reindex(columns=[f"{statistic}_low", f"{statistic}_high"]).to_numpy(
+                dtype=np.float64
+            )
             more, less = (best, worst) if known.more_is_better else (worst, best)
             has_bounds = worst != best and not known.is_signed
             gap = bounds[more] - bounds[less][::-1] if has_bounds else (np.nan, np.nan)
             rows.append(key | found | {"gap_low": gap[0], "gap_high": gap[1]})
-    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
+    columns = [
+        "attribute",
+        "label",
+        "metric",
+        "statistic",
+        "worst_stratum",
+        "worst",
+        "best_stratum",
+        "best",
+    ]
     columns += ["gap", "gap_low", "gap_high"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -237,9 +291,10 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
     """Predictions of a label that the reference lacks: Dice is 0 there, however small they are.
 
-    A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those of
-    them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without any or where no volume is
-    known) and ``max_case`` (the case of the largest, in voxels where no volume is known; empty without any).
+    A row per label (in the order of ``scores``): ``label``, ``n_empty_references``,
+    ``n_false_positives`` (those of them with a prediction), ``mean_ml`` and ``max_ml`` (of the
+    false positives; NaN without any or where no volume is known) and ``max_case`` (the case of the
+    largest, in voxels where no volume is known; empty without any).
     """
     rows = []
     for label, of_label in scores.groupby("label", sort=False):
@@ -254,18 +309,31 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def n_values(table: pd.DataFrame) -> "pd.Series[int]":
-    """How many values the statistics of each row rest on: cases with a value, or patients where they count once."""
+    """How many values the statistics of each row rest on.
+
+    Cases with a value, or patients where they count once.
+    """
     return table["n_patients"] if "n_patients" in table else table["n"] - table["n_undefined"]
 
 
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
     """A sentence per attribute and percentile (p75, p25 and iqr are one) on the strata with too few cases for it."""
     n_defined = n_values(strata)
-    fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
+    fewest = (
+        n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
+    )
     notes = []
     for attribute in fewest.index.unique(0):
-        for names, statistic in (("p75, p25 and iqr are", "p25"), ("p10 is", "p10"), ("p5 is", "p5")):
-            few = [f"{s} ({n})" for s, n in fewest[attribute].items() if not enough_cases(statistic, int(n))]
+        for names, statistic in (
+            ("p75, p25 and iqr are", "p25"),
+            ("p10 is", "p10"),
+            ("p5 is", "p5"),
+        ):
+            few = [
+                f"{s} ({n})"
+                for s, n in fewest[attribute].items()
+                if not enough_cases(statistic, int(n))
+            ]
             if few:
                 where = "" if attribute == ALL else f" of {attribute}"
                 rule = f"with fewer than {STATISTICS[statistic].n_needed} cases no case lies beyond"

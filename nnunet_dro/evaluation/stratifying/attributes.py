@@ -1,4 +1,6 @@
-"""Attributes of a case that nobody has to record: computed from its reference, its grid and its image.
+"""Attributes of a case that nobody has to record.
+
+Computed from its reference, its grid and its image.
 
 `--by auto:size` and the like are columns of the case table with these numbers.
 """
@@ -46,8 +48,14 @@ ATTRIBUTES: dict[str, Attribute] = {
     attribute.name: attribute
     for attribute in (
         Attribute("size", "size_ml", "volume of all labels of the reference together, in ml"),
-        Attribute("components", "components", "number of connected components (26 neighbours) of all labels together"),
-        Attribute("spacing", "spacing_mm", "longest side of a voxel, in mm: mostly the distance of slices"),
+        Attribute(
+            "components",
+            "components",
+            "number of connected components (26 neighbours) of all labels together",
+        ),
+        Attribute(
+            "spacing", "spacing_mm", "longest side of a voxel, in mm: mostly the distance of slices"
+        ),
         Attribute("volume", "volume_ml", "volume of the image, in ml"),
         Attribute(
             "contrast",
@@ -69,7 +77,10 @@ ATTRIBUTES: dict[str, Attribute] = {
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """The label map of a case and the folder of its image, if any attribute needs it; ``ignore`` is no label."""
+    """The label map of a case and the folder of its image, if any attribute needs it.
+
+    ``ignore`` is no label.
+    """
 
     case: str
     reference: Path
@@ -89,7 +100,11 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str
 
 
 def measure(
-    reference: LabelMap, grey: FloatArray | None, names: Collection[str], *, ignore: int | None = None
+    reference: LabelMap,
+    grey: FloatArray | None,
+    names: Collection[str],
+    *,
+    ignore: int | None = None,
 ) -> dict[str, float]:
     """Attributes of a label map and its image."""
     mask = reference.values != 0
@@ -107,11 +122,19 @@ def measure(
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:
-    """|mean inside - mean around| / standard deviation around (up to 3 voxels away); NaN where there is none."""
+    """|mean inside - mean around| / standard deviation around (up to 3 voxels away).
+
+    NaN where there is none.
+    """
     if not mask.any():
         return _NAN
-    extents = [np.flatnonzero(mask.any(axis=tuple(other for other in range(3) if other != axis))) for axis in range(3)]
-    box = tuple(slice(max(0, int(extent[0]) - _RING), int(extent[-1]) + 1 + _RING) for extent in extents)
+    extents = [
+        np.flatnonzero(mask.any(axis=tuple(other for other in range(3) if other != axis)))
+        for axis in range(3)
+    ]
+    box = tuple(
+        slice(max(0, int(extent[0]) - _RING), int(extent[-1]) + 1 + _RING) for extent in extents
+    )
     inside, values = mask[box], grey[box]
     around = values[dilated(inside, n_dilations=_RING) & ~inside]
     spread = float(around.std()) if around.size else 0.0
@@ -121,12 +144,14 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
 def noise(grey: FloatArray, grid: Grid) -> float:
     """The standard deviation of an image's noise, from the median absolute deviation, per range of the grey values.
 
-    Twice the Laplacian minus its rotated version does not see planes and few edges; of independent noise with standard
-    deviation s, it has the standard deviation 6 s. It is taken within slices: in the plane of the two finest axes. The
-    smallest value is taken for what is outside the body or the field of view, and left out. NaN for an image of fewer
-    than 3 voxels along either axis, or of one value.
+    Twice the Laplacian minus its rotated version does not see planes and few edges; of independent
+    noise with standard deviation s, it has the standard deviation 6 s. It is taken within slices:
+    in the plane of the two finest axes. The smallest value is taken for what is outside the body or
+    the field of view, and left out. NaN for an image of fewer than 3 voxels along either axis, or
+    of one value.
 
-    Source: J. Immerkaer, Fast Noise Variance Estimation, Computer Vision and Image Understanding 64 (1996).
+    Source: J. Immerkaer, Fast Noise Variance Estimation, Computer Vision and Image Understanding 64
+    (1996).
     """
     # Of equal sides the last axes are those within the slice; axes of length 1 are none.
     sides = [(grey.shape[axis] < 3, grid.spacing[axis], -axis) for axis in range(3)]
@@ -155,7 +180,9 @@ def auto_names(specs: Sequence[str]) -> list[str]:
     names = [piece.split(":")[1].strip() for piece in pieces if piece.startswith(_PREFIX)]
     if unknown := [name for name in names if name not in ATTRIBUTES]:
         known = name_some([_PREFIX + name for name in ATTRIBUTES], at_most=len(ATTRIBUTES))
-        raise ValueError(f"`by` must name a known attribute, got {_PREFIX + unknown[0]!r}. Choose from: {known}.")
+        raise ValueError(
+            f"`by` must name a known attribute, got {_PREFIX + unknown[0]!r}. Choose from: {known}."
+        )
     return list(dict.fromkeys(names))
 
 
@@ -163,7 +190,10 @@ def names_columns(specs: Sequence[str]) -> bool:
     """Whether some `--by` names a column of the case table, beside attributes that are computed and edges of cuts."""
     pieces = [(n, piece.strip()) for spec in specs for n, piece in enumerate(spec.split(","))]
     # Only what follows a first piece can be an edge.
-    return any(not piece.startswith(_PREFIX) and (n == 0 or number_in(piece) is None) for n, piece in pieces)
+    return any(
+        not piece.startswith(_PREFIX) and (n == 0 or number_in(piece) is None)
+        for n, piece in pieces
+    )
 
 
 def measure_cases(
@@ -177,7 +207,9 @@ def measure_cases(
     """Attributes of many cases, several at a time."""
     items = map(absolute, files) if workers else files
     found: dict[str, dict[str, float]] = {}
-    for case, values in each_done(partial(measure_files, names=tuple(names)), items, jobs=jobs, workers=workers):
+    for case, values in each_done(
+        partial(measure_files, names=tuple(names)), items, jobs=jobs, workers=workers
+    ):
         found[case] = values
         progress(len(found), len(files))
     return {case: found[case] for case in sorted(found)}
@@ -189,28 +221,44 @@ def with_auto_columns(
     options: EvaluateOptions,
     progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
-    """Add the columns ``auto:NAME`` that ``--by`` names; those of more than `MOST_GROUPS` values are cut in thirds."""
+    """Add the columns ``auto:NAME`` that ``--by`` names.
+
+    Those of more than `MOST_GROUPS` values are cut in thirds.
+    """
     specs = list(options.by)
     names = auto_names(specs)
     if not names:
         return table, specs, []
-    if options.images is None and (need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]):
-        raise ValueError(f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER.")
-    measured = measure_cases(files, names, jobs=options.jobs, workers=options.workers, progress=progress)
+    if options.images is None and (
+        need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]
+    ):
+        raise ValueError(
+            f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER."
+        )
+    measured = measure_cases(
+        files, names, jobs=options.jobs, workers=options.workers, progress=progress
+    )
     wide = pd.DataFrame({"case": [of_case.case for of_case in files]}) if table is None else table
     cut, notes = specs, []
     for name in names:
         column = pd.Series({case: written(of_case[name]) for case, of_case in measured.items()})
         known = set(column) - {MISSING}
         if not known:
-            needs = "a label in an image that varies" if ATTRIBUTES[name].of_image else "a voxel size"
-            raise ValueError(f"`by` must be computed from {needs}, got no case with {_PREFIX + name!r}. Leave it out.")
+            needs = (
+                "a label in an image that varies" if ATTRIBUTES[name].of_image else "a voxel size"
+            )
+            raise ValueError(
+                f"`by` must be computed from {needs}, got no case with {_PREFIX + name!r}. Leave it out."
+            )
         wide = wide.assign(**{_PREFIX + name: wide["case"].map(column).fillna(MISSING)})
         note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
         if len(known) > MOST_GROUPS:
             # Into three parts of equal size, where it is not cut.
             whole = _PREFIX + name
-            cut = [",".join(f"{whole}:q3" if p.strip() == whole else p for p in spec.split(",")) for spec in cut]
+            cut = [
+                ",".join(f"{whole}:q3" if p.strip() == whole else p for p in spec.split(","))
+                for spec in cut
+            ]
             if cut != specs:
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
         notes.append(f"{note}.")
@@ -218,7 +266,10 @@ def with_auto_columns(
 
 
 def written(value: float) -> str:
-    """A value as an entry of a case table: whole numbers as they are, others with four digits; NaN is ``missing``."""
+    """A value as an entry of a case table: whole numbers as they are, others with four digits.
+
+    NaN is ``missing``.
+    """
     if math.isnan(value):
         return MISSING
     return str(int(value)) if value == int(value) else f"{value:.4g}"

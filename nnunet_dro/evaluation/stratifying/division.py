@@ -10,7 +10,12 @@ import pandas as pd
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
-from nnunet_dro.evaluation.stratifying.stratify import entries_of, has_many_numbers, strata_of_others, stratify_all
+from nnunet_dro.evaluation.stratifying.stratify import (
+    entries_of,
+    has_many_numbers,
+    strata_of_others,
+    stratify_all,
+)
 from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 
@@ -24,8 +29,8 @@ class Division:
     table: pd.DataFrame | None
     strata: "Mapping[str, pd.Series[str]]"
     patient_of_case: "pd.Series[str] | None"
-    #: Attribute to stratum, also one without a case, to its references without a prediction; one whose stratum is not
-    #: known counts in each of them.
+    #: Attribute to stratum, also one without a case, to its references without a prediction; one
+    #: whose stratum is not known counts in each of them.
     absent: "Mapping[str, Mapping[str, int]]" = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -46,7 +51,11 @@ class Division:
         table, notes = _case_table(found, {*references, *evaluated}, evaluated)
         if found and not options.cases:
             notes.append(f"The case table is {found}; --cases names another.")
-        files = [CaseFiles(case, references[case], options.images, ignore) for case in evaluated if case in references]
+        files = [
+            CaseFiles(case, references[case], options.images, ignore)
+            for case in evaluated
+            if case in references
+        ]
         table, specs, notes_on_attributes = with_auto_columns(table, files, options, progress)
         strata = stratify_all(table, specs, evaluated, overall=options.overall)
         for attribute, of_case in strata.items():
@@ -58,17 +67,24 @@ class Division:
         patients = entries_of(table, options.patient, evaluated, option="patient")
         others = {} if table is None else strata_of_others(table, specs, evaluated)
         absent = _absent(strata, others, inputs.lacking)
-        return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))
+        return cls(
+            tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes)
+        )
 
     @property
     def without_cases(self) -> dict[str, list[str]]:
         """Attribute to the strata of the case table without any case."""
-        found = {a: [s for s in of if s not in self.strata[a].cat.categories] for a, of in self.absent.items()}
+        found = {
+            a: [s for s in of if s not in self.strata[a].cat.categories]
+            for a, of in self.absent.items()
+        }
         return {attribute: names for attribute, names in found.items() if names}
 
 
 def _absent(
-    strata: "Mapping[str, pd.Series[str]]", others: Mapping[str, Mapping[str, str]], lacking: Sequence[str]
+    strata: "Mapping[str, pd.Series[str]]",
+    others: Mapping[str, Mapping[str, str]],
+    lacking: Sequence[str],
 ) -> dict[str, dict[str, int]]:
     absent: dict[str, dict[str, int]] = {}
     for attribute, stratum_of_case in strata.items():
@@ -83,14 +99,25 @@ def with_absent(statistics: pd.DataFrame, absent: Mapping[str, Mapping[str, int]
     """The strata frame as requirements look at it: with what was expected and is absent."""
     places = zip(statistics["attribute"], statistics["stratum"], strict=True)
     parts = [statistics.assign(n_absent=[absent.get(str(a), {}).get(str(s), 0) for a, s in places])]
-    keys = [name for name in ("attribute", "stratum", "label", "metric", "baseline", "method") if name in statistics]
+    keys = [
+        name
+        for name in ("attribute", "stratum", "label", "metric", "baseline", "method")
+        if name in statistics
+    ]
     numbers = statistics.columns.drop(keys)
-    nothing = {column: 0 if column.startswith("n_") or column == "n" else float("nan") for column in numbers}
+    nothing = {
+        column: 0 if column.startswith("n_") or column == "n" else float("nan")
+        for column in numbers
+    }
     for attribute, of_stratum in absent.items():
         rows = parts[0][parts[0]["attribute"] == attribute]
         known = set(rows["stratum"].astype(str))
         names = rows.drop_duplicates(keys[2:])
-        parts += [names.assign(stratum=s, n_absent=n, **nothing) for s, n in of_stratum.items() if s not in known]
+        parts += [
+            names.assign(stratum=s, n_absent=n, **nothing)
+            for s, n in of_stratum.items()
+            if s not in known
+        ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -108,4 +135,6 @@ def _case_table(
     table = read_cases_of(path, evaluated)
     n = len(set(table["case"]) - set(known))
     rows = f"{n} row of the case table has" if n == 1 else f"{n} rows of the case table have"
-    return table, [f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."] if n else []
+    return table, [
+        f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."
+    ] if n else []

@@ -11,7 +11,11 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, PICTURES, itk_affine
 
-PLANES = ("axial", "coronal", "sagittal")  # Plane across each anatomical axis: superior, posterior, left.
+PLANES = (
+    "axial",
+    "coronal",
+    "sagittal",
+)  # Plane across each anatomical axis: superior, posterior, left.
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,19 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     try:
         image = SimpleITK.ReadImage(str(path))
     except RuntimeError as error:
-        raise ValueError(f"`images` must be readable images, got {str(path)!r}. Write it again.") from error
+        raise ValueError(
+            f"`images` must be readable images, got {str(path)!r}. Write it again."
+        ) from error
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
     if image.GetNumberOfComponentsPerPixel() > 1:
         values = values.mean(axis=-1)
     if values.ndim not in (2, 3):
-        raise ValueError(f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Split it.")
-    grey = np.nan_to_num(np.asarray(values if values.ndim == 3 else values[np.newaxis], dtype=np.float64))
+        raise ValueError(
+            f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Split it."
+        )
+    grey = np.nan_to_num(
+        np.asarray(values if values.ndim == 3 else values[np.newaxis], dtype=np.float64)
+    )
     return grey, Grid(grey.shape, None if path.suffix.lower() in PICTURES else itk_affine(image))
 
 
@@ -71,7 +81,9 @@ def first_file(folder: Path, names: Iterable[str]) -> Path | None:
 def find_image(images: Path, case: str) -> Path:
     """The image of a case: its first channel."""
     # In some datasets a two-dimensional colour image is one file without a channel number.
-    names = (f"{case}{channel}{ending}" for ending in LABEL_MAP_ENDINGS for channel in ("_0000", ""))
+    names = (
+        f"{case}{channel}{ending}" for ending in LABEL_MAP_ENDINGS for channel in ("_0000", "")
+    )
     if path := first_file(images, names):
         return path
     cure = f"Name it {case}_0000.nii.gz, or leave the images out."
@@ -91,14 +103,19 @@ def find_channels(images: Path, case: str) -> list[Path]:
         channels.append(following)
 
 
-def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
+def align(
+    values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path
+) -> npt.NDArray[Any]:
     """A volume in the order of the reference's voxels."""
     try:
         return onto(values, grid, reference)
     except ValueError as error:
-        # Headers that differ a little are no reason to show nothing: nnU-Net, too, goes by the voxels alone.
+        # Headers that differ a little are no reason to show nothing: nnU-Net, too, goes by the
+        # voxels alone.
         if grid.shape == reference.shape:
             return values
         shapes = f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"
         cure = "Use the images that the label maps belong to."
-        raise ValueError(f"`images` must have the shape of the label maps, got {shapes}. {cure}") from error
+        raise ValueError(
+            f"`images` must have the shape of the label maps, got {shapes}. {cure}"
+        ) from error

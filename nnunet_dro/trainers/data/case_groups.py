@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.files.case_table import MISSING, attributes_of, case_table_places, find_case_table, read_cases
+from nnunet_dro.files.case_table import (
+    MISSING,
+    attributes_of,
+    case_table_places,
+    find_case_table,
+    read_cases,
+)
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import dataset_folder
 
-#: A column with more groups (ages, volumes), or with fewer than two cases per group, is not worth watching in a log.
+#: A column with more groups (ages, volumes), or with fewer than two cases per group, is not worth
+#: watching in a log.
 _MOST_GROUPS = 12
 
-#: Of numbers, which are measured (a width, an age) unless they are few and small (a grade, a numbered site).
+#: Of numbers, which are measured (a width, an age) unless they are few and small (a grade, a
+#: numbered site).
 _MOST_NUMBERS, _LARGEST_NUMBER = 5, 99
 
 
@@ -36,7 +44,10 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 
 
 def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The weight of each training case of a trainer as text: a finite number >= 0 in a column of the case table."""
+    """The weight of each training case of a trainer as text.
+
+    A finite number >= 0 in a column of the case table.
+    """
     weights, path = _entries(trainer, cases, column)
     numbers = pd.to_numeric(weights, errors="coerce")
     if wrong := weights.index[~numbers.between(0, np.inf, inclusive="left")].tolist():
@@ -65,7 +76,10 @@ def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Serie
 
 
 def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.Series[str], Path]":
-    """A column of a trainer's case table, by case, and its path; ``meaning`` says what to write into the column."""
+    """A column of a trainer's case table, by case, and its path.
+
+    ``meaning`` says what to write into the column.
+    """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
@@ -76,7 +90,9 @@ def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.S
     table = read_cases(path).set_index("case")
     if column not in table.columns:
         cure = f"Add it{meaning or ', or name another column'}."
-        raise ValueError(f"`{column}` must be a column of {path}, which has {name_some(list(table))}. {cure}")
+        raise ValueError(
+            f"`{column}` must be a column of {path}, which has {name_some(list(table))}. {cure}"
+        )
     return table[column], path
 
 
@@ -90,12 +106,15 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     return {
         column: [str(group) for group in rows[column]]
         for column in attributes_of(table)
-        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2) and not _are_measured(set(rows[column]))
+        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2)
+        and not _are_measured(set(rows[column]))
     }
 
 
 def _are_measured(groups: set[str]) -> bool:
     known = groups - {MISSING}
     numbers = pd.to_numeric(pd.Series(sorted(known)), errors="coerce")
-    are_few = len(known) <= _MOST_NUMBERS and all(name.isdecimal() and int(name) <= _LARGEST_NUMBER for name in known)
+    are_few = len(known) <= _MOST_NUMBERS and all(
+        name.isdecimal() and int(name) <= _LARGEST_NUMBER for name in known
+    )
     return bool(numbers.notna().all()) and not are_few

@@ -16,7 +16,10 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 
 
 class DrawsByHardness:
-    """Mixin for a data loader of nnU-Net: cases, or cells that hold the patch's centre, drawn from a table."""
+    """Mixin for a data loader of nnU-Net.
+
+    Cases, or cells that hold the patch's centre, drawn from a table.
+    """
 
     table: HardnessTable
     subvolumes: Subvolumes | None = None
@@ -33,7 +36,10 @@ class DrawsByHardness:
     def taking_over(
         cls: type[Loader], loader: Any, table: HardnessTable, subvolumes: Subvolumes | None = None
     ) -> Loader:
-        """Replace a loader that nnU-Net set up; the table has its cases in the same order, or the sub-volumes."""
+        """Replace a loader that nnU-Net set up.
+
+        The table has its cases in the same order, or the sub-volumes.
+        """
         if not issubclass(cls, type(loader)):
             raise TypeError(
                 f"`loader_class` must derive from {type(loader).__name__}, the data loader of this trainer, got "
@@ -68,15 +74,22 @@ class DrawsByHardness:
         cases = self.subvolumes.cases
         return np.array([cases[i] for i in self.subvolumes.case_of[self._draws.indices]])
 
-    # The arguments after `class_locations` are nnU-Net's, or those of a loader with a signature of its own.
+    # The arguments after `class_locations` are nnU-Net's, or those of a loader with a signature of
+    # its own.
     def get_bbox(
-        self, data_shape: Sequence[int], force_fg: bool, class_locations: Any, *options: Any, **named: Any
+        self,
+        data_shape: Sequence[int],
+        force_fg: bool,
+        class_locations: Any,
+        *options: Any,
+        **named: Any,
     ) -> tuple[list[int], list[int]]:
         """Choose a patch as nnU-Net does, but with its centre in the sub-volume that was drawn.
 
-        nnU-Net gets only the locations inside the sub-volume. Where it would crop at random, possibly because there are
-        no such locations, the centre is uniform over those voxels of the sub-volume that nnU-Net's random crops can be
-        centred on. If there are none (near the border, or in a small volume), the centre is the nearest such voxel.
+        nnU-Net gets only the locations inside the sub-volume. Where it would crop at random,
+        possibly because there are no such locations, the centre is uniform over those voxels of the
+        sub-volume that nnU-Net's random crops can be centred on. If there are none (near the
+        border, or in a small volume), the centre is the nearest such voxel.
         """
         choose = super().get_bbox  # type: ignore[misc]
         if self.subvolumes is None:
@@ -87,24 +100,33 @@ class DrawsByHardness:
         self._n_placed += 1
         if force_fg or self.has_ignore:
             inside = locations_inside(class_locations, start, stop)
-            if any(map(len, inside.values())) if force_fg else len(inside.get(self.annotated_classes_key, ())):
+            if (
+                any(map(len, inside.values()))
+                if force_fg
+                else len(inside.get(self.annotated_classes_key, ()))
+            ):
                 return choose(data_shape, force_fg, inside, *options, **named)
-        # nnU-Net's random crop takes no bounds, so the centre is drawn here. As the only location of every class, it is
-        # where nnU-Net then puts the patch.
+        # nnU-Net's random crop takes no bounds, so the centre is drawn here. As the only location
+        # of every class, it is where nnU-Net then puts the patch.
         location = np.array([[0, *self._draw_centre(start, stop, np.asarray(data_shape))]])
-        return choose(data_shape, True, dict.fromkeys(class_locations or (0,), location), *options, **named)
+        return choose(
+            data_shape, True, dict.fromkeys(class_locations or (0,), location), *options, **named
+        )
 
     def _draw_centre(
         self, start: NDArray[np.int64], stop: NDArray[np.int64], shape: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        # nnU-Net computes these bounds inside its get_bbox, but only applies the lower one if it centres the patch on a
-        # voxel: beyond the upper one, the patch would contain more padding than nnU-Net's random crops do.
+        # nnU-Net computes these bounds inside its get_bbox, but only applies the lower one if it
+        # centres the patch on a voxel: beyond the upper one, the patch would contain more padding
+        # than nnU-Net's random crops do.
         patch = np.asarray(self.patch_size)
         lowest_corner = -np.maximum(self.need_to_pad, patch - shape) // 2
         lowest = lowest_corner + patch // 2
         highest = shape - patch - lowest_corner + patch // 2
         rng: np.random.Generator = self._rng  # type: ignore[assignment]
-        return rng.integers(np.clip(start, lowest, highest), np.clip(stop - 1, lowest, highest), endpoint=True)
+        return rng.integers(
+            np.clip(start, lowest, highest), np.clip(stop - 1, lowest, highest), endpoint=True
+        )
 
     def _not_once_per_sample(self, how_often: str) -> RuntimeError:
         return RuntimeError(
@@ -132,7 +154,10 @@ def loader_of(augmenter: Any) -> Any:
 
 
 def put_loader(augmenter: Any, loader: Any) -> None:
-    """Make an augmenter take its batches from another loader; workers are restarted, and their batches dropped."""
+    """Make an augmenter take its batches from another loader.
+
+    Workers are restarted, and their batches dropped.
+    """
     setattr(augmenter, _holder_of(augmenter), loader)
     restart(augmenter)
 
@@ -147,7 +172,8 @@ def restart(augmenter: Any, *, patience: float = 2.0) -> None:
         return
     pause = getattr(augmenter, "pause_event", None)
     if pause is not None:
-        # If a worker ends while its batch is being received, batchgenerators prints a traceback, as if all had ended.
+        # If a worker ends while its batch is being received, batchgenerators prints a traceback, as
+        # if all had ended.
         pause.set()
         quiet_since = start = time.monotonic()
         while (now := time.monotonic()) < start + patience and now < quiet_since + 0.1:

@@ -19,23 +19,34 @@ _CASES_PER_LINE = 500  # Number of cases per line of progress.
 class Subvolumes:
     """The items of a hardness table that has one item per cell of a grid over each case.
 
-    Along an axis of s voxels with a cells, cell i is [floor(i s / a), floor((i + 1) s / a)), so that the cells cover
-    the volume exactly. A cell without a voxel (s < a) stands for the voxel that it lies in. The items are in the order
-    of the cases, and within a case in the order of the cells, with the last axis fastest. ``allowed``, of shape
-    (n_cases, *grid), says which cells become items; None for all.
+    Along an axis of s voxels with a cells, cell i is [floor(i s / a), floor((i + 1) s / a)), so
+    that the cells cover the volume exactly. A cell without a voxel (s < a) stands for the voxel
+    that it lies in. The items are in the order of the cases, and within a case in the order of the
+    cells, with the last axis fastest. ``allowed``, of shape (n_cases, *grid), says which cells
+    become items; None for all.
 
     Source: Fidon et al. 2022 (MELBA), section 4.2.1.
     """
 
-    def __init__(self, cases: Sequence[str], grid: Sequence[int], allowed: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self, cases: Sequence[str], grid: Sequence[int], allowed: NDArray[np.bool_] | None = None
+    ) -> None:
         if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
-            raise ValueError(f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, say, (1, 2, 2).")
-        case_of, *cell_of = np.nonzero(np.ones((len(cases), *grid), dtype=bool) if allowed is None else allowed)
+            raise ValueError(
+                f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, say, (1, 2, 2)."
+            )
+        case_of, *cell_of = np.nonzero(
+            np.ones((len(cases), *grid), dtype=bool) if allowed is None else allowed
+        )
         self.cases = tuple(str(case) for case in cases)
-        #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts slices.
+        #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts
+        #: slices.
         self.grid = tuple(grid)
         #: Position of each item's case, shape (n,), and its cell along the axes, shape (n, 3).
-        self.case_of, self.cell_of = case_of.astype(np.int32), np.stack(cell_of, axis=1).astype(np.int32)
+        self.case_of, self.cell_of = (
+            case_of.astype(np.int32),
+            np.stack(cell_of, axis=1).astype(np.int32),
+        )
 
     def __len__(self) -> int:
         return len(self.case_of)
@@ -47,17 +58,27 @@ class Subvolumes:
             return [self.cases[case] for case in self.case_of]
         endings = ["@" + ",".join(map(str, cell)) for cell in np.ndindex(self.grid)]
         flat = np.ravel_multi_index(tuple(self.cell_of.T), self.grid)
-        return [self.cases[c] + endings[e] for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)]
+        return [
+            self.cases[c] + endings[e]
+            for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)
+        ]
 
-    def bounds(self, item: int, shape: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First voxel of an item in a volume of a shape, and the one after the last, each (3,); at least one voxel."""
+    def bounds(
+        self, item: int, shape: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First voxel of an item in a volume of a shape, and the one after the last, each (3,).
+
+        At least one voxel.
+        """
         voxels, grid = np.asarray(shape, dtype=np.int64), np.asarray(self.grid)
         start = self.cell_of[item] * voxels // grid
         stop = (self.cell_of[item] + 1) * voxels // grid
         return start, np.maximum(stop, start + 1)
 
 
-def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]) -> NDArray[np.int64]:
+def cells_of_voxels(
+    voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]
+) -> NDArray[np.int64]:
     """The cell that each voxel lies in, both of shape (m, 3): the inverse of `Subvolumes.bounds`.
 
     i = ceil((v + 1) a / s) - 1 is the one cell with floor(i s / a) <= v < floor((i + 1) s / a).
@@ -68,7 +89,10 @@ def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]
 def locations_inside(
     class_locations: Mapping[Any, Any] | None, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> dict[Any, NDArray[Any]]:
-    """The locations sampled by nnU-Net, arrays (m, 4) channel first, that lie in a box; their order does not change."""
+    """The locations sampled by nnU-Net, arrays (m, 4) channel first, that lie in a box.
+
+    Their order does not change.
+    """
     inside = {}
     for key, locations in (class_locations or {}).items():
         rows = np.asarray(locations)
@@ -80,23 +104,31 @@ def locations_inside(
     return inside
 
 
-def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None) -> Subvolumes:
-    """Divide the cases of nnU-Net's data loader into sub-volumes; ``report`` gets progress and who is left out.
+def subvolumes_of(
+    loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None
+) -> Subvolumes:
+    """Divide the cases of nnU-Net's data loader into sub-volumes.
 
-    With an ignore label, only cells with annotated voxels that nnU-Net sampled become items, because nothing can be
-    learnt in the others, unless no case has any: then all do.
+    ``report`` gets progress and who is left out.
+
+    With an ignore label, only cells with annotated voxels that nnU-Net sampled become items,
+    because nothing can be learnt in the others, unless no case has any: then all do.
     """
     every = Subvolumes(tuple(loader.indices), grid)
     if not loader.has_ignore or math.prod(every.grid) == 1:
         return every
     cases = every.cases
-    read = partial(_annotated_cells, loader._data.load_case, loader.annotated_classes_key, every.grid)
+    read = partial(
+        _annotated_cells, loader._data.load_case, loader.annotated_classes_key, every.grid
+    )
     allowed = np.zeros((len(cases), *every.grid), dtype=bool)
     with ThreadPoolExecutor(_N_READERS) as readers:
         for i, cells in enumerate(readers.map(read, cases)):
             allowed[i] = cells
             if (i + 1) % _CASES_PER_LINE == 0:
-                report(f"Sub-volumes: the annotated voxels of {i + 1} of {len(cases)} cases have been read.")
+                report(
+                    f"Sub-volumes: the annotated voxels of {i + 1} of {len(cases)} cases have been read."
+                )
     if not allowed.any():
         report("WARNING: no training case has annotated voxels. All sub-volumes will be drawn.")
         return every
@@ -105,7 +137,9 @@ def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = l
     if without:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
         never = f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be drawn: {named}."
-    report(f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are drawn.{never}")
+    report(
+        f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are drawn.{never}"
+    )
     return Subvolumes(cases, every.grid, allowed)
 
 

@@ -12,10 +12,13 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from torch import distributed as dist
 
-#: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it into background.
+#: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it
+#: into background.
 OUTSIDE = -1
 
-BLOCK = 1 << 18  # Number of voxels that are counted at a time, few enough for the cache of the processor.
+BLOCK = (
+    1 << 18
+)  # Number of voxels that are counted at a time, few enough for the cache of the processor.
 MOST_JOBS = 8  # Largest number of threads; more would wait for the disk.
 
 
@@ -44,7 +47,10 @@ def voxel_shares(trainer: Any) -> tuple[float, ...]:
 
 
 def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[float, ...]:
-    """Share of each label among the voxels of all, (n_c + 1) / (N + C) > 0; `OUTSIDE` counts as background."""
+    """Share of each label among the voxels of all, (n_c + 1) / (N + C) > 0.
+
+    `OUTSIDE` counts as background.
+    """
     voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
     return tuple(n / sum(voxels) for n in voxels)
 
@@ -52,9 +58,14 @@ def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[floa
 def region_shares(
     counts: Mapping[int, int], regions: Sequence[int | Iterable[int]], *, ignore_label: int | None
 ) -> tuple[float, ...]:
-    """Share of the annotated voxels inside each region, (n_r + 1) / (N + 2) in (0, 1); `OUTSIDE` is background."""
+    """Share of the annotated voxels inside each region, (n_r + 1) / (N + 2) in (0, 1).
+
+    `OUTSIDE` is background.
+    """
     n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
-    inside = [_in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions]
+    inside = [
+        _in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions
+    ]
     return tuple((n + 1) / (n_annotated + 2) for n in inside)
 
 
@@ -66,12 +77,21 @@ def _in_any_of(counts: Mapping[int, int], labels: Iterable[int]) -> int:
 
 
 def voxel_counts(
-    dataset: Any, cases: Iterable[str], *, folder: Path, cache: Path, log: Callable[[str], object], jobs: int = 1
+    dataset: Any,
+    cases: Iterable[str],
+    *,
+    folder: Path,
+    cache: Path,
+    log: Callable[[str], object],
+    jobs: int = 1,
 ) -> dict[str, dict[int, int]]:
-    """Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like others.
+    """Number of voxels by case and label, as stored.
 
-    Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same size and the same
-    modification time to the second, which copying preserves. A cache that cannot be read is created again.
+    `OUTSIDE` and the ignore label are labels like others.
+
+    Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same
+    size and the same modification time to the second, which copying preserves. A cache that cannot
+    be read is created again.
     """
     known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}
@@ -82,8 +102,12 @@ def voxel_counts(
     }
     missing = [case for case in stamps if case not in counts]
     if missing:
-        log(f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}")
-        counted = Parallel(n_jobs=jobs, prefer="threads")(delayed(_count_case)(dataset, one, folder) for one in missing)
+        log(
+            f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}"
+        )
+        counted = Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(_count_case)(dataset, one, folder) for one in missing
+        )
         counts.update(zip(missing, counted, strict=True))
         entries = {
             case: {"bytes": stamp[0], "modified_s": stamp[1], "voxels": counts[case]}
@@ -93,7 +117,9 @@ def voxel_counts(
         try:
             _write(cache, entries)
         except OSError as error:
-            log(f"WARNING: could not keep the numbers of voxels ({error}). The next training will count them again.")
+            log(
+                f"WARNING: could not keep the numbers of voxels ({error}). The next training will count them again."
+            )
     return {case: counts[case] for case in stamps}
 
 
@@ -117,7 +143,10 @@ def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
 
 
 def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
-    """Parts of a segmentation of shape (1, *spatial) along the first spatial axis; each is decompressed once."""
+    """Parts of a segmentation of shape (1, *spatial) along the first spatial axis.
+
+    Each is decompressed once.
+    """
     depth = (getattr(segmentation, "chunks", None) or (1, 1))[1]
     in_plane = int(np.prod(segmentation.shape[2:]))
     depth *= max(1, 16 * BLOCK // (depth * max(in_plane, 1)))
@@ -126,7 +155,10 @@ def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
 
 
 def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
-    """Number of voxels of each label in an array of any shape; floats are truncated, as nnU-Net does."""
+    """Number of voxels of each label in an array of any shape.
+
+    Floats are truncated, as nnU-Net does.
+    """
     flat = values.reshape(-1)
     counts: Counter[int] = Counter()
     for start in range(0, flat.size, BLOCK):
@@ -145,7 +177,10 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
 
 
 def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
-    """Size in bytes and modification time in seconds of a case's segmentation; None if it is no file of nnU-Net."""
+    """Size in bytes and modification time in seconds of a case's segmentation.
+
+    None if it is no file of nnU-Net.
+    """
     # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
     for name in (f"{case}_seg.b2nd", f"{case}.npz", f"{case}_seg.npy"):
         try:
@@ -166,15 +201,18 @@ def _read(cache: Path) -> dict[str, dict[str, Any]]:
     for case, entry in entries.items() if isinstance(entries, dict) else ():
         try:
             voxels = {int(label): int(n) for label, n in entry["voxels"].items()}
-            understood[case] = {name: int(entry[name]) for name in ("bytes", "modified_s")} | {"voxels": voxels}
+            understood[case] = {name: int(entry[name]) for name in ("bytes", "modified_s")} | {
+                "voxels": voxels
+            }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
     return understood
 
 
 def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
-    # Ranks and folds may write at the same time. Each writes a file of its own, and the last one replaces the others;
-    # it first reads what others wrote meanwhile. Entries that are lost all the same are counted again.
+    # Ranks and folds may write at the same time. Each writes a file of its own, and the last one
+    # replaces the others; it first reads what others wrote meanwhile. Entries that are lost all the
+    # same are counted again.
     own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
     try:
         own.write_text(json.dumps(_read(cache) | entries))

@@ -1,1 +1,4 @@
-"""The trainer that also trains on the worst neighbours of its images; only the registry of trainers knows this room."""
+"""The trainer that also trains on the worst neighbours of its images.
+
+Only the registry of trainers knows this room.
+"""

@@ -15,17 +15,20 @@ from nnunet_dro.trainers.options import GILSOptions
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
-    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing: `nnUNetTrainerGILS_T2_gamma0.1`.
+    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing.
 
-    It is meant for few training data and for domains that are not among them. An iteration has two optimiser steps: one
-    on the generated batch, then one on the original batch.
+    `nnUNetTrainerGILS_T2_gamma0.1`.
 
-    Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing Integrated with
-    Distributionally Robust Optimization", 2024, Algorithm 1 (GI-LS).
+    It is meant for few training data and for domains that are not among them. An iteration has two
+    optimiser steps: one on the generated batch, then one on the original batch.
+
+    Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing
+    Integrated with Distributionally Robust Optimization", 2024, Algorithm 1 (GI-LS).
     """
 
     options: ClassVar[GILSOptions] = GILSOptions()
-    #: Dotted name of the layer that computes the logits of full resolution; '' for nnU-Net's own networks.
+    #: Dotted name of the layer that computes the logits of full resolution; '' for nnU-Net's own
+    #: networks.
     features_module: ClassVar[str] = ""
     #: Created together with the network.
     perturbation_log: PerturbationLog
@@ -43,10 +46,16 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         """Make a step on the generated batch (not in a warm-up), then one on the original, whose loss is returned."""
         if self.current_epoch < self.options.warmup:
             return super().train_step(batch)
-        batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
+        batch = {
+            **batch,
+            "data": self._on_device(batch["data"]),
+            "target": self._on_device(batch["target"]),
+        }
         perturbed = self._perturb(batch["data"], batch["target"])
         self._record(perturbed, batch)
-        self._step_on({**batch, "data": perturbed.data})  # stale losses belong to the original images
+        self._step_on(
+            {**batch, "data": perturbed.data}
+        )  # stale losses belong to the original images
         return super().train_step(batch)
 
     def _perturb(self, data: Tensor, target: Tensor | list[Tensor]) -> Perturbed:
@@ -78,7 +87,9 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         if not labels.has_ignore_label:
             return None
         finest = target[0] if isinstance(target, list) else target
-        is_ignored = finest[:, -1] > 0 if labels.has_regions else finest[:, 0] == labels.ignore_label
+        is_ignored = (
+            finest[:, -1] > 0 if labels.has_regions else finest[:, 0] == labels.ignore_label
+        )
         return (~is_ignored).flatten(1).sum(1)
 
     def _record(self, perturbed: Perturbed, batch: dict[str, Any]) -> None:

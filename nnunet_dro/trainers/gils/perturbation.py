@@ -1,13 +1,14 @@
 """Gradient steps from the images of a batch to their worst neighbours; the network does not change.
 
-If a step makes the surrogate of its case smaller, it is taken back, and the next step of the case is a quarter as long.
-The source (Wang et al. 2024, Algorithm 1) keeps such a step. The surrogate therefore never falls, whatever eta and
-gamma are, whereas plain steps diverge if eta gamma is large. If l_v is L-Lipschitz in z_v and every voxel has a label,
-the root mean square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source's bound is 3 L / gamma.
+If a step makes the surrogate of its case smaller, it is taken back, and the next step of the case
+is a quarter as long. The source (Wang et al. 2024, Algorithm 1) keeps such a step. The surrogate
+therefore never falls, whatever eta and gamma are, whereas plain steps diverge if eta gamma is
+large. If l_v is L-Lipschitz in z_v and every voxel has a label, the root mean square of ||z - z_0||
+is at most 2 L / gamma after any number of steps; the source's bound is 3 L / gamma.
 
-During these steps the parameters of the network have no gradient, and its modules without children, such as dropout and
-batch norm, work as in prediction. The surrogate is then a function of a single case, and evaluating it does not change
-the network.
+During these steps the parameters of the network have no gradient, and its modules without children,
+such as dropout and batch norm, work as in prediction. The surrogate is then a function of a single
+case, and evaluating it does not change the network.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +21,9 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses import mean_squared_distance
 
-#: Factor that the sum over voxels is multiplied by before its gradient is computed in half precision. For a patch of
-#: 128^3 voxels it scales the mean as nnU-Net's gradient scaler does at its start (2^16). A power of 2 rounds nothing.
+#: Factor that the sum over voxels is multiplied by before its gradient is computed in half
+#: precision. For a patch of 128^3 voxels it scales the mean as nnU-Net's gradient scaler does at
+#: its start (2^16). A power of 2 rounds nothing.
 _SCALE = 2.0**-5
 
 
@@ -30,13 +32,16 @@ class Perturbed:
     """A generated batch of b cases."""
 
     data: Tensor  # images, of the shape of the original batch; finite if that was finite
-    #: Root mean square of the change over voxels and perturbed channels, in units of the images, shape (b,).
+    #: Root mean square of the change over voxels and perturbed channels, in units of the images,
+    #: shape (b,).
     change: Tensor
     feature_distance: Tensor  # root mean square over voxels of ||z - z_0||, shape (b,)
     surrogate_before: Tensor  # l of each case alone, shape (b,)
     surrogate_after: Tensor  # l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,)
     n_rejected: Tensor  # number of steps that were taken back, shape (b,)
-    is_non_finite: Tensor  # whether any loss, feature or gradient of the case was not finite, shape (b,)
+    is_non_finite: (
+        Tensor  # whether any loss, feature or gradient of the case was not finite, shape (b,)
+    )
 
 
 def ascend(
@@ -58,26 +63,33 @@ def ascend(
 
         x  <-  x + eta n grad_x { l(x) - gamma / 2  (N / n) mean_v ||z_v(x) - z_v(x_0)||^2 }
 
-    where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the patch (n = N without
-    an ignore label); and z_v are the features of voxel v. The term in braces is the source's surrogate, with means over
-    voxels instead of the values of one image. Because of the factor n, the step at a voxel is that of its own
-    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch. This holds only for
-    a loss that is a mean over voxels, as the cross-entropy is and the Dice is not.
+    where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the
+    patch (n = N without an ignore label); and z_v are the features of voxel v. The term in braces
+    is the source's surrogate, with means over voxels instead of the values of one image. Because of
+    the factor n, the step at a voxel is that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that
+    neither eta nor gamma depends on the size of the patch. This holds only for a loss that is a
+    mean over voxels, as the cross-entropy is and the Dice is not.
 
-    The network is as it was built (see `bare`), and z the (first) input of its module ``features``. ``n_voxels`` is n
-    of each case, None for all voxels; the first ``n_channels`` are perturbed, None for all. ``largest_change`` bounds
-    the root mean square change of a case's images, in standard deviations of its patch: a step that goes farther ends
-    at the nearest image within the bound.
+    The network is as it was built (see `bare`), and z the (first) input of its module ``features``.
+    ``n_voxels`` is n of each case, None for all voxels; the first ``n_channels`` are perturbed,
+    None for all. ``largest_change`` bounds the root mean square change of a case's images, in
+    standard deviations of its patch: a step that goes farther ends at the nearest image within the
+    bound.
 
-    Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
+    Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
+    (features).
     """
     all_voxels = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
     n = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
     surrogate = _Surrogate(network, features, losses_of, data.detach(), gamma, n, n_channels)
     radius = None
     if largest_change is not None:
-        # Of the standard deviation over the voxels of the patch, and its root mean square over the channels.
-        radius = largest_change * surrogate.original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
+        # Of the standard deviation over the voxels of the patch, and its root mean square over the
+        # channels.
+        radius = (
+            largest_change
+            * surrogate.original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
+        )
     with _as_one_function(network):
         start = surrogate(surrogate.original, needs_gradient=steps > 0)
         best = start
@@ -85,7 +97,8 @@ def ascend(
         n_rejected = torch.zeros_like(start.value)
         is_non_finite = ~start.is_finite
         for step in range(1, steps + 1):
-            # `best.gradient` is that of the sum over voxels, so it already contains the n of the formula.
+            # `best.gradient` is that of the sum over voxels, so it already contains the n of the
+            # formula.
             moved = best.data + surrogate.over_voxels(eta_of) * best.gradient
             if radius is not None:
                 moved = _within(moved, surrogate.original, radius, n_channels)
@@ -97,7 +110,13 @@ def ascend(
             best = there.where(is_better, best)
     change = _root_mean_square((best.data - surrogate.original)[:, :n_channels])
     return Perturbed(
-        best.data, change, best.squared_distance.sqrt(), start.value, best.value, n_rejected, is_non_finite
+        best.data,
+        change,
+        best.squared_distance.sqrt(),
+        start.value,
+        best.value,
+        n_rejected,
+        is_non_finite,
     )
 
 
@@ -114,7 +133,12 @@ class _Place:
     def where(self, is_mine: Tensor, other: "_Place") -> "_Place":
         """This place for some cases, and the other place for the rest."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
-        return _Place(*(torch.where(is_mine.view(-1, *[1] * (mine.ndim - 1)), mine, its) for mine, its in pairs))
+        return _Place(
+            *(
+                torch.where(is_mine.view(-1, *[1] * (mine.ndim - 1)), mine, its)
+                for mine, its in pairs
+            )
+        )
 
 
 def _within(data: Tensor, original: Tensor, radius: Tensor, n_channels: int | None) -> Tensor:
@@ -159,7 +183,10 @@ class _Surrogate:
             if self.original_features is None:
                 self.original_features = z.detach()
             squared_distance = mean_squared_distance(z, self.original_features)
-            value = losses.float() - self.gamma / 2 * data[0, 0].numel() / self.n_voxels * squared_distance
+            value = (
+                losses.float()
+                - self.gamma / 2 * data[0, 0].numel() / self.n_voxels * squared_distance
+            )
             if needs_gradient:
                 (gradient,) = torch.autograd.grad((_SCALE * self.n_voxels * value).sum(), x)
             else:
@@ -167,15 +194,22 @@ class _Surrogate:
         gradient = gradient / _SCALE
         if self.n_channels is not None:
             gradient[:, self.n_channels :] = 0
-        # The image is checked too, because a saturated network may give a finite loss for an infinite image.
-        is_finite = value.isfinite() & gradient.flatten(1).isfinite().all(1) & data.flatten(1).isfinite().all(1)
+        # The image is checked too, because a saturated network may give a finite loss for an
+        # infinite image.
+        is_finite = (
+            value.isfinite()
+            & gradient.flatten(1).isfinite().all(1)
+            & data.flatten(1).isfinite().all(1)
+        )
         # Without a gradient, a case that cannot be evaluated at its start stays there.
         gradient = gradient.masked_fill_(self.over_voxels(~is_finite), 0.0)
         return _Place(x.detach(), value.detach(), squared_distance.detach(), gradient, is_finite)
 
     def _run(self, x: Tensor) -> tuple[Tensor, Any]:
         seen: list[Any] = []
-        handle = self.features.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0] if inputs else None))
+        handle = self.features.register_forward_pre_hook(
+            lambda _, inputs: seen.append(inputs[0] if inputs else None)
+        )
         try:
             output = self.network(x)
         finally:
@@ -191,10 +225,18 @@ class _Surrogate:
 
 @contextmanager
 def _as_one_function(network: nn.Module) -> Iterator[None]:
-    """Switch off the gradients of parameters, and switch modules without children to prediction; undo it afterwards."""
+    """Switch off the gradients of parameters, and switch modules without children to prediction.
+
+    Undo it afterwards.
+    """
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    # Other modules keep their mode, because networks may use `self.training` to decide on deep supervision.
-    leaves = [module for module in network.modules() if module.training and not any(True for _ in module.children())]
+    # Other modules keep their mode, because networks may use `self.training` to decide on deep
+    # supervision.
+    leaves = [
+        module
+        for module in network.modules()
+        if module.training and not any(True for _ in module.children())
+    ]
     try:
         for parameter in parameters:
             parameter.requires_grad_(False)
@@ -220,7 +262,10 @@ def bare(network: nn.Module) -> nn.Module:
 
 
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
-    """Find the module of a `bare` network whose input is the features: by its dotted name, '' for nnU-Net's own."""
+    """Find the module of a `bare` network whose input is the features.
+
+    By its dotted name, '' for nnU-Net's own.
+    """
     where, modules = name, dict(network.named_modules())
     layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
     if not name and isinstance(layers, nn.ModuleList) and len(layers):
@@ -228,7 +273,11 @@ def find_features_module(network: nn.Module, name: str) -> nn.Module:
     if where and where in modules:
         return modules[where]
     last = ", ".join([module for module in modules if module][-8:])
-    wrong = f"got {name!r}" if name else f"but {type(network).__name__} has no `decoder.seg_layers`, as nnU-Net's have"
+    wrong = (
+        f"got {name!r}"
+        if name
+        else f"but {type(network).__name__} has no `decoder.seg_layers`, as nnU-Net's have"
+    )
     raise ValueError(
         f"`features_module` must name the layer that computes the logits of full resolution, {wrong}. Derive from the "
         f"trainer, and set `features_module` to one of the network's modules. The last ones are: {last}."

@@ -23,10 +23,10 @@ _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
 class PerturbationLog(EpochLog):
     """Collects the perturbations of an epoch, over the cases of this process, and writes their means and an example.
 
-    Changes are root mean squares over voxels, of the normalised images and of the features; the surrogate is l at the
-    original images and l - gamma/2 ||z - z_0||^2 at the generated ones, where the last columns count the steps that
-    were taken back and the cases for which a loss, feature or gradient was not finite. ``steps`` is T of the inner
-    maximisation.
+    Changes are root mean squares over voxels, of the normalised images and of the features; the
+    surrogate is l at the original images and l - gamma/2 ||z - z_0||^2 at the generated ones, where
+    the last columns count the steps that were taken back and the cases for which a loss, feature or
+    gradient was not finite. ``steps`` is T of the inner maximisation.
     """
 
     what, file = "perturbations", "perturbations.csv"
@@ -49,12 +49,19 @@ class PerturbationLog(EpochLog):
         self._cases: list[Tensor] = []
 
     def record(self, step: Perturbed) -> None:
-        """Add the numbers of one iteration. They stay on their device, so that the training does not wait for it."""
-        columns = [getattr(step, field.name).float() for field in fields(step)[1:]]  # all but the images
+        """Add the numbers of one iteration.
+
+        They stay on their device, so that the training does not wait for it.
+        """
+        columns = [
+            getattr(step, field.name).float() for field in fields(step)[1:]
+        ]  # all but the images
         self._cases.append(torch.stack(columns, 1))
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
-        cases = torch.cat([*self._cases, torch.empty(0, 6, device=self._cases[0].device if self._cases else None)])
+        cases = torch.cat(
+            [*self._cases, torch.empty(0, 6, device=self._cases[0].device if self._cases else None)]
+        )
         change, distance, before, after, rejected, non_finite = cases.cpu().double().numpy().T
         largest = float(change.max()) if len(change) else math.nan
         means = (_mean(distance), _mean(before), _mean(after), _mean(rejected) / self.steps)
@@ -87,7 +94,10 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Example:
-    """One slice of one case: first channels, and labels (for regions their number at each voxel), shape (a, b)."""
+    """One slice of one case.
+
+    First channels, and labels (for regions their number at each voxel), shape (a, b).
+    """
 
     case: str
     original: NDArray[np.float32]
@@ -96,7 +106,13 @@ class Example:
 
 
 def make_example(
-    original: Tensor, generated: Tensor, target: Tensor, names: list[str], *, ignore_label: int | None, regions: bool
+    original: Tensor,
+    generated: Tensor,
+    target: Tensor,
+    names: list[str],
+    *,
+    ignore_label: int | None,
+    regions: bool,
 ) -> Example:
     """Pick the slice with most foreground of the case with most foreground, of several the one nearest the middle."""
     if regions:
@@ -131,7 +147,9 @@ def draw_example(example: Example, title: str) -> Figure:
         axes.set_title(name)
         _outline(axes, example.labels)
     figure.colorbar(grey, ax=panels[1], shrink=0.8)
-    shown = panels[2].imshow(difference, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+    shown = panels[2].imshow(
+        difference, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest"
+    )
     panels[2].set_title(f"difference, root mean square {np.sqrt(np.square(difference).mean()):.3g}")
     _outline(panels[2], example.labels)
     figure.colorbar(shown, ax=panels[2], shrink=0.8)
@@ -147,4 +165,6 @@ def _outline(axes: Axes, labels: NDArray[np.int64]) -> None:
     for value in np.unique(labels[labels > 0]):
         mask = labels == value
         if not mask.all():
-            axes.contour(mask, levels=[0.5], colors=_COLOURS[(value - 1) % len(_COLOURS)], linewidths=1.0)
+            axes.contour(
+                mask, levels=[0.5], colors=_COLOURS[(value - 1) % len(_COLOURS)], linewidths=1.0
+            )

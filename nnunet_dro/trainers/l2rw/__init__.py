@@ -1,1 +1,4 @@
-"""The trainer that learns weights from trusted cases; only the registry of trainers knows this room."""
+"""The trainer that learns weights from trusted cases.
+
+Only the registry of trainers knows this room.
+"""

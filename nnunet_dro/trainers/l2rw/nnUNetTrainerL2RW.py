@@ -73,9 +73,10 @@ class FastestWay:
 class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     """nnU-Net that learns from a few trusted cases how much each of the others counts.
 
-    Trusted cases have ``yes`` in the column ``trusted`` of cases.csv. Each iteration draws a batch and a trusted batch.
-    The weight of a case of the batch is how much a step on it would lower the loss of the trusted batch. The Dice is
-    always computed for each case alone, because a batch Dice is not a sum over cases.
+    Trusted cases have ``yes`` in the column ``trusted`` of cases.csv. Each iteration draws a batch
+    and a trusted batch. The weight of a case of the batch is how much a step on it would lower the
+    loss of the trusted batch. The Dice is always computed for each case alone, because a batch Dice
+    is not a sum over cases.
 
     Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1.
     """
@@ -91,9 +92,12 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted_cases(self, [str(case) for case in self.do_split()[0]])
 
     def _learning(self) -> LearnedWeights:
-        # Without the wrapper of distributed training: this trainer exchanges the weighted gradients itself.
+        # Without the wrapper of distributed training: this trainer exchanges the weighted gradients
+        # itself.
         network = self.network.module if self.is_ddp else self.network
-        if self.is_ddp and any(isinstance(module, nn.SyncBatchNorm) for module in network.modules()):
+        if self.is_ddp and any(
+            isinstance(module, nn.SyncBatchNorm) for module in network.modules()
+        ):
             raise RuntimeError(
                 "nnUNetTrainerL2RW needs each case by itself, but the batch norm of this network mixes the cases of "
                 "all GPUs. Train on one GPU, or use a network with instance norm, as nnU-Net's own networks do."
@@ -101,13 +105,18 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return LearnedWeights(
             network,
             lambda output, target: self.loss.per_case(output, target).losses,
-            autocast=lambda: torch.autocast("cuda") if self.device.type == "cuda" else nullcontext(),
+            autocast=lambda: (
+                torch.autocast("cuda") if self.device.type == "cuda" else nullcontext()
+            ),
             scale=None if self.grad_scaler is None else self.grad_scaler.scale,
             sum_over_ranks=dist.all_reduce if self.is_ddp else None,
         )
 
     def get_dataloaders(self) -> tuple[Any, Any]:
-        """The data loaders of training and validation; sets up the one of the trusted cases as well."""
+        """The data loaders of training and validation.
+
+        Sets up the one of the trusted cases as well.
+        """
         train, validation = super().get_dataloaders()
         cases = list(loader_of(train).table.cases)
         trusted = trusted_cases(self, cases)
@@ -130,21 +139,31 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """Make a step along the weighted gradient; returns the unweighted mean loss of the cases."""
+        """Make a step along the weighted gradient.
+
+        Returns the unweighted mean loss of the cases.
+        """
         if self._learned is None:
             self._learned = self._learning()
-            self._fastest_way = FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
+            self._fastest_way = (
+                FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
+            )
         trusted = next(self.dataloader_trusted)
         if self._fastest_way is not None:
             self._fastest_way.start()
-        both = [(self._on_device(one["data"]), self._on_device(one["target"])) for one in (batch, trusted)]
+        both = [
+            (self._on_device(one["data"]), self._on_device(one["target"]))
+            for one in (batch, trusted)
+        ]
         found = self._learned.gradient(*both)
         if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
             self._fastest_way = None
         drawn = CaseColumns.in_batch(batch, device=self.device)
         # Sent before the step, which waits for the device anyway when it asks whether to be made.
-        self.loss.send(replace(drawn, losses=found.losses, weights=found.weights), found.losses.mean())
+        self.loss.send(
+            replace(drawn, losses=found.losses, weights=found.weights), found.losses.mean()
+        )
         self._step_along(found)
         return self._store(*self.loss.step())
 
@@ -180,7 +199,11 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
     def _hardness_state(self) -> dict[str, Any] | None:
         state = super()._hardness_state()
-        return state if self.hardness_log is None else {**(state or {}), "weights": self.weights_log.state_dict()}
+        return (
+            state
+            if self.hardness_log is None
+            else {**(state or {}), "weights": self.weights_log.state_dict()}
+        )
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
@@ -190,11 +213,17 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
     says = entries.str.lower()
     if (wrong := ~says.isin(["yes", "no", MISSING.lower()])).any():
         case = entries.index[wrong][0]
-        raise ValueError(f"`{_COLUMN}` of {case} in {path} must be yes or no, got {entries[case]!r}. Correct it.")
+        raise ValueError(
+            f"`{_COLUMN}` of {case} in {path} must be yes or no, got {entries[case]!r}. Correct it."
+        )
     trusted = set(says.index[says == "yes"])
     if found := [case for case in cases if case in trusted]:
         return found
-    others = f", got yes only for other cases ({name_some(sorted(trusted))})" if trusted else ", got none"
+    others = (
+        f", got yes only for other cases ({name_some(sorted(trusted))})"
+        if trusted
+        else ", got none"
+    )
     raise ValueError(
         f"`{_COLUMN}` in {path} must be yes for at least one of the {len(cases)} training cases of fold "
         f"{trainer.fold}{others}. Check some of their label maps (such as {cases[0]}) and mark these cases."
@@ -202,11 +231,16 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
 
 
 def trusted_batch_size(n_cases: int) -> int:
-    """Number of trusted cases for a batch of n cases; a small share of a large batch, as in Ren et al. 2018."""
+    """Number of trusted cases for a batch of n cases.
+
+    A small share of a large batch, as in Ren et al. 2018.
+    """
     return n_cases if n_cases <= _SMALL_BATCH else max(_SMALL_BATCH, n_cases // 8)
 
 
-def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]) -> Any:
+def trusted_augmenter(
+    train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]
+) -> Any:
     """An augmenter that draws trusted cases only, uniformly, with as many workers as nnU-Net has for validation."""
     loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)
@@ -219,5 +253,10 @@ def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[Dra
         return SingleThreadedAugmenter(own, None)
     n_workers = max(1, get_allowed_n_proc_DA() // 2)
     return NonDetMultiThreadedAugmenter(
-        own, None, n_workers, max(3, n_workers // 2), pin_memory=train.pin_memory, wait_time=train.wait_time
+        own,
+        None,
+        n_workers,
+        max(3, n_workers // 2),
+        pin_memory=train.pin_memory,
+        wait_time=train.wait_time,
     )

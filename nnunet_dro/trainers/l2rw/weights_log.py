@@ -11,17 +11,28 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, save_picture
+from nnunet_dro.trainers.log.case_curves import (
+    draw_cases,
+    draw_lines,
+    drawn_epochs,
+    finish,
+    marker,
+    save_picture,
+)
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry
 
 #: Number of cases that the line of an epoch and the picture name, lowest first.
 _N_NAMED = 5
-#: Differs from the colours of the named cases and stands out from the grey of the others (Okabe and Ito).
+#: Differs from the colours of the named cases and stands out from the grey of the others (Okabe and
+#: Ito).
 _TRUSTED_COLOUR = "#56B4E9"
 
 
 class WeightsLog(CaseLog):
-    """Adds up the cases' weights in an epoch and writes their means; relative ones, 1 for all in plain training."""
+    """Adds up the cases' weights in an epoch and writes their means.
+
+    Relative ones, 1 for all in plain training.
+    """
 
     what, file = "weights", "weights.csv"
     columns = ("epoch", "case", "weight", "times_seen")
@@ -37,7 +48,10 @@ class WeightsLog(CaseLog):
         self._n_steps = self._n_without_step = self._n_zero = 0
 
     def record(self, cases: CaseColumns) -> None:
-        """Add the weights of one iteration, finite and >= 0; if all are 0, it made no step, but its cases were seen."""
+        """Add the weights of one iteration, finite and >= 0.
+
+        If all are 0, it made no step, but its cases were seen.
+        """
         where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
         np.add.at(self._sums, where, given)
         np.add.at(self._seen, where, 1)
@@ -61,7 +75,9 @@ class WeightsLog(CaseLog):
         return row, self._line(row), [(epoch, case, entry(mean), n) for case, mean, n in columns]
 
     def _line(self, row: Row) -> str:
-        parts = [f"{row['n_steps']} of {row['n_steps'] + row['n_without_step']} iterations made a step"]
+        parts = [
+            f"{row['n_steps']} of {row['n_steps'] + row['n_without_step']} iterations made a step"
+        ]
         if not math.isnan(row["zero_share"]):
             parts.append(f"zero weights {100 * row['zero_share']:.1f} %")
         lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest())
@@ -75,23 +91,40 @@ class WeightsLog(CaseLog):
         """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
         means = running_means(self._history, self._times, np.array([max(self._history)]))[-1]
         seen = np.flatnonzero(~np.isnan(means))
-        return [(self.cases[i], float(means[i])) for i in seen[np.argsort(means[seen], kind="stable")][:_N_NAMED]]
+        return [
+            (self.cases[i], float(means[i]))
+            for i in seen[np.argsort(means[seen], kind="stable")][:_N_NAMED]
+        ]
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint: the cases, and the scalars of the epochs. The weights are in weights.csv."""
+        """State for a checkpoint: the cases, and the scalars of the epochs.
+
+        The weights are in weights.csv.
+        """
         return {"cases": list(self.cases), "epochs": list(self.rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint; that the training cases changed since is said by the hardness table."""
+        """Continue from a checkpoint.
+
+        That the training cases changed since is said by the hardness table.
+        """
         # Those of version 0.2 have the cases with the lowest weights too.
-        self.rows = [{name: value for name, value in row.items() if name != "lowest"} for row in state["epochs"]]
+        self.rows = [
+            {name: value for name, value in row.items() if name != "lowest"}
+            for row in state["epochs"]
+        ]
         self._start_epoch()
 
 
 def running_means(
-    means: Mapping[int, NDArray[np.float32]], times_seen: Mapping[int, NDArray[np.int32]], epochs: NDArray[np.int64]
+    means: Mapping[int, NDArray[np.float32]],
+    times_seen: Mapping[int, NDArray[np.int32]],
+    epochs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Mean weight of every case up to each epoch, by how often it was seen, (n_epochs, n); NaN until it was seen."""
+    """Mean weight of every case up to each epoch, by how often it was seen, (n_epochs, n).
+
+    NaN until it was seen.
+    """
     n = len(next(iter(means.values())))
     sums, times = np.zeros(n), np.zeros(n)
     wanted, rows = set(epochs.tolist()), []
@@ -120,9 +153,13 @@ def draw_weights(
 
     numbers = [int(row["epoch"]) for row in rows]
     zero = [100 * row["zero_share"] for row in rows]
-    without = [100 * row["n_without_step"] / max(1, row["n_steps"] + row["n_without_step"]) for row in rows]
+    without = [
+        100 * row["n_without_step"] / max(1, row["n_steps"] + row["n_without_step"]) for row in rows
+    ]
     bottom.plot(numbers, zero, color="#0072B2", marker=marker(numbers), label="weights that are 0")
-    bottom.plot(numbers, without, color="#D55E00", marker=marker(numbers), label="iterations without a step")
+    bottom.plot(
+        numbers, without, color="#D55E00", marker=marker(numbers), label="iterations without a step"
+    )
     bottom.set(ylabel="share (%)", ylim=(-2, 102))
     bottom.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     finish((top, bottom))
@@ -130,18 +167,30 @@ def draw_weights(
 
 
 def _draw_weights(
-    axes: Axes, epochs: NDArray[np.int64], running: NDArray[np.float64], cases: Sequence[str], trusted: Collection[str]
+    axes: Axes,
+    epochs: NDArray[np.int64],
+    running: NDArray[np.float64],
+    cases: Sequence[str],
+    trusted: Collection[str],
 ) -> None:
     last = running[-1]
     lowest = sorted(np.flatnonzero(~np.isnan(last)).tolist(), key=lambda i: last[i])[:_N_NAMED]
     apart = [i for i, case in enumerate(cases) if case in trusted and i not in lowest]
-    named = {i: f"{cases[i]}  {last[i]:.3f}{' (trusted)' if cases[i] in trusted else ''}" for i in lowest}
+    named = {
+        i: f"{cases[i]}  {last[i]:.3f}{' (trusted)' if cases[i] in trusted else ''}" for i in lowest
+    }
     axes.axhline(1, color="0.5", linestyle=":", label="plain training")
     draw_cases(axes, epochs, running, named=named, apart=apart)
     if apart:
         label = f"trusted cases ({len(apart)})"
-        draw_lines(axes, epochs, running, apart, colour=_TRUSTED_COLOUR, alpha=0.9, width=1.1, label=label)
+        draw_lines(
+            axes, epochs, running, apart, colour=_TRUSTED_COLOUR, alpha=0.9, width=1.1, label=label
+        )
         axes.autoscale_view()
-    axes.set(ylabel="mean weight so far", title="Weight of every training case; the lowest are named")
+    axes.set(
+        ylabel="mean weight so far", title="Weight of every training case; the lowest are named"
+    )
     axes.set_ylim(bottom=0)
-    axes.legend(title="lowest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.legend(
+        title="lowest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False
+    )

@@ -23,7 +23,10 @@ _N_NAMED = 5
 
 
 def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None:
-    """Draw and save a picture in matplotlib's own style: nnU-Net's plots leave theirs, with huge letters, behind."""
+    """Draw and save a picture in matplotlib's own style.
+
+    NnU-Net's plots leave theirs, with huge letters, behind.
+    """
     with matplotlib.rc_context(), replacing(path) as partial:
         matplotlib.rcdefaults()
         matplotlib.rcParams["text.parse_math"] = False  # names of cases may hold dollars
@@ -31,11 +34,16 @@ def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None
 
 
 def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
-    """The epochs to draw, ascending: all, or a few hundred evenly spaced ones including the first and the last."""
+    """The epochs to draw, ascending.
+
+    All, or a few hundred evenly spaced ones including the first and the last.
+    """
     ordered = np.array(sorted(epochs), dtype=np.int64)
     if len(ordered) <= _MOST_EPOCHS_DRAWN:
         return ordered
-    return ordered[np.unique(np.linspace(0, len(ordered) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))]
+    return ordered[
+        np.unique(np.linspace(0, len(ordered) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))
+    ]
 
 
 def draw_cases(
@@ -48,8 +56,9 @@ def draw_cases(
 ) -> None:
     """Draw a grey curve per case, the median of all cases, and named cases in colour.
 
-    The values have the shape (n_epochs, n_cases), NaN for a case without one. ``named`` has texts for the legend by
-    position of the case, at most as many as there are `COLOURS`; the caller draws the cases that are ``apart``.
+    The values have the shape (n_epochs, n_cases), NaN for a case without one. ``named`` has texts
+    for the legend by position of the case, at most as many as there are `COLOURS`; the caller draws
+    the cases that are ``apart``.
     """
     others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
     if len(others) > _MOST_CASES_DRAWN:
@@ -57,11 +66,17 @@ def draw_cases(
     alpha = float(np.clip(30 / max(1, len(others)), 0.06, 0.5))
     draw_lines(axes, epochs, values, others, colour="0.35", alpha=alpha)
     with np.errstate(all="ignore"):
-        median = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values])
+        median = np.array(
+            [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values]
+        )
     axes.plot(epochs, median, color="black", linewidth=2, label="median of all cases")
     for colour, (i, name) in zip(COLOURS, named.items(), strict=False):
-        label = f" {plain(name)}" if name.startswith("_") else plain(name)  # a legend would leave it out
-        axes.plot(epochs, values[:, i], color=colour, linewidth=1.6, marker=marker(epochs), label=label)
+        label = (
+            f" {plain(name)}" if name.startswith("_") else plain(name)
+        )  # a legend would leave it out
+        axes.plot(
+            epochs, values[:, i], color=colour, linewidth=1.6, marker=marker(epochs), label=label
+        )
     axes.autoscale_view()
 
 
@@ -78,9 +93,13 @@ def draw_lines(
 ) -> None:
     """Draw the curves of some cases in the same way; a single epoch gives a dot per case."""
     lines = [np.column_stack([epochs, values[:, i]]) for i in positions]
-    axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, label=label))
+    axes.add_collection(
+        LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, label=label)
+    )
     if len(epochs) == 1:
-        axes.scatter(np.full(len(positions), epochs[0]), values[0, positions], color=colour, s=6, alpha=alpha)
+        axes.scatter(
+            np.full(len(positions), epochs[0]), values[0, positions], color=colour, s=6, alpha=alpha
+        )
 
 
 def finish(panels: Sequence[Axes]) -> None:
@@ -98,7 +117,11 @@ def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
 
 
 def draw_hardness(
-    history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row], n_items: int, items: str
+    history: Mapping[int, NDArray[np.float32]],
+    cases: Sequence[str],
+    rows: Sequence[Row],
+    n_items: int,
+    items: str,
 ) -> Figure:
     """Draw the stale losses of all cases by epoch, the effective number of items, and the share of clipped weights."""
     epochs = drawn_epochs(history)
@@ -112,21 +135,32 @@ def draw_hardness(
 
     _draw_losses(top, epochs, losses, cases)
     numbers = [int(row["epoch"]) for row in rows]
-    middle.plot(numbers, [row["effective_cases"] for row in rows], color="#0072B2", marker=marker(numbers))
+    middle.plot(
+        numbers, [row["effective_cases"] for row in rows], color="#0072B2", marker=marker(numbers)
+    )
     middle.axhline(n_items, color="0.5", linestyle=":", label=f"all {n_items} {items}")
     middle.set(ylabel=f"effective {items}\nexp(entropy of p)", ylim=(0, 1.08 * n_items))
     middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     if weighted:
         panels[2].plot(numbers, clipped, color="#D55E00", marker=marker(numbers))
-        panels[2].set(ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * np.nanmax(clipped))))
+        panels[2].set(
+            ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * np.nanmax(clipped)))
+        )
     finish(panels)
     return figure
 
 
-def _draw_losses(axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]) -> None:
+def _draw_losses(
+    axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]
+) -> None:
     last = losses[-1]
     seen = np.flatnonzero(~np.isnan(last))
     hardest = sorted(seen.tolist(), key=lambda i: -last[i])[:_N_NAMED]
     draw_cases(axes, epochs, losses, named={i: f"{cases[i]}  {last[i]:.3f}" for i in hardest})
     axes.set(ylabel="stale loss", title="Loss of every training case; the hardest are named")
-    axes.legend(title="hardest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.legend(
+        title="hardest at the last epoch",
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+    )

@@ -1,4 +1,7 @@
-"""What the logs of a training have in common: files with rows for every epoch, and one line for nnU-Net's log."""
+"""What the logs of a training have in common.
+
+Files with rows for every epoch, and one line for nnU-Net's log.
+"""
 
 import csv
 import errno
@@ -17,7 +20,10 @@ Row = dict[str, float]  # The scalars of an epoch by their names; the first is `
 
 
 class EpochLog:
-    """Collects the results of an epoch, and writes them at its end: whole and once, even if the training is killed."""
+    """Collects the results of an epoch, and writes them at its end.
+
+    Whole and once, even if the training is killed.
+    """
 
     what: ClassVar[str]  # name of what is logged, for messages
     file: ClassVar[str]  # name of the CSV file that gets rows for every epoch
@@ -27,7 +33,10 @@ class EpochLog:
         self.rows: list[Row] = []  # the scalars of each epoch so far
 
     def end_epoch(self, epoch: int, folder: Path) -> list[str]:
-        """Write the files of an epoch, and return lines for nnU-Net's log; what cannot be written is a warning."""
+        """Write the files of an epoch, and return lines for nnU-Net's log.
+
+        What cannot be written is a warning.
+        """
         row, line, entries = self._close(epoch)
         self.rows = [earlier for earlier in self.rows if earlier["epoch"] < epoch] + [row]
         lines = []
@@ -45,7 +54,10 @@ class EpochLog:
             self._take_back(entries)
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
-        """The scalars of an epoch that ended, one line about it, and its rows of the file; begins the next epoch."""
+        """The scalars of an epoch that ended, one line about it, and its rows of the file.
+
+        Begins the next epoch.
+        """
         raise NotImplementedError
 
     def _write_others(self, folder: Path) -> None:
@@ -79,7 +91,10 @@ class CaseLog(EpochLog):
 
 
 def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Append rows to a CSV file, all or none (OSError); a new file starts with the names of the columns."""
+    """Append rows to a CSV file, all or none (OSError).
+
+    A new file starts with the names of the columns.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if not path.exists() or not path.stat().st_size:
@@ -100,7 +115,10 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Drop the rows of a CSV file from an epoch on and damaged ones, and yield the others; other columns begin anew."""
+    """Drop the rows of a CSV file from an epoch on and damaged ones, and yield the others.
+
+    Other columns begin anew.
+    """
     if not path.exists():
         return
     form: Any = {"encoding": "utf-8", "errors": "surrogateescape"}

@@ -1,4 +1,7 @@
-"""The columns of training.csv: what each means, how it follows from an epoch, and what they warn of."""
+"""The columns of training.csv.
+
+What each means, how it follows from an epoch, and what they warn of.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +20,12 @@ from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 _SMALL_SHARE = 0.1
 #: So many epochs in a row in which the mean loss rises are no chance.
 _N_RISING = 10
-#: A group with at most this share of the cases is small; with less than this part of its share of the draws it is
-#: drawn too rarely; and it takes a difference of so many standard deviations of uniform draws to be no chance.
+#: A group with at most this share of the cases is small; with less than this part of its share of
+#: the draws it is drawn too rarely; and it takes a difference of so many standard deviations of
+#: uniform draws to be no chance.
 _SMALL_GROUP, _DRAWN_TOO_RARELY, _NO_CHANCE = 0.2, 0.75, 4.0
-#: The cases that are drawn more often than others get nowhere if their loss falls by less than this part of the fall of
-#: the others, and the loss of these falls by at least this much.
+#: The cases that are drawn more often than others get nowhere if their loss falls by less than this
+#: part of the fall of the others, and the loss of these falls by at least this much.
 _NOWHERE, _FALLS = 0.25, 0.05
 #: From this share of effective cases on, which cases are drawn more often is chance.
 _UNIFORM = 0.95
@@ -72,7 +76,10 @@ def row_of(
     mean_weight: float,
     falls: Mapping[str, float],
 ) -> Row:
-    """All `COLUMNS` of an epoch, from the table at its end and from what was counted in it; NaN for an empty entry."""
+    """All `COLUMNS` of an epoch, from the table at its end and from what was counted in it.
+
+    NaN for an empty entry.
+    """
     rule, losses, ages = table.rule, table.losses, table.staleness
     known = losses[~np.isnan(losses)]
     ages = ages[:0] if table.n_unseen else ages[~np.isnan(ages)]
@@ -83,7 +90,9 @@ def row_of(
         "refused_losses": n_refused,
         "mean_loss": float(known.mean()) if len(known) else math.nan,
         "robust_loss": rule.robust_loss(losses),
-        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05) if len(known) else math.nan,
+        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05)
+        if len(known)
+        else math.nan,
         "beta": rule.beta if isinstance(rule, sampling.RuleWithBeta) else math.nan,
         "mean_weight": mean_weight,
         "mean_staleness": float(ages.mean()) if len(ages) else math.nan,
@@ -94,7 +103,10 @@ def row_of(
 
 
 def row_of_groups(
-    groups: Mapping[str, Sequence[str]], rule: sampling.Rule, draws: NDArray[np.int32], losses: NDArray[np.float64]
+    groups: Mapping[str, Sequence[str]],
+    rule: sampling.Rule,
+    draws: NDArray[np.int32],
+    losses: NDArray[np.float64],
 ) -> Row:
     """Share of the draws and mean stale loss of each group, and its weight if the rule has group weights."""
     row: Row = {}
@@ -103,10 +115,17 @@ def row_of_groups(
         for group in np.unique(names):
             mine = names == group
             known = losses[mine][~np.isnan(losses[mine])]
-            row[group_column("draws", column, group)] = float(draws[mine].sum() / max(1, draws.sum()))
-            row[group_column("loss", column, group)] = float(known.mean()) if len(known) else math.nan
+            row[group_column("draws", column, group)] = float(
+                draws[mine].sum() / max(1, draws.sum())
+            )
+            row[group_column("loss", column, group)] = (
+                float(known.mean()) if len(known) else math.nan
+            )
     if isinstance(rule, sampling.GroupRule):
-        row |= {f"weight[{name}]": float(weight) for name, weight in zip(rule.names, rule.weights, strict=True)}
+        row |= {
+            f"weight[{name}]": float(weight)
+            for name, weight in zip(rule.names, rule.weights, strict=True)
+        }
     return row
 
 
@@ -137,18 +156,24 @@ def concentration_warnings(
     shares: Mapping[str, float] | None = None,
     n_draws: Mapping[int, int] | None = None,
 ) -> list[str]:
-    """Warnings that became true in the last epoch; ``shares`` are of the draws of groups, by column."""
+    """Warnings that became true in the last epoch.
+
+    ``shares`` are of the draws of groups, by column.
+    """
     warnings = []
     cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
 
     def few(so_far: Sequence[Row]) -> bool:
-        # Until every case was seen, the effective cases are those still to be seen, if the rule needs losses.
+        # Until every case was seen, the effective cases are those still to be seen, if the rule
+        # needs losses.
         is_waiting = not so_far or (rule.needs_losses and math.isnan(so_far[-1]["mean_staleness"]))
         return not is_waiting and so_far[-1]["effective_cases"] < _SMALL_SHARE * n_items
 
     if _began(rows, few):
         effective = f"{rows[-1]['effective_cases']:.1f} of {n_items}"
-        warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {cure}")
+        warnings.append(
+            f"WARNING: {effective} {items} are effective, which is less than a tenth. {cure}"
+        )
     if _began(rows, _rises_while_concentrating):
         warnings.append(
             f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
@@ -179,18 +204,30 @@ def concentration_warnings(
     return warnings
 
 
-def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[Any]]) -> dict[str, float]:
-    """By how much the loss fell of the cases drawn more often than others, and of the others; or nothing."""
+def falls(
+    losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[Any]]
+) -> dict[str, float]:
+    """By how much the loss fell of the cases drawn more often than others, and of the others.
+
+    Or nothing.
+    """
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:
         return {}
     first, last = known[:_N_AVERAGED], known[-_N_AVERAGED:]
-    fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean([losses[epoch] for epoch in last], axis=0)
-    since: NDArray[np.float64] = np.sum([draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64)
+    fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean(
+        [losses[epoch] for epoch in last], axis=0
+    )
+    since: NDArray[np.float64] = np.sum(
+        [draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64
+    )
     more = np.maximum(since / max(1.0, since.sum()) - 1 / len(since), 0)
     if not more.any() or more.all():
         return {}
-    return {"fall_of_drawn": float(more @ fall / more.sum()), "fall_of_others": float(fall[more == 0].mean())}
+    return {
+        "fall_of_drawn": float(more @ fall / more.sum()),
+        "fall_of_others": float(fall[more == 0].mean()),
+    }
 
 
 def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
@@ -215,7 +252,9 @@ def _gets_nowhere(rows: Sequence[Row], n_items: int) -> bool:
     )
 
 
-def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mapping[int, int]) -> list[str]:
+def _neglected(
+    rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mapping[int, int]
+) -> list[str]:
     """The small groups that are drawn too rarely, by the names of their columns in training.csv."""
     if len(rows) < _N_RISING:
         return []

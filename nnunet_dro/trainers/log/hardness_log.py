@@ -1,4 +1,7 @@
-"""The log of the hardness of the cases: hardness.csv, training.csv, hardness.png, and one line per epoch."""
+"""The log of the hardness of the cases.
+
+Hardness.csv, training.csv, hardness.png, and one line per epoch.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +19,18 @@ from nnunet_dro.trainers.log import epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 
-_N_HARDEST, _N_OUTLIERS = 5, 20  # Number of items that the line of an epoch names, hardest first, and of outliers.
+_N_HARDEST, _N_OUTLIERS = (
+    5,
+    20,
+)  # Number of items that the line of an epoch names, hardest first, and of outliers.
 
-#: A stale loss that is older than so many passes over the data is named. Uniform draws leave none this old.
+#: A stale loss that is older than so many passes over the data is named. Uniform draws leave none
+#: this old.
 _OLD_IN_PASSES = 50
 
-_N_SUBVOLUMES_LISTED = 1000  # Number of sub-volumes that are listed after each epoch, hardest first.
+_N_SUBVOLUMES_LISTED = (
+    1000  # Number of sub-volumes that are listed after each epoch, hardest first.
+)
 
 
 class HardnessLog(CaseLog):
@@ -59,7 +68,11 @@ class HardnessLog(CaseLog):
         cases = f"{len(table)} {self.items} ({table.n_unseen} never seen)"
         if uniformly:
             return f"Cases are drawn uniformly: {cases}"
-        clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
+        clip = (
+            "none"
+            if importance is None
+            else f"clipped to [{importance.low:g}, {importance.high:g}]"
+        )
         static = f"Cases are drawn by {'weight' if isinstance(table.rule, ByWeight) else 'group'}"
         what = "Hardness weighted sampling" if table.rule.needs_losses else static
         return (
@@ -68,9 +81,17 @@ class HardnessLog(CaseLog):
         )
 
     def what_earned_nothing(self) -> str | None:
-        """One line for the log at the end of a training, if an earned share has come to nothing; else None."""
+        """One line for the log at the end of a training, if an earned share has come to nothing.
+
+        Else None.
+        """
         table = self.table
-        if not isinstance(table.rule, EarnedBall) or table.rule.beta or table.n_unseen or len(table) == 1:
+        if (
+            not isinstance(table.rule, EarnedBall)
+            or table.rule.beta
+            or table.n_unseen
+            or len(table) == 1
+        ):
             return None
         hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
         return (
@@ -96,13 +117,17 @@ class HardnessLog(CaseLog):
             self.table,
             n_refused=self.table.refused - self._refused_before,
             clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
-            mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
+            mean_weight=self._sum_of_weights / self._n_steps
+            if weighs and self._n_steps
+            else math.nan,
             falls=epoch_table.falls(self._history, self._times) if rule.needs_losses else {},
         )
         row |= epoch_table.row_of_groups(self.groups, rule, draws, losses)
         line = self._line(row)
         self._start_epoch()
-        columns = zip(self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True)
+        columns = zip(
+            self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True
+        )
         return row, line, [(epoch, case, entry(loss), entry(p), n) for case, loss, p, n in columns]
 
     def _write_others(self, folder: Path) -> None:
@@ -110,18 +135,33 @@ class HardnessLog(CaseLog):
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
         save_picture(
-            folder / "hardness.png", draw_hardness, self._history, self.cases, self.rows, len(self.table), self.items
+            folder / "hardness.png",
+            draw_hardness,
+            self._history,
+            self.cases,
+            self.rows,
+            len(self.table),
+            self.items,
         )
 
     def _warnings(self) -> list[str]:
         shares = {}
         if self.table.rule.needs_losses:
             for column, of_case in self.groups.items():
-                for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
-                    shares[epoch_table.group_column("draws", column, group)] = float(n / len(self.cases))
+                for group, n in zip(
+                    *np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True
+                ):
+                    shares[epoch_table.group_column("draws", column, group)] = float(
+                        n / len(self.cases)
+                    )
         n_draws = {epoch: int(draws.sum()) for epoch, draws in self._times.items()}
         return epoch_table.concentration_warnings(
-            self.rows, len(self.table), rule=self.table.rule, items=self.items, shares=shares, n_draws=n_draws
+            self.rows,
+            len(self.table),
+            rule=self.table.rule,
+            items=self.items,
+            shares=shares,
+            n_draws=n_draws,
         )
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -138,7 +178,9 @@ class HardnessLog(CaseLog):
             return losses
         known = ~np.isnan(losses)
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float)))
+            return np.asarray(
+                self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float))
+            )
 
     def _line(self, row: Row) -> str:
         losses, names = self.table.losses, self.table.cases
@@ -158,9 +200,13 @@ class HardnessLog(CaseLog):
         parts += self._stalest()
         if outliers := [names[i] for i in self.table.rule.outliers(losses)]:
             more = f" and {len(outliers) - _N_OUTLIERS} more" if len(outliers) > _N_OUTLIERS else ""
-            parts.append(f"set aside as suspected outliers: {', '.join(outliers[:_N_OUTLIERS])}{more}")
+            parts.append(
+                f"set aside as suspected outliers: {', '.join(outliers[:_N_OUTLIERS])}{more}"
+            )
         hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:_N_HARDEST]
-        parts.append(f"hardest: {', '.join(f'{names[i]} ({losses[i]:.3f})' for i in hardest) or 'none yet'}")
+        parts.append(
+            f"hardest: {', '.join(f'{names[i]} ({losses[i]:.3f})' for i in hardest) or 'none yet'}"
+        )
         return "Hardness: " + ", ".join(parts)
 
     def _stalest(self) -> list[str]:
@@ -179,7 +225,10 @@ class HardnessLog(CaseLog):
         return {"table": self.table.state_dict(), "epochs": list(self.rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
+        """Continue from a checkpoint.
+
+        Returns one line for the log if the training cases changed since.
+        """
         changed = self.table.load_state_dict(state["table"])
         self.rows = [epoch_table.saved_row(epoch) for epoch in state["epochs"]]
         self._start_epoch()
@@ -188,6 +237,8 @@ class HardnessLog(CaseLog):
     def _list_subvolumes(self, path: Path) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""
         losses, probabilities = self.table.losses, self.table.probabilities()
-        hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[:_N_SUBVOLUMES_LISTED]
+        hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[
+            :_N_SUBVOLUMES_LISTED
+        ]
         rows = ((self.table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest)
         write_rows(path, ("subvolume", "loss", "probability"), rows)

@@ -1,4 +1,7 @@
-"""Options of a trainer, and the one trainer name that stands for them: `nnUNetTrainerDRO_beta10_20epochs`."""
+"""Options of a trainer, and the one trainer name that stands for them.
+
+`nnUNetTrainerDRO_beta10_20epochs`.
+"""
 
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
 from nnunet_dro.trainers.options.kinds import (

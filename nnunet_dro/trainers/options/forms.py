@@ -10,13 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Option:
-    """An option in a trainer's name; the command line, the documentation and errors take their texts from here."""
+    """An option in a trainer's name.
+
+    The command line, the documentation and errors take their texts from here.
+    """
 
     field: str  # the field of the trainer's options that it sets
     form: str  # how it is written, for users
     pattern: re.Pattern[str]  # how it is written, for the parser, which passes the groups to `read`
     read: Callable[..., Any]  # turns the groups into a value
-    #: Turns a value into the text of the option; '' if another option of the same field writes this value.
+    #: Turns a value into the text of the option; '' if another option of the same field writes this
+    #: value.
     write: Callable[[Any], str]
     help: str  # what it does: one or two sentences that stand alone
     source: str = ""  # short reference; '' if it is from nnU-Net or this package
@@ -32,7 +36,10 @@ class Option:
 
     @property
     def word(self) -> str:
-        """The part that does not depend on the value: ``beta`` of ``beta<x>``, ``epochs`` of ``<n>epochs``."""
+        """The part that does not depend on the value.
+
+        ``beta`` of ``beta<x>``, ``epochs`` of ``<n>epochs``.
+        """
         return re.sub("<.*>", "", self.form)
 
 
@@ -49,17 +56,37 @@ _WANG = "Wang et al. 2024"
 def _number(form: str, help: str, *, field: str = "", source: str = "") -> Option:
     before, after = re.split("<.*>", form)
     pattern = re.compile(f"{before}{_NUMBER}{after}")
-    return Option(field or before, form, pattern, float, lambda value: f"{before}{number(value)}{after}", help, source)
+    return Option(
+        field or before,
+        form,
+        pattern,
+        float,
+        lambda value: f"{before}{number(value)}{after}",
+        help,
+        source,
+    )
 
 
 def _count(field: str, form: str, help: str, *, source: str = "") -> Option:
     pattern = re.compile(re.sub("<.*>", r"(\\d+)", form))
-    return Option(field, form, pattern, int, lambda count: re.sub("<.*>", str(count), form), help, source)
+    return Option(
+        field, form, pattern, int, lambda count: re.sub("<.*>", str(count), form), help, source
+    )
 
 
-def _switch(word: str, help: str, *, field: str = "", value: Any = True, source: str = "") -> Option:
+def _switch(
+    word: str, help: str, *, field: str = "", value: Any = True, source: str = ""
+) -> Option:
     read, pattern = (lambda: value), re.compile(word)
-    return Option(field or word, word, pattern, read, lambda other: word if other == value else "", help, source)
+    return Option(
+        field or word,
+        word,
+        pattern,
+        read,
+        lambda other: word if other == value else "",
+        help,
+        source,
+    )
 
 
 #: All options, in the order in which names give them.
@@ -130,8 +157,18 @@ OPTIONS = (
         field="smoothing",
         source=_WANG,
     ),
-    _count("steps", "T<n>", "Number of gradient steps from a batch to the generated batch, 1 to 15.", source=_WANG),
-    _number("eta<x>", "Size of the gradient steps to the generated batch.", field="step_size", source=_WANG),
+    _count(
+        "steps",
+        "T<n>",
+        "Number of gradient steps from a batch to the generated batch, 1 to 15.",
+        source=_WANG,
+    ),
+    _number(
+        "eta<x>",
+        "Size of the gradient steps to the generated batch.",
+        field="step_size",
+        source=_WANG,
+    ),
     _number(
         "gamma<x>",
         "Keeps the features of the generated batch close to the original ones, with the penalty "
@@ -188,8 +225,15 @@ OPTIONS = (
         "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates no batches in them.",
         source="Fidon et al. 2020, one epoch",
     ),
-    _number("explore<e>", "A share e in [0, 1] of the draws is uniform, so no loss grows old.", field="exploration"),
-    _switch("replace", "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones."),
+    _number(
+        "explore<e>",
+        "A share e in [0, 1] of the draws is uniform, so no loss grows old.",
+        field="exploration",
+    ),
+    _switch(
+        "replace",
+        "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones.",
+    ),
     Option(
         "subvolumes",
         "sub<a>x<b>x<c>",
@@ -258,7 +302,15 @@ OPTIONS = (
         field="plain_sgd",
         source=_FIDON,
     ),
-    _number("lr<x>", "Learning rate of the first epoch; it falls to 0 as in nnU-Net.", field="learning_rate"),
+    _number(
+        "lr<x>",
+        "Learning rate of the first epoch; it falls to 0 as in nnU-Net.",
+        field="learning_rate",
+    ),
     _count("epochs", "<n>epochs", "Number of epochs."),
-    _count("iterations", "<n>iters", "Training iterations per epoch; the validation iterations change in proportion."),
+    _count(
+        "iterations",
+        "<n>iters",
+        "Training iterations per epoch; the validation iterations change in proportion.",
+    ),
 )

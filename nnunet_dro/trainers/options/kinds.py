@@ -1,4 +1,7 @@
-"""Options of each kind of trainer: by hardness, by the group of every case, and with label smoothing."""
+"""Options of each kind of trainer.
+
+By hardness, by the group of every case, and with label smoothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +18,16 @@ if TYPE_CHECKING:
 _BETA = 100.0
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
-#: What one file system or another does not take in the name of a folder; nnU-Net names folders after trainers.
+#: What one file system or another does not take in the name of a folder; nnU-Net names folders
+#: after trainers.
 _NOT_IN_FOLDERS = '/\\:*?"<>|'
 
 
 @dataclass(frozen=True, kw_only=True)
 class HWSOptions(HardnessOptions):
-    """Options of `nnUNetTrainerHWS`: the published configuration. With another rule than beta's, beta may be None.
+    """Options of `nnUNetTrainerHWS`: the published configuration.
+
+    With another rule than beta's, beta may be None.
 
     Example:
         >>> options = HWSOptions(beta=10, importance_sampling=False, epochs=20)
@@ -63,12 +69,17 @@ class HWSOptions(HardnessOptions):
             if "noIS" not in weighing:
                 switch = "without `IS`, which turns importance weights on"
             return f"`{how[0]}` has no effect {switch}."
-        if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")):
+        if self.beta == 0 and (
+            steering := self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")
+        ):
             return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
         return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
-        """What decides how likely each case is to be drawn; with ``auto_beta``, before the first estimate of beta."""
+        """What decides how likely each case is to be drawn.
+
+        With ``auto_beta``, before the first estimate of beta.
+        """
         if self.cvar is not None:
             return sampling.CVaR(self.cvar, self.doro)
         beta = 0.0 if self.auto_beta or self.beta is None else self.beta
@@ -77,7 +88,9 @@ class HWSOptions(HardnessOptions):
     @property
     def importance(self) -> "ImportanceWeights | None":
         """The importance weights, or None if every drawn case counts the same."""
-        from nnunet_dro.losses import ImportanceWeights  # names can be read and written without torch
+        from nnunet_dro.losses import (
+            ImportanceWeights,
+        )  # names can be read and written without torch
 
         if not self.importance_sampling or self.chi2 or self.cvar is not None:
             return None
@@ -87,10 +100,12 @@ class HWSOptions(HardnessOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DROOptions(HWSOptions):
-    """Options of `nnUNetTrainerDRO`: those of the paper, with other defaults, and a share in place of beta.
+    """Options of `nnUNetTrainerDRO`.
 
-    ``earned`` is the least share of the cases, which is reached as far as the hardest are learnt, and ``share`` a fixed
-    one in its place.
+    Those of the paper, with other defaults, and a share in place of beta.
+
+    ``earned`` is the least share of the cases, which is reached as far as the hardest are learnt,
+    and ``share`` a fixed one in its place.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
@@ -106,7 +121,12 @@ class DROOptions(HWSOptions):
     exploration: float = 0.1
 
     def _without_effect(self) -> str | None:
-        given = {"cvar": self.cvar, "betaauto": self.auto_beta, "chi2": self.chi2, "beta": self.beta is not None}
+        given = {
+            "cvar": self.cvar,
+            "betaauto": self.auto_beta,
+            "chi2": self.chi2,
+            "beta": self.beta is not None,
+        }
         other = next((word for word, is_given in given.items() if is_given), None)
         of_share = self.given_options("share", "earned")
         if other and of_share:
@@ -118,11 +138,18 @@ class DROOptions(HWSOptions):
         return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
-        """What decides how likely each case is to be drawn; by the share, before beta has followed any losses."""
+        """What decides how likely each case is to be drawn.
+
+        By the share, before beta has followed any losses.
+        """
         if self.cvar is None and not self.auto_beta and self.beta is None:
             if self.chi2:
                 return sampling.Chi2(_BETA)
-            return sampling.EarnedBall(0.0, self.earned) if self.share is None else sampling.KLBall(0.0, self.share)
+            return (
+                sampling.EarnedBall(0.0, self.earned)
+                if self.share is None
+                else sampling.KLBall(0.0, self.share)
+            )
         return super().rule(groups)
 
 
@@ -136,8 +163,14 @@ class GroupOptions(TrainerOptions):
     def __post_init__(self) -> None:
         column, rule = self.column, ""
         if not column:
-            rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
-        is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set(_NOT_IN_FOLDERS)
+            rule = (
+                "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
+            )
+        is_plain = (
+            "__" not in column
+            and column == column.strip("_ ")
+            and not set(column) & set(_NOT_IN_FOLDERS)
+        )
         if not is_plain or not column.isprintable():
             rule = (
                 "a column whose name has no `__`, no `_` at its ends, no control character and none of "
@@ -154,19 +187,27 @@ class GroupOptions(TrainerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupDROOptions(GroupOptions, HardnessOptions):
-    """Options of `nnUNetTrainerGroupDRO_<column>` (Sagawa et al. 2020): nu in 1/loss, C in loss units."""
+    """Options of `nnUNetTrainerGroupDRO_<column>` (Sagawa et al. 2020).
+
+    Nu in 1/loss, C in loss units.
+    """
 
     nu: float = 0.01
     adjustment: float = 0.0
 
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """Group weights that follow the losses of the groups."""
-        return sampling.GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
+        return sampling.GroupDRO(
+            groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class IWOptions(GroupOptions):
-    """Options of `nnUNetTrainerIW_<column>`; with a share, hardness and exploration are those of `DROOptions`."""
+    """Options of `nnUNetTrainerIW_<column>`.
+
+    With a share, hardness and exploration are those of `DROOptions`.
+    """
 
     as_weights: bool = False
     power: float = 1.0
@@ -183,12 +224,17 @@ class IWOptions(GroupOptions):
         return History() if self.share is None else History(hardness=DROOptions.hardness)
 
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
-        """Draws by group, and inside of it by hardness if there is a share; or by weights, given as text."""
+        """Draws by group, and inside of it by hardness if there is a share.
+
+        Or by weights, given as text.
+        """
         if self.as_weights:
             return sampling.ByWeight([float(weight) for weight in groups])
         if self.share is None:
             return sampling.Balanced(groups, power=self.power)
-        return sampling.BalancedBall(groups, power=self.power, share=self.share, exploration=DROOptions.exploration)
+        return sampling.BalancedBall(
+            groups, power=self.power, share=self.share, exploration=DROOptions.exploration
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +250,9 @@ class LSOptions(TrainerOptions):
 
     def __post_init__(self) -> None:
         if self.polynomial_tail is not None:
-            raise ValueError(f"`poly` must be left out with label smoothing, got {self.polynomial_tail!r}.")
+            raise ValueError(
+                f"`poly` must be left out with label smoothing, got {self.polynomial_tail!r}."
+            )
         super().__post_init__()
 
     @classmethod
@@ -215,7 +263,9 @@ class LSOptions(TrainerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GILSOptions(LSOptions):
-    """Options of `nnUNetTrainerGILS`. In 5 steps the default changes images by about 0.02 standard deviations.
+    """Options of `nnUNetTrainerGILS`.
+
+    In 5 steps the default changes images by about 0.02 standard deviations.
 
     Source: Wang et al. 2024, Algorithm 1, and its gamma.
     """

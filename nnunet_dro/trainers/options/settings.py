@@ -1,4 +1,7 @@
-"""Options of every trainer: they are checked when they are made, and read from the name of the trainer."""
+"""Options of every trainer.
+
+They are checked when they are made, and read from the name of the trainer.
+"""
 
 import math
 import re
@@ -13,11 +16,13 @@ from nnunet_dro.trainers.options.forms import OPTIONS, Option
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
 
-#: Length and first learning rate of nnU-Net's own trainings. These are defaults, which names leave out.
+#: Length and first learning rate of nnU-Net's own trainings. These are defaults, which names leave
+#: out.
 NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
 NNUNET_LEARNING_RATE = 0.01
 
-#: What the values of some fields must be, in words, and whether one is; None, where a field may be, always is.
+#: What the values of some fields must be, in words, and whether one is; None, where a field may be,
+#: always is.
 _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
     ("beta", "adjustment", "penalty", "logit_adjustment", "vector_scaling"): (
         "a number >= 0",
@@ -54,7 +59,9 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
-    """Options of every trainer of this package; `OPTIONS` says what each field does, `_RULES` what it may be.
+    """Options of every trainer of this package.
+
+    `OPTIONS` says what each field does, `_RULES` what it may be.
 
     Example:
         >>> options = TrainerOptions(logit_adjustment=1.0, epochs=20)
@@ -88,16 +95,24 @@ class TrainerOptions:
                 if value is not None and not holds(value):
                     raise ValueError(f"`{words[name]}` must be {rule}, got {value!r}.")
         if not 0 <= (warmup := getattr(self, "warmup", 0)) < self.epochs:
-            raise ValueError(f"`warmup` must be fewer than the {self.epochs} epochs of the training, got {warmup!r}.")
+            raise ValueError(
+                f"`warmup` must be fewer than the {self.epochs} epochs of the training, got {warmup!r}."
+            )
         if reason := self._without_effect():
             raise ValueError(f"{reason} Leave it out.")
 
     def _without_effect(self) -> str | None:
-        """Reason why an option has no effect together with another one, or None. One configuration has one name."""
+        """Reason why an option has no effect together with another one, or None.
+
+        One configuration has one name.
+        """
         return None
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """What decides how likely each case is to be drawn; only `GroupOptions` use the groups, one per case."""
+        """What decides how likely each case is to be drawn.
+
+        Only `GroupOptions` use the groups, one per case.
+        """
         return UNIFORM
 
     @property
@@ -122,22 +137,37 @@ class TrainerOptions:
 
     @classmethod
     def known_options(cls) -> list[Option]:
-        """The options that the trainer's name can give, in their order; a switch that is on anyway is not one."""
+        """The options that the trainer's name can give, in their order.
+
+        A switch that is on anyway is not one.
+        """
         known = {field.name for field in fields(cls)}
-        return [option for option in OPTIONS if option.field in known and option.default_in(cls) != "on"]
+        return [
+            option for option in OPTIONS if option.field in known and option.default_in(cls) != "on"
+        ]
 
     def suffix(self) -> str:
-        """The part of the trainer's name that gives these options; '' if all have their defaults."""
-        return "".join(f"_{option.write(getattr(self, option.field))}" for option in self.given_options())
+        """The part of the trainer's name that gives these options.
+
+        '' if all have their defaults.
+        """
+        return "".join(
+            f"_{option.write(getattr(self, option.field))}" for option in self.given_options()
+        )
 
     def given_options(self, *only: str) -> list[Option]:
-        """The options that differ from their defaults, in the order of names; of these fields, if any are named."""
+        """The options that differ from their defaults, in the order of names.
+
+        Of these fields, if any are named.
+        """
         defaults = {field.name: field.default for field in fields(self)}
         values = {option: getattr(self, option.field) for option in self.known_options()}
         return [
             option
             for option, value in values.items()
-            if value != defaults[option.field] and option.write(value) and (not only or option.field in only)
+            if value != defaults[option.field]
+            and option.write(value)
+            and (not only or option.field in only)
         ]
 
 
@@ -162,7 +192,8 @@ Options = TypeVar("Options", bound=TrainerOptions)
 def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
     """Read the options of a class from what follows nnU-Net's ``-tr``, the name ``base`` and the options.
 
-    What is not written in the one way that finds the model again is refused; the message says what to write.
+    What is not written in the one way that finds the model again is refused; the message says what
+    to write.
 
     Example:
         >>> from nnunet_dro.trainers.options import DROOptions
@@ -177,22 +208,37 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
     given_by: dict[str, str] = {}
     if kind.has_column:
         column = _leading_column(words)
-        switches = {option.form.lower(): option.form for option in kind.known_options() if "<" not in option.form}
+        switches = {
+            option.form.lower(): option.form
+            for option in kind.known_options()
+            if "<" not in option.form
+        }
         for word in column.split("_")[1:]:
             if right := switches.get(word.lower()):
-                raise ValueError(f"`{word}` in `{name}` must be written {right}. {_valid_options(kind)}")
+                raise ValueError(
+                    f"`{word}` in `{name}` must be written {right}. {_valid_options(kind)}"
+                )
         given["column"] = column
         words = words[len(column.split("_")) if column else 0 :]
     for word in words:
         option, groups = _option_for(word, name, kind)
-        if option.form == (before := given_by.setdefault(option.field, option.form)) and option.field in given:
-            raise ValueError(f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}")
+        if (
+            option.form == (before := given_by.setdefault(option.field, option.form))
+            and option.field in given
+        ):
+            raise ValueError(
+                f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}"
+            )
         if option.form != before:
-            raise ValueError(f"`{name}` gives both {before} and {option.form}. Choose one. {_valid_options(kind)}")
+            raise ValueError(
+                f"`{name}` gives both {before} and {option.form}. Choose one. {_valid_options(kind)}"
+            )
         try:
             given[option.field] = option.read(*groups)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"`{word}` in `{name}` is not a number that nnunet-dro can read: {error}.") from error
+            raise ValueError(
+                f"`{word}` in `{name}` is not a number that nnunet-dro can read: {error}."
+            ) from error
     try:
         options = kind(**given)
     except ValueError as error:
@@ -207,7 +253,10 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
 
 
 def _leading_column(words: list[str]) -> str:
-    """The words before the first option of any trainer; the name of a column may contain underscores."""
+    """The words before the first option of any trainer.
+
+    The name of a column may contain underscores.
+    """
     is_option = (any(option.pattern.fullmatch(word) for option in OPTIONS) for word in words)
     n = next((n for n, found in enumerate(is_option) if found), len(words))
     return "_".join(words[:n])
@@ -220,7 +269,9 @@ def _option_for(word: str, name: str, kind: type[TrainerOptions]) -> tuple[Optio
     by_word = {option.word: option.form for option in kind.known_options()}
     near = get_close_matches(re.sub(r"[\d.]+", "", word), by_word, n=1)
     cure = f"Did you mean {by_word[near[0]]}? " if near else ""
-    raise ValueError(f"`{word}` in `{name}` is not an option of this trainer. {cure}{_valid_options(kind)}")
+    raise ValueError(
+        f"`{word}` in `{name}` is not an option of this trainer. {cure}{_valid_options(kind)}"
+    )
 
 
 def _valid_options(kind: type[TrainerOptions]) -> str:

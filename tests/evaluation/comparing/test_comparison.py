@@ -12,7 +12,11 @@ from nnunet_dro.evaluation.statistics import significance
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
-from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    summarise,
+    worst_strata,
+)
 
 NAN = float("nan")
 
@@ -23,7 +27,9 @@ def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_referen
     n = len(next(iter(of_label.values())))
     cases = cases or [f"c{k:02}" for k in range(n)]
     parts = [
-        pd.DataFrame({"case": cases, "label": label, "dice": np.asarray(dice, dtype=float), **columns})
+        pd.DataFrame(
+            {"case": cases, "label": label, "dice": np.asarray(dice, dtype=float), **columns}
+        )
         for label, dice in of_label.items()
     ]
     scores = pd.concat(parts, ignore_index=True)
@@ -32,7 +38,11 @@ def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_referen
     metrics = [name for name in ("dice", "hd95") if name in scores]
     strata = {"all": ["all"] * n} if by is None else by
     stratum_of_case = {
-        name: pd.Series(pd.Categorical(s, categories=list(dict.fromkeys(s)), ordered=True), index=cases, name=name)
+        name: pd.Series(
+            pd.Categorical(s, categories=list(dict.fromkeys(s)), ordered=True),
+            index=cases,
+            name=name,
+        )
         for name, s in strata.items()
     }
     table = summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)
@@ -52,10 +62,20 @@ def test_table_by_hand():
     assert comparison.methods == ("ERM", "DRO")
     key = ("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined")
     assert [first[name] for name in key] == ["centre", "A", "one", "dice", "ERM", "DRO", 3, 0]
-    assert (first["mean_baseline"], first["mean_method"], first["mean_difference"]) == pytest.approx((0.6, 0.7, 0.1))
+    assert (
+        first["mean_baseline"],
+        first["mean_method"],
+        first["mean_difference"],
+    ) == pytest.approx((0.6, 0.7, 0.1))
     assert (first["median_difference"], first["max_difference"]) == pytest.approx((0.0, 0.2))
     assert [first[name] for name in ("wins", "ties", "losses")] == [2, 1, 0]
-    assert [second[name] for name in ("stratum", "n", "wins", "ties", "losses")] == ["B", 1, 0, 0, 1]
+    assert [second[name] for name in ("stratum", "n", "wins", "ties", "losses")] == [
+        "B",
+        1,
+        0,
+        0,
+        1,
+    ]
     assert np.isnan(second["mean_difference_low"])
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
@@ -65,7 +85,11 @@ def test_table_by_hand():
     expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
     expected += ["typical_difference", "typical_difference_low", "typical_difference_high"]
 
-    assert list(COLUMNS) == compare(two([0.5], [0.5]), n_resamples=0).table.columns.tolist() == expected
+    assert (
+        list(COLUMNS)
+        == compare(two([0.5], [0.5]), n_resamples=0).table.columns.tolist()
+        == expected
+    )
 
 
 def test_intervals_are_those_of_the_complete_pairs():
@@ -75,10 +99,14 @@ def test_intervals_are_those_of_the_complete_pairs():
     row = compare(two(baseline, method), n_resamples=200, seed=5).table.iloc[0]
 
     expected = difference_intervals([(baseline, method)], bounded=[True])[0]
-    surely = guaranteed_means([method - baseline], bounded=[True], low=-1, n_resamples=200, seed=5)[0]
+    surely = guaranteed_means([method - baseline], bounded=[True], low=-1, n_resamples=200, seed=5)[
+        0
+    ]
     found = [[row[f"{s}_difference_low"], row[f"{s}_difference_high"]] for s in STATISTICS]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose([row["mean_difference_low_guaranteed"], row["mean_difference_high_guaranteed"]], surely)
+    np.testing.assert_allclose(
+        [row["mean_difference_low_guaranteed"], row["mean_difference_high_guaranteed"]], surely
+    )
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 
@@ -93,7 +121,9 @@ def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
 
 def test_less_is_better_for_distances():
     distances = {"ERM": [1.0, 2.0, 3.0], "DRO": [0.5, 2.0, 1.0]}
-    comparison = compare({name: evaluation([0.5] * 3, hd95=hd95) for name, hd95 in distances.items()}, n_resamples=0)
+    comparison = compare(
+        {name: evaluation([0.5] * 3, hd95=hd95) for name, hd95 in distances.items()}, n_resamples=0
+    )
     row = comparison.table.set_index("metric").loc["hd95"]
     assert row["mean_difference"] == pytest.approx(-2.5 / 3)
     assert row[["wins", "ties", "losses"]].tolist() == [2, 1, 0]
@@ -104,7 +134,10 @@ def test_less_is_better_for_distances():
 def test_three_methods_are_each_compared_with_the_first():
     evaluations = two([0.5, 0.5], [0.6, 0.6]) | {"[b]Ω": evaluation([0.4, 0.4])}
     comparison = compare(evaluations, n_resamples=0)
-    assert comparison.table[["baseline", "method"]].to_numpy().tolist() == [["ERM", "DRO"], ["ERM", "[b]Ω"]]
+    assert comparison.table[["baseline", "method"]].to_numpy().tolist() == [
+        ["ERM", "DRO"],
+        ["ERM", "[b]Ω"],
+    ]
     assert comparison.table["mean_difference"].tolist() == pytest.approx([0.1, -0.1])
     assert comparison.strata["method"].tolist() == ["ERM", "DRO", "[b]Ω"]
     assert comparison.strata.columns[0] == comparison.scores.columns[0] == "method"
@@ -116,7 +149,9 @@ def test_changed_cases_are_the_five_largest_each_way():
     by = {"case": ["A"] * 11, "centre": ["A"] * 5 + ["B"] * 6}
     changed = compare(two(np.full(11, 0.5), 0.5 + differences, by=by), n_resamples=0).changed
     assert changed["case"].tolist() == ["c07", "c06", "c05", "c04", "c03", "c10", "c09", "c08"]
-    assert changed["difference"].tolist() == pytest.approx([0.35, 0.3, 0.25, 0.2, 0.15, -0.15, -0.1, -0.05])
+    assert changed["difference"].tolist() == pytest.approx(
+        [0.35, 0.3, 0.25, 0.2, 0.15, -0.15, -0.1, -0.05]
+    )
     assert changed["centre"].tolist() == ["B", "B", "B", "A", "A", "B", "B", "B"]
     assert changed.columns[-2:].tolist() == ["case (stratum)", "centre"]
 
@@ -133,7 +168,11 @@ def test_wilcoxon_by_hand():
 
 def test_the_typical_difference_is_the_median_of_all_pairs_means():
     rng = np.random.default_rng(0)
-    for values in (rng.normal(size=30), np.where(rng.random(40) < 0.6, 0, rng.normal(size=40)), np.array([0.3])):
+    for values in (
+        rng.normal(size=30),
+        np.where(rng.random(40) < 0.6, 0, rng.normal(size=40)),
+        np.array([0.3]),
+    ):
         first, second = np.triu_indices(len(values))
         means = np.sort((values[first] + values[second]) / 2)
         middle, low, high = typical_value(values)
@@ -162,7 +201,9 @@ def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeyp
     listed = [typical_value(values) for values in samples]
     monkeypatch.setattr(significance, "_MOST_LISTED", 10)
 
-    np.testing.assert_allclose([typical_value(values) for values in samples], listed, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(
+        [typical_value(values) for values in samples], listed, rtol=1e-12, atol=0
+    )
     rng = np.random.default_rng(0)
     baseline, method = rng.random(20) / 2, rng.random(20)
     row = compare(two(baseline, method)).table.iloc[0]
@@ -181,8 +222,14 @@ def test_holm_by_hand():
     assert holm(np.array([])).tolist() == []
     gains = np.arange(1, 7) / 100
     baseline = {"one": np.full(6, 0.5), "two": np.full(6, 0.5), "three": np.full(6, NAN)}
-    method = {"one": 0.5 + gains, "two": 0.5 + gains * [1, -1, 1, -1, 1, -1], "three": np.full(6, NAN)}
-    table = compare(two(baseline, method) | {"same": evaluation(method)}, n_resamples=0).table.set_index("method")
+    method = {
+        "one": 0.5 + gains,
+        "two": 0.5 + gains * [1, -1, 1, -1, 1, -1],
+        "three": np.full(6, NAN),
+    }
+    table = compare(
+        two(baseline, method) | {"same": evaluation(method)}, n_resamples=0
+    ).table.set_index("method")
 
     p, adjusted = table.loc["DRO", "wilcoxon_p"].tolist(), table.loc["DRO", "holm_p"].tolist()
     assert p[0] == pytest.approx(2 / 64)
@@ -191,7 +238,10 @@ def test_holm_by_hand():
 
 
 def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
-    erm, dro = evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]), evaluation([0.4, 0.5], cases=["d", "c"])
+    erm, dro = (
+        evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]),
+        evaluation([0.4, 0.5], cases=["d", "c"]),
+    )
     evaluations = {"ERM": erm, "DRO": dro}
     with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
         compare(evaluations)
@@ -219,16 +269,36 @@ A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
     ("first", "second", "message"),
     [
         (evaluation([1], cases=["x"]), evaluation([1], cases=["y"]), "must have a case in common"),
-        (evaluation({"one": [1]}), evaluation({"two": [1]}), "got different ones: a lacks two; b lacks one"),
-        (evaluation([0.5]), with_distances_only(), "metric in common, got none: a has dice; b has hd95"),
-        (with_option(empty="one"), with_option(empty="worst"), "`empty` must .* 'one' in a and 'worst' in b"),
-        (with_option(missing="error"), with_option(missing="worst"), "`missing` must .* 'error' in a and 'worst' in b"),
+        (
+            evaluation({"one": [1]}),
+            evaluation({"two": [1]}),
+            "got different ones: a lacks two; b lacks one",
+        ),
+        (
+            evaluation([0.5]),
+            with_distances_only(),
+            "metric in common, got none: a has dice; b has hd95",
+        ),
+        (
+            with_option(empty="one"),
+            with_option(empty="worst"),
+            "`empty` must .* 'one' in a and 'worst' in b",
+        ),
+        (
+            with_option(missing="error"),
+            with_option(missing="worst"),
+            "`missing` must .* 'error' in a and 'worst' in b",
+        ),
         (
             evaluation([1, 1], n_reference=[9, 7]),
             evaluation([1, 1], n_reference=[9, 8]),
             "`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
         ),
-        (evaluation([1, 1], **A), evaluation([1, 1], **B), "`c01` must be in .* 'A' in a and 'B' in b of 'centre'"),
+        (
+            evaluation([1, 1], **A),
+            evaluation([1, 1], **B),
+            "`c01` must be in .* 'A' in a and 'B' in b of 'centre'",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(first, second, message):
@@ -238,7 +308,11 @@ def test_what_cannot_be_compared_is_refused(first, second, message):
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["ERM"], "at least two methods, got ERM"), (["ERM", " "], "got ' '"), (["ERM", "ERM "], "got 'ERM ' twice")],
+    [
+        (["ERM"], "at least two methods, got ERM"),
+        (["ERM", " "], "got ' '"),
+        (["ERM", "ERM "], "got 'ERM ' twice"),
+    ],
 )
 def test_methods_must_have_names_of_their_own(names, message):
     with pytest.raises(ValueError, match=message):
@@ -256,18 +330,38 @@ def test_what_is_not_known_or_not_compared_may_differ():
 
 
 def test_by_takes_attributes_and_columns_of_the_case_table():
-    options = {"by": {"centre": ["A", "B", "A", "B"]}, "age": ["3", "40", "50", "70"], "method": "x"}
+    options = {
+        "by": {"centre": ["A", "B", "A", "B"]},
+        "age": ["3", "40", "50", "70"],
+        "method": "x",
+    }
     evaluations = {name: evaluation([0.1, 0.2, 0.3, 0.4], **options) for name in ("ERM", "DRO")}
     comparison = compare(evaluations, by=["age:0,18,100", "centre", "age"], n_resamples=0)
 
     assert list(comparison.stratum_of_case) == ["age:0,18,100", "centre", "age"]
-    assert comparison.stratum_of_case["age:0,18,100"].tolist() == ["0 to 18", "18 to 100", "18 to 100", "18 to 100"]
+    assert comparison.stratum_of_case["age:0,18,100"].tolist() == [
+        "0 to 18",
+        "18 to 100",
+        "18 to 100",
+        "18 to 100",
+    ]
     assert list(compare(evaluations, by=["age:0,18,100"], n_resamples=0).stratum_of_case) == ["age"]
-    assert comparison.table["stratum"].tolist() == ["0 to 18", "18 to 100", "A", "B", "3", "40", "50", "70"]
+    assert comparison.table["stratum"].tolist() == [
+        "0 to 18",
+        "18 to 100",
+        "A",
+        "B",
+        "3",
+        "40",
+        "50",
+        "70",
+    ]
     assert "method (case table)" in comparison.scores.columns
     uncut = {"by": {"age": ["3", "40", "50", "70"]}, "age": options["age"]}
     cut = compare(
-        {name: evaluation([0.1, 0.2, 0.3, 0.4], **uncut) for name in "AB"}, by=["age:0,18,100"], n_resamples=0
+        {name: evaluation([0.1, 0.2, 0.3, 0.4], **uncut) for name in "AB"},
+        by=["age:0,18,100"],
+        n_resamples=0,
     )
     assert list(cut.table["n"]) == [1, 3], "no stratum of the uncut column"
     with pytest.raises(ValueError, match="'scanner'"):
@@ -276,9 +370,14 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
 
 def test_order_of_rows_does_not_matter():
     rng = np.random.default_rng(0)
-    evaluations = two({"one": rng.random(20), "two": rng.random(20)}, {"one": rng.random(20), "two": rng.random(20)})
+    evaluations = two(
+        {"one": rng.random(20), "two": rng.random(20)},
+        {"one": rng.random(20), "two": rng.random(20)},
+    )
     shuffled = dict(evaluations)
-    shuffled["DRO"] = replace(evaluations["DRO"], scores=evaluations["DRO"].scores.sample(frac=1, random_state=1))
+    shuffled["DRO"] = replace(
+        evaluations["DRO"], scores=evaluations["DRO"].scores.sample(frac=1, random_state=1)
+    )
     pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
 
 

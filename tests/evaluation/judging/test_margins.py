@@ -47,7 +47,9 @@ def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
 def test_findings_and_table_tell_the_margin(tmp_path):
     # Rare cases gain a lot, common ones stay as they are.
     write_study(tmp_path, shifts=[4] * 12 + [0] * 50)
-    both = evaluate_both(tmp_path, [0] * 12, "--by", "pathology", pathology=["rare"] * 12 + ["common"] * 50)
+    both = evaluate_both(
+        tmp_path, [0] * 12, "--by", "pathology", pathology=["rare"] * 12 + ["common"] * 50
+    )
 
     done(run("compare", *both, "-o", tmp_path / "both", "--margin", 8, "--bootstrap", 500))
 
@@ -58,4 +60,7 @@ def test_findings_and_table_tell_the_margin(tmp_path):
     assert "not worse by more than 8 points: " in text
     # Not one of 50 changed: Student's t has no width, and one in 14 may be lost.
     assert "tumour in common 0.0 (surely from −7." in text
-    assert "better: tumour in rare +100.0 (surely from +45.2 to +100.0), tumour in all cases +19.4" in text
+    assert (
+        "better: tumour in rare +100.0 (surely from +45.2 to +100.0), tumour in all cases +19.4"
+        in text
+    )

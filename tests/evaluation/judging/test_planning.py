@@ -6,7 +6,12 @@ import pytest
 from scipy import stats
 
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
-from nnunet_dro.evaluation.judging.planning import cases_needed, cases_to_collect, cases_with_label, worse_allowed
+from nnunet_dro.evaluation.judging.planning import (
+    cases_needed,
+    cases_to_collect,
+    cases_with_label,
+    worse_allowed,
+)
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
@@ -20,7 +25,9 @@ def outcome_of(values, text, **columns):
     metric = "hd95" if "hd95" in text else "dice"
     scores = pd.DataFrame({"case": cases, "label": "tumour", metric: values, **columns})
     requirement = parse_requirement(text)
-    strata = summarise(scores, metrics=[metric], n_resamples=0, one_sided=one_sided_of([requirement]))
+    strata = summarise(
+        scores, metrics=[metric], n_resamples=0, one_sided=one_sided_of([requirement])
+    )
     (outcome,) = check_requirements(strata, [requirement])
     return outcome
 
@@ -46,13 +53,18 @@ def dice(n_below, n):
     ],
 )
 def test_cases_needed(text, share, expected):
-    assert [cases_needed(parse_requirement(text), n_worse=n) for n in range(len(expected))] == expected
-    # At the percentile itself, at most the allowed number of cases misses the bound in 5 % of the samples.
+    assert [
+        cases_needed(parse_requirement(text), n_worse=n) for n in range(len(expected))
+    ] == expected
+    # At the percentile itself, at most the allowed number of cases misses the bound in 5 % of the
+    # samples.
     for n_worse, n in list(enumerate(expected))[2 * ("n>=" in text) :]:
         assert stats.binom.cdf(n_worse, n, share) <= 0.05 < stats.binom.cdf(n_worse, n - 1, share)
 
 
-@pytest.mark.parametrize(("n_below", "n", "passed"), [(0, 58, False), (0, 59, True), (1, 92, False), (1, 93, True)])
+@pytest.mark.parametrize(
+    ("n_below", "n", "passed"), [(0, 58, False), (0, 59, True), (1, 92, False), (1, 93, True)]
+)
 def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, passed):
     outcome = outcome_of(dice(n_below, n), "p5>=0.70@95")
     assert outcome.passed is passed
@@ -66,13 +78,24 @@ def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
 
     assert outcome_of(values[:10] * 2, "metric=hd95 p75<=4@95").passed
     failed = outcome_of(values, "metric=hd95 p75<=4@95")
-    assert failed.line.startswith("label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)")
-    patients = pd.Series(np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)])
+    assert failed.line.startswith(
+        "label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)"
+    )
+    patients = pd.Series(
+        np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)]
+    )
     scores = pd.DataFrame({"case": patients.index, "label": "tumour", "dice": dice(0, 118)})
     requirements = [parse_requirement("p5>=0.70@95")]
-    options = {"patient_of_case": patients, "n_resamples": 0, "one_sided": one_sided_of(requirements)}
+    options = {
+        "patient_of_case": patients,
+        "n_resamples": 0,
+        "one_sided": one_sided_of(requirements),
+    }
     for count, passed in ((118, True), (116, False)):
-        assert check_requirements(summarise(scores[:count], **options), requirements)[0].passed is passed
+        assert (
+            check_requirements(summarise(scores[:count], **options), requirements)[0].passed
+            is passed
+        )
 
 
 @pytest.fixture
@@ -80,8 +103,15 @@ def pilot(tmp_path):
     """Twenty cases in A, all good, and ten in B, half of them bad."""
     made.write_study(tmp_path, shifts=[0] * 20 + [0, 4] * 5)
     cases = made.write_cases(tmp_path, centre=["A"] * 20 + ["B"] * 10)
-    options = ("--require", "label=tumour centre=A p25>=0.70@95", "--require", "label=tumour p5>=0.70@95")
-    result = done(made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot"), 3)
+    options = (
+        "--require",
+        "label=tumour centre=A p25>=0.70@95",
+        "--require",
+        "label=tumour p5>=0.70@95",
+    )
+    result = done(
+        made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot"), 3
+    )
     assert "centre=A label=tumour: p25" not in result.stderr
     return tmp_path / "pilot"
 
@@ -99,7 +129,8 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
     (of_a,) = [row for row in rows if row[:2] == ["tumour", "A"]]
     # The pilot's cases, those below, and the chance with 40 cases, which are too few.
     assert of_a[2:5] == ["20", "0", "0"]
-    # With 59 cases none may be below: the beta-binomial probability of none among 59, given 0 of 20.
+    # With 59 cases none may be below: the beta-binomial probability of none among 59, given 0 of
+    # 20.
     expected = stats.betabinom.pmf(0, 59, 0.5, 20.5)
     assert of_a[5] == f"{100 * expected:.0f}"
     (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
@@ -108,12 +139,16 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
 
 @pytest.mark.parametrize("share", [0.875, 0.5, 0.97])
 def test_so_many_of_the_collected_cases_have_the_label(share):
-    """The planned number of cases, none of them bad, passes as often as it says; that of before hardly ever did."""
+    """The planned number of cases, none of them bad, passes as often as it says; that of before
+    hardly ever did."""
     rng = np.random.default_rng(0)
     requirement = parse_requirement("p5>=0.70@95")
     collected = cases_to_collect(59, share)
 
-    passed = {n: np.mean(rng.binomial(n, share, 4000) >= cases_needed(requirement)) for n in (59, collected)}
+    passed = {
+        n: np.mean(rng.binomial(n, share, 4000) >= cases_needed(requirement))
+        for n in (59, collected)
+    }
 
     # 0.0004 for a share of 0.875.
     assert passed[59] == pytest.approx(share**59, abs=0.02)
@@ -121,7 +156,11 @@ def test_so_many_of_the_collected_cases_have_the_label(share):
     # One case less would be too few.
     assert stats.binom.sf(58, collected, share) >= 0.95 > stats.binom.sf(58, collected - 1, share)
     assert cases_with_label(collected, share) == 59 > cases_with_label(collected - 1, share)
-    assert [cases_with_label(0, share), cases_with_label(59, 1.0), cases_to_collect(59, 1.0)] == [0, 59, 59]
+    assert [cases_with_label(0, share), cases_with_label(59, 1.0), cases_to_collect(59, 1.0)] == [
+        0,
+        59,
+        59,
+    ]
 
 
 def test_plan_takes_the_share_of_cases_with_the_label():
@@ -130,7 +169,10 @@ def test_plan_takes_the_share_of_cases_with_the_label():
     assert "The label is in 87.5 % of the cases, and only those count." in text
     assert ["73", "59", "0"] in rows
     assert any(row[:2] == ["59", "47"] and "cannot" in row for row in rows)
-    assert "Only cases with the label count. If not all have it" in planned("label=tumour p5>=0.70@95")[0]
+    assert (
+        "Only cases with the label count. If not all have it"
+        in planned("label=tumour p5>=0.70@95")[0]
+    )
 
 
 def without_tumour(root, *cases):
@@ -145,7 +187,9 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
     cases = made.write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
     made.run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
 
-    text, rows = planned("label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100)
+    text, rows = planned(
+        "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100
+    )
 
     # Three of four cases of A, and eleven of twelve of B.
     said = "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count."
@@ -163,7 +207,8 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
 
 
 def test_patients_of_a_pilot_count_once(tmp_path):
-    """Ten patients with three cases each; one of them has a bad case, but a good mean, and one has no label at all."""
+    """Ten patients with three cases each; one of them has a bad case, but a good mean, and one has
+    no label at all."""
     made.write_study(tmp_path, shifts=[1] + [0] * 29)
     without_tumour(tmp_path, 27, 28, 29)
     cases = made.write_cases(tmp_path, patient=[f"p{n // 3}" for n in range(30)])
@@ -181,7 +226,10 @@ def test_patients_of_a_pilot_count_once(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        *((f"p5>=0.70@95 --with-label {share}", "`--with-label` must be a share") for share in ("0", "87.5", "nan")),
+        *(
+            (f"p5>=0.70@95 --with-label {share}", "`--with-label` must be a share")
+            for share in ("0", "87.5", "nan")
+        ),
         ("p5>=0.70", "must have a confidence to be planned"),
         ("p5>=70@95", "compare dice with a fraction from 0 to 1"),
     ],
@@ -192,7 +240,9 @@ def test_what_cannot_be_planned_is_refused(arguments, words, tmp_path):
 
 def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
     requirement = parse_requirement("p5>=0.70@95")
-    chances = pd.DataFrame({"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]})
+    chances = pd.DataFrame(
+        {"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]}
+    )
     chances = chances.assign(n=[9, 0], n_worse=0, **{"59": 0.5})
     said = "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing."
     assert said in screen(plan_table(requirement, [59], chances, share=1.0), width=200)

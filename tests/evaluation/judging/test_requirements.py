@@ -4,7 +4,11 @@ import pytest
 
 from nnunet_dro.evaluation.judging.bounds import Bound
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
-from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement, read_requirements
+from nnunet_dro.evaluation.judging.requirements import (
+    Requirement,
+    parse_requirement,
+    read_requirements,
+)
 
 COLUMNS = ["attribute", "stratum", "label", "metric", "n", "n_undefined", "mean", "p5", "p5_low"]
 
@@ -39,7 +43,10 @@ def test_every_comparison_and_statistic(condition, passed):
 @pytest.mark.parametrize("condition", ["p5>=0.70", "p5 >= 0.70", "p5>= 0.70", "p5 >=0.70"])
 def test_condition_may_have_spaces_and_any_place(condition):
     parts = ("p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem")
-    for text in (f"pathology=a {condition} label='brain stem'", f"{condition} pathology=a label='brain stem'"):
+    for text in (
+        f"pathology=a {condition} label='brain stem'",
+        f"{condition} pathology=a label='brain stem'",
+    ):
         assert parse_requirement(text) == Requirement(text, *parts)
 
 
@@ -54,12 +61,28 @@ RARE, STEM = 'pathology="other, rare"', 'pathology=spina_bifida label="brain ste
 @pytest.mark.parametrize(
     ("where", "condition", "found"),
     [
-        ("pathology=spina_bifida label=cerebellum", "p5>=0.70", "p5 0.612 is not >= 0.70 (23 cases)"),
-        (f"{RARE} label=cerebellum", "p5>=0", "p5 (undefined) is not >= 0 (0 of 1 case with a value)"),
-        (f"{RARE} label=cerebellum", "p5<=1", "p5 (undefined) is not <= 1 (0 of 1 case with a value)"),
+        (
+            "pathology=spina_bifida label=cerebellum",
+            "p5>=0.70",
+            "p5 0.612 is not >= 0.70 (23 cases)",
+        ),
+        (
+            f"{RARE} label=cerebellum",
+            "p5>=0",
+            "p5 (undefined) is not >= 0 (0 of 1 case with a value)",
+        ),
+        (
+            f"{RARE} label=cerebellum",
+            "p5<=1",
+            "p5 (undefined) is not <= 1 (0 of 1 case with a value)",
+        ),
         # Rounding would say 0.700, or 70.0%.
         (f'{RARE} label="brain stem"', "p5>=0.70", "p5 0.69996 is not >= 0.70 (1 case)"),
-        (f'{RARE} label="brain stem"', "p5>=70% n>=1", "p5 69.996% is not >= 70% (1 case); n 1 is >= 1"),
+        (
+            f'{RARE} label="brain stem"',
+            "p5>=70% n>=1",
+            "p5 69.996% is not >= 70% (1 case); n 1 is >= 1",
+        ),
         (STEM, "p5>=70% n>=1", "p5 75.0% is >= 70% (21 of 23 cases with a value); n 21 is >= 1"),
         # Cases with a value count.
         (STEM, "n>=21", "n 21 is >= 21 (21 of 23 cases with a value)"),
@@ -75,8 +98,13 @@ def test_the_line_of_an_outcome_says_what_was_found_and_asked_for(where, conditi
 def test_patients_can_be_required_and_are_told():
     strata = STRATA.assign(n_patients=[12, 12, 1, 1, 3, 3])
 
-    assert [(o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)] == [
-        (True, "pathology=spina_bifida label=cerebellum: n_patients 12 is >= 10 (23 cases, 12 patients)"),
+    assert [
+        (o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)
+    ] == [
+        (
+            True,
+            "pathology=spina_bifida label=cerebellum: n_patients 12 is >= 10 (23 cases, 12 patients)",
+        ),
         (
             False,
             'pathology="other, rare" label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)',
@@ -87,13 +115,32 @@ def test_patients_can_be_required_and_are_told():
 
 
 FEW = pd.DataFrame(
-    {"attribute": "all", "stratum": "all", "label": "tumour", "metric": "dice", "n": range(1, 61), "n_undefined": 0}
-).assign(**dict.fromkeys(("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max"), 0.8))
+    {
+        "attribute": "all",
+        "stratum": "all",
+        "label": "tumour",
+        "metric": "dice",
+        "n": range(1, 61),
+        "n_undefined": 0,
+    }
+).assign(
+    **dict.fromkeys(("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max"), 0.8)
+)
 
 
 @pytest.mark.parametrize(
     ("statistic", "enough"),
-    [("mean", 1), ("min", 1), ("max", 1), ("median", 2), ("p25", 4), ("p75", 4), ("iqr", 4), ("p10", 10), ("p5", 20)],
+    [
+        ("mean", 1),
+        ("min", 1),
+        ("max", 1),
+        ("median", 2),
+        ("p25", 4),
+        ("p75", 4),
+        ("iqr", 4),
+        ("p10", 10),
+        ("p5", 20),
+    ],
 )
 def test_a_percentile_without_a_case_beyond_it_cannot_tell(statistic, enough):
     """A case has to lie beyond it: one in twenty beyond p5, one in four beyond p25."""
@@ -107,10 +154,14 @@ def test_a_percentile_without_a_case_beyond_it_cannot_tell(statistic, enough):
 def test_a_requirement_may_say_how_many_cases_are_enough():
     said = "p5 0.800 is >= 0.7 (8 cases); of fewer than 20 cases none lies beyond p5; if 8 are enough, add n>=8"
     assert check("p5>=0.7", FEW)[7].line == f"label=tumour: {said}"
-    assert [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)] == ["not met"] * 7 + ["met"] * 53
+    assert [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)] == ["not met"] * 7 + [
+        "met"
+    ] * 53
     assert check("p5>=0.7 n>=8", FEW)[6].line.endswith("(7 cases); n 7 is not >= 8")
     # More may be asked for than the percentile needs, and of any statistic.
-    assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [True] * 31
+    assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [
+        True
+    ] * 31
 
 
 def test_with_patients_their_number_is_what_a_percentile_needs():
@@ -123,7 +174,9 @@ def test_with_patients_their_number_is_what_a_percentile_needs():
     assert not check("p5>=0.7 n>=8", strata)[7].passed
 
 
-@pytest.mark.parametrize(("text", "column"), [("mean_low>=0.7", "mean_low"), ("mean_high<=0.9", "mean_high")])
+@pytest.mark.parametrize(
+    ("text", "column"), [("mean_low>=0.7", "mean_low"), ("mean_high<=0.9", "mean_high")]
+)
 def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
     to_read, sure = (0.75, 0.6) if column == "mean_low" else (0.85, 0.95)
     strata = FEW.tail(1).assign(**{column: to_read, f"{column}_guaranteed": sure})
@@ -131,10 +184,15 @@ def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
     (outcome,) = check(text, strata)
 
     assert (outcome.verdict.word, outcome.value) == ("not met", sure)
-    assert outcome.line.endswith("(60 cases); the bound assumes only that Dice lies between 0 and 1")
+    assert outcome.line.endswith(
+        "(60 cases); the bound assumes only that Dice lies between 0 and 1"
+    )
     (without,) = check(text, strata.assign(**{f"{column}_guaranteed": np.nan}))
     assert without.verdict.word == "cannot tell"
-    (distance,) = check(f"metric=hd95 {column}<=0.9", strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}))
+    (distance,) = check(
+        f"metric=hd95 {column}<=0.9",
+        strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}),
+    )
     assert distance.verdict.word == "cannot tell"
     assert distance.line.endswith("no bound of their mean is sure: ask for a percentile, p75<=4@95")
 
@@ -143,17 +201,29 @@ def test_the_share_of_failures_can_be_bounded():
     strata = FEW.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / FEW["n"]))
 
     assert [o.n for o in check("failure_high<=10%", strata) if o.passed] == list(range(29, 61))
-    assert check("failure_high<=10%", strata)[29].line == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
+    assert (
+        check("failure_high<=10%", strata)[29].line
+        == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
+    )
     assert all(o.passed for o in check("n_failed<=0", strata))
     unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
-    assert (unknown.verdict.word, unknown.line.split("; ")[1]) == ("cannot tell", "it is not known of this metric")
+    assert (unknown.verdict.word, unknown.line.split("; ")[1]) == (
+        "cannot tell",
+        "it is not known of this metric",
+    )
     strata = FEW.assign(metric="hd95", n_failed=1, n_missed=1, n_left_out=1, failure_high=0.216)
 
     (outcome,) = check("metric=hd95 failure_high<=40%", strata.tail(1))
 
     # Cases that have no distance, because their label was missed, are among the failures.
-    assert (outcome.passed, outcome.line) == (True, "label=tumour metric=hd95: failure_high 21.6% is <= 40% (60 cases)")
-    with pytest.raises(ValueError, match=r"compare failure_high with a fraction from 0 to 1, .* Write 10% or 0\.1\.$"):
+    assert (outcome.passed, outcome.line) == (
+        True,
+        "label=tumour metric=hd95: failure_high 21.6% is <= 40% (60 cases)",
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"compare failure_high with a fraction from 0 to 1, .* Write 10% or 0\.1\.$",
+    ):
         check("metric=hd95 failure_high<=10", strata)
 
 
@@ -162,7 +232,9 @@ def test_no_failure_among_no_cases_says_nothing(count):
     strata = FEW.tail(1).assign(**{count: 0}, n_undefined=60)
     (outcome,) = check(f"{count}<=0", strata)
     assert outcome.verdict.word == "cannot tell"
-    assert outcome.line.endswith("(0 of 60 cases with a value); no case has a value; if 0 are enough, add n>=0")
+    assert outcome.line.endswith(
+        "(0 of 60 cases with a value); no case has a value; if 0 are enough, add n>=0"
+    )
     assert check(f"{count}<=0 n>=0", strata)[0].passed
     assert check("n_undefined<=60", strata)[0].passed
 
@@ -171,7 +243,9 @@ def test_references_without_a_prediction_leave_it_open():
     absent = FEW.assign(n_absent=9)
     (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
     assert outcome.verdict.word == "cannot tell"
-    assert outcome.line.endswith("(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3")
+    assert outcome.line.endswith(
+        "(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3"
+    )
     for text in ("mean>=0.7 n>=3", "n>=3"):
         assert [o.passed for o in check(text, absent)] == [False] * 2 + [True] * 58
     assert {o.verdict.word for o in check("mean>=0.9", absent)} == {"not met"}
@@ -188,7 +262,13 @@ def test_a_bound_is_never_met_where_the_number_itself_misses_it():
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("p5>=61%", 0.61), ("p5>=61.2%", 0.612), ("p5 >= 61.2 %", 0.612), ("p5>=61.2pt", 0.612), ("p5>=6e-1", 0.6)],
+    [
+        ("p5>=61%", 0.61),
+        ("p5>=61.2%", 0.612),
+        ("p5 >= 61.2 %", 0.612),
+        ("p5>=61.2pt", 0.612),
+        ("p5>=6e-1", 0.6),
+    ],
 )
 def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
     (outcome,) = check(f"pathology=spina_bifida label=cerebellum {text}")
@@ -198,13 +278,18 @@ def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
 
 def test_distances_are_in_mm_with_or_without_the_unit():
     distances = STRATA.assign(metric="hd95", p75=3.5)
-    texts = [f"pathology=spina_bifida label=cerebellum {text}" for text in ("p75<=4", "p75<=4mm", "p75 <= 4 mm")]
+    texts = [
+        f"pathology=spina_bifida label=cerebellum {text}"
+        for text in ("p75<=4", "p75<=4mm", "p75 <= 4 mm")
+    ]
     for text in texts:
         (outcome,) = check(text, distances)
         assert outcome.passed
         assert "p75 3.500 mm is <= 4" in outcome.line
 
-    bare, in_mm = check_requirements(distances, [parse_requirement(text) for text in texts[:2]], in_pixels=True)
+    bare, in_mm = check_requirements(
+        distances, [parse_requirement(text) for text in texts[:2]], in_pixels=True
+    )
 
     assert bare.passed
     assert "p75 3.500 px is <= 4" in bare.line
@@ -220,7 +305,10 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         ("p5>=0.7 mean>=0.8", "one condition"),
         ("p5=>0.7", "one condition"),
         ("p5==0.7", "one condition"),
-        ("p7>=0.7", "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean"),
+        (
+            "p7>=0.7",
+            "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean",
+        ),
         ("std_low<=0.1", "a bound that exists, not 'std_low'.*ask for p5 or p75"),
         ("cerebellum p5>=0.7", "NAME=VALUE and a condition, not 'cerebellum'"),
         ("label= p5>=0.7", "NAME=VALUE and a condition, not 'label='"),
@@ -228,7 +316,10 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         ("label=a label=b p5>=0.7", "one label at most"),
         ("pathology='a p5>=0.7", "closing quote"),
         # Bounds.
-        *((f"p5>={bound}", "compare with a number, not") for bound in ("", "nan", "1e", "70km", "%", "0x1", "٣")),
+        *(
+            (f"p5>={bound}", "compare with a number, not")
+            for bound in ("", "nan", "1e", "70km", "%", "0x1", "٣")
+        ),
         ("p5<=1e999", "compare with a number, not '1e999'"),
         ("p5>=1e99999", "`requirement` must"),
         ("p5>=70 %%", "`requirement` must"),
@@ -245,13 +336,22 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         # Confidence, and what stands beside the condition.
         ("mean>=0.7@95", "confidence in a percentile, not in 'mean'.*median, p75"),
         ("p5_low>=0.7@95", "not in 'p5_low'"),
-        *((f"p5>=0.7@{confidence}", "confidence from 50 to below 100") for confidence in ("", "100", "x")),
+        *(
+            (f"p5>=0.7@{confidence}", "confidence from 50 to below 100")
+            for confidence in ("", "100", "x")
+        ),
         ("n_missed<=1 n_missed<=2 mean<=4", "name a number of cases, once"),
         ("mean<=4 n_missed<=x", "name a number of cases, once"),
         ("mean<=4 n_missed<=0.5", "name a number of cases, once"),
         # What is not reported.
-        ("pathology=trisomy p5>=0.7", "reported stratum, not 'trisomy'.*: spina_bifida, other, rare, or [*]"),
-        ("scanner=X p5>=0.7", "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology"),
+        (
+            "pathology=trisomy p5>=0.7",
+            "reported stratum, not 'trisomy'.*: spina_bifida, other, rare, or [*]",
+        ),
+        (
+            "scanner=X p5>=0.7",
+            "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology",
+        ),
     ],
 )
 def test_requirement_that_cannot_be_checked_is_refused(text, message):
@@ -269,12 +369,19 @@ def test_requirement_that_cannot_be_checked_is_refused(text, message):
         # Without a stratum every stratum and all cases are meant, where there are any.
         (
             "label=cerebellum",
-            ["spina_bifida cerebellum", "other, rare cerebellum", "A,spina_bifida cerebellum", "all cerebellum"],
+            [
+                "spina_bifida cerebellum",
+                "other, rare cerebellum",
+                "A,spina_bifida cerebellum",
+                "all cerebellum",
+            ],
         ),
     ],
 )
 def test_every_row_that_is_meant_has_to_pass(text, expected):
-    strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
+    strata = pd.DataFrame(
+        [*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS
+    )
     outcomes = check(f"{text} p5>=0.7", strata)
     assert [f"{o.stratum} {o.label}" for o in outcomes] == expected
     if text == "label=cerebellum":
@@ -287,8 +394,12 @@ def test_metric_is_dice_or_the_only_one():
 
     assert {o.metric for o in check("p5>=0.7", both)} == {"dice"}
     assert {o.metric for o in check("p5>=0.7", distances)} == {"hd95"}
-    lines = [o.line for o in check("pathology=spina_bifida label=cerebellum metric=hd95 p5<=12", both)]
-    assert lines == ["pathology=spina_bifida label=cerebellum metric=hd95: p5 12.346 mm is not <= 12 (23 cases)"]
+    lines = [
+        o.line for o in check("pathology=spina_bifida label=cerebellum metric=hd95 p5<=12", both)
+    ]
+    assert lines == [
+        "pathology=spina_bifida label=cerebellum metric=hd95: p5 12.346 mm is not <= 12 (23 cases)"
+    ]
     with pytest.raises(ValueError, match=r"name one of the metrics hd95, nsd.*Add metric=NAME"):
         check("p5>=0.7", pd.concat([distances, STRATA.assign(metric="nsd")]))
 
@@ -305,7 +416,10 @@ def test_file_has_a_requirement_a_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# a comment\nmean>=0.8\np7>=0.7\n", r"Line 3 of '.*wanted\.txt': `requirement` must be about a statistic"),
+        (
+            "# a comment\nmean>=0.8\np7>=0.7\n",
+            r"Line 3 of '.*wanted\.txt': `requirement` must be about a statistic",
+        ),
         ("mean>=0.8\nlabel='a p5>=0.7 # it\n", r"Line 2 of '.*wanted\.txt': .* closing quote"),
         ("# nothing\n", r"at least one requirement, got none in '.*wanted\.txt'"),
         ("\xff\xfe", "UTF-8"),
@@ -318,5 +432,7 @@ def test_unusable_file_is_refused(tmp_path, text, message):
 
 
 def test_strata_with_categories_or_numbers_are_matched_as_text():
-    strata = STRATA.assign(stratum=[1, 1, 2, 2, 3, 3]).astype({"attribute": "category", "label": "category"})
+    strata = STRATA.assign(stratum=[1, 1, 2, 2, 3, 3]).astype(
+        {"attribute": "category", "label": "category"}
+    )
     assert [o.passed for o in check("pathology=1 p5>=0.7", strata)] == [False, True]

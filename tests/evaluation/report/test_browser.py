@@ -19,7 +19,9 @@ def report(n_cases=30, *, failed=False, **options):
     evaluation = evaluation_of(*scores_of(n_cases, **options))
     if failed:
         counts = {"n_missed": 2, "n_invented": 1, "n_patients": 12, "n_undefined": 1}
-        evaluation = replace(evaluation, strata=evaluation.strata.assign(**counts, p5_low=math.nan, p10_low=math.nan))
+        evaluation = replace(
+            evaluation, strata=evaluation.strata.assign(**counts, p5_low=math.nan, p10_low=math.nan)
+        )
     return evaluation_html(evaluation)
 
 
@@ -44,7 +46,9 @@ def focused_row(page):
 
 def click(page, selector):
     """Click what a mouse may not reach."""
-    page.run(f"document.querySelector({selector!r}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    page.run(
+        f"document.querySelector({selector!r}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
+    )
 
 
 def unfold(page):
@@ -60,11 +64,15 @@ def test_request_check_sees_a_request(open_page):
 @pytest.mark.parametrize("make", [report, comparison])
 def test_hostile_names_are_text(open_page, make):
     attributes = {"pathology": list(HOSTILE), "</style>": list(HOSTILE[::-1])}
-    page = open_page(make(cases=list(HOSTILE), labels=(HOSTILE[0], HOSTILE[3]), attributes=attributes))
+    page = open_page(
+        make(cases=list(HOSTILE), labels=(HOSTILE[0], HOSTILE[3]), attributes=attributes)
+    )
 
     unfold(page)
     for dot in page.all(".dot")[:3]:
-        page.run("arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot)
+        page.run(
+            "arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot
+        )
 
     assert page.run("return window.hurt === undefined")
     assert page.all("img") == []
@@ -91,7 +99,9 @@ def test_clicking_a_heading_sorts_and_says_so(open_page):
     assert best_first == sorted(best_first, reverse=True)
     assert best_first[0] > worst_first[-1]
     sorted_by = page.all("#casetable th[aria-sort]")
-    assert [(th.text.split()[0], th.get_attribute("aria-sort")) for th in sorted_by] == [("Dice", "descending")]
+    assert [(th.text.split()[0], th.get_attribute("aria-sort")) for th in sorted_by] == [
+        ("Dice", "descending")
+    ]
     # Cases without a value come last in both directions.
     for _ in range(2):
         page.all("#casetable th button")[dice].click()
@@ -112,7 +122,10 @@ def test_filters_by_text_and_stratum(open_page):
     assert page.text("#count") == "Rows 1 to 3 of 3"
     page.one("#filters input").send_keys("nowhere")
     assert page.text("#count") == "No row fits the filters."
-    page.run("const i = arguments[0]; i.value = ''; i.dispatchEvent(new Event('input'))", page.one("#filters input"))
+    page.run(
+        "const i = arguments[0]; i.value = ''; i.dispatchEvent(new Event('input'))",
+        page.one("#filters input"),
+    )
     page.all("#filters select")[1].send_keys("spina_bifida")
     assert set(page.column(2)) == {"spina_bifida"}
     assert page.text("#count") == "Rows 1 to 30 of 30"
@@ -131,7 +144,10 @@ def test_pages_of_the_table_hold_every_row_once(open_page):
     assert page.text("#count") == "Rows 1 to 50 of 15,000"
 
     page.run("document.querySelectorAll('#casetable th button')[0].click()")
-    page.run("const [i] = arguments; i.value = '0049'; i.dispatchEvent(new Event('input'))", page.one("#filters input"))
+    page.run(
+        "const [i] = arguments; i.value = '0049'; i.dispatchEvent(new Event('input'))",
+        page.one("#filters input"),
+    )
     assert page.column(0)[:3] == ["case_0049"] * 3
 
 
@@ -148,7 +164,11 @@ def test_clicking_a_dot_opens_its_case_and_back(open_page):
     assert page.one("tr.chosen").get_attribute("data-row") == row == focused_row(page)
     assert page.text("#selected span") == f"Only case {page.column(0)[0]} is shown."
     assert page.run("return arguments[0].classList.contains('chosen')", dot)
-    assert 0 <= page.run("return document.querySelector('tr.chosen').getBoundingClientRect().top") <= 900
+    assert (
+        0
+        <= page.run("return document.querySelector('tr.chosen').getBoundingClientRect().top")
+        <= 900
+    )
     page.one('[data-do="back"]').click()
     assert page.run("return document.activeElement === arguments[0]", dot)
     click(page, "[data-do=clear]")
@@ -170,7 +190,14 @@ def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
     label = second.get_attribute("aria-label")
     assert "Dice (%): " in label
     assert ", one · " in label
-    assert len(page.run("return arguments[0].closest('svg').querySelectorAll('[tabindex=\"0\"]')", second)) == 1
+    assert (
+        len(
+            page.run(
+                "return arguments[0].closest('svg').querySelectorAll('[tabindex=\"0\"]')", second
+            )
+        )
+        == 1
+    )
     second.send_keys("\ue007")
     assert focused_row(page) == second.get_attribute("data-row")
 
@@ -178,7 +205,11 @@ def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
     page.scroll_to(dot)
     page.run("arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot)
     lines = page.text("#tooltip").splitlines()
-    assert lines == ["case_0004", "one · spina_bifida · A", f"Dice (%): {100 * scores.loc[4, 'dice']:.1f}"]
+    assert lines == [
+        "case_0004",
+        "one · spina_bifida · A",
+        f"Dice (%): {100 * scores.loc[4, 'dice']:.1f}",
+    ]
 
 
 @pytest.mark.parametrize("make", [report, comparison])
@@ -223,7 +254,9 @@ def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
     page.scroll_to(box)
     assert not hint.is_displayed()
     # Whose numbers they are stays in view.
-    left = "return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left"
+    left = (
+        "return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left"
+    )
     assert page.run(left, box) >= 0
     page.resize(1200)
     page.scroll_to(box)
@@ -279,7 +312,9 @@ def test_rows_dots_and_pictures_lead_to_each_other_and_to_the_viewer(open_page):
     assert not page.one("#inviewer").is_displayed()
     page.one("#contours").click()
     assert page.one("#contours").get_attribute("aria-pressed") == "false"
-    assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    assert (
+        page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    )
     assert page.errors() == []
 
 
@@ -289,7 +324,9 @@ def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
     mask[4:-4, 5:-5] = True
     (plane,) = _planes(grey[None], mask[None], mask[None], (1, 1, 1))
     evaluation = evaluation_of(*scores_of(6, labels=("one",)))
-    page = open_page(evaluation_html(evaluation, [GalleryEntry("case_0003", "one", "Dice 50.0 %", (), (plane,))]))
+    page = open_page(
+        evaluation_html(evaluation, [GalleryEntry("case_0003", "one", "Dice 50.0 %", (), (plane,))])
+    )
 
     shown, line = page.run(
         "const svg = document.querySelector('.plane svg'), frame = document.querySelector('.planes');"
@@ -317,9 +354,17 @@ def test_page_prints_on_white_paper_with_all_its_tables(open_page, driver, make)
     # What needs a mouse is not on paper, and nothing is cut off at the right.
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
-        assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert (
+            page.run("return getComputedStyle(document.body).backgroundColor")
+            == "rgb(255, 255, 255)"
+        )
         assert page.run("return getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
-        assert page.run("return getComputedStyle(document.querySelector('#theme, header button')).display") == "none"
+        assert (
+            page.run(
+                "return getComputedStyle(document.querySelector('#theme, header button')).display"
+            )
+            == "none"
+        )
         assert len(page.all("main table tbody tr")) >= n_rows
         page.resize(690 if make is report else 1200)
         assert page.run("return document.documentElement.scrollWidth <= window.innerWidth")

@@ -6,7 +6,14 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.report import figures
-from nnunet_dro.evaluation.report.figures import against_volume, distribution, forest, paired, quantile_curves, swarm
+from nnunet_dro.evaluation.report.figures import (
+    against_volume,
+    distribution,
+    forest,
+    paired,
+    quantile_curves,
+    swarm,
+)
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
@@ -45,14 +52,17 @@ def test_every_case_is_a_dot_at_its_value():
     assert 'data-columns="3"' in svg
     svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
     assert re.findall('data-row="(.)"', svg) == ["0", "1"]
-    svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves([stratum([])], DICE, label="x")
+    svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves(
+        [stratum([])], DICE, label="x"
+    )
     assert 'class="dot' not in svg
     assert "polyline" not in svg
     assert "nan" not in svg
 
 
 @pytest.mark.parametrize(
-    ("values", "points"), [([0.0, 100.0, 50.0], "46,280 257,153 468,26"), ([50.0], "46,237.7 468,237.7")]
+    ("values", "points"),
+    [([0.0, 100.0, 50.0], "46,280 257,153 468,26"), ([50.0], "46,237.7 468,237.7")],
 )
 def test_quantile_curve_goes_through_every_case(values, points):
     assert f'points="{points}"' in quantile_curves([stratum(values)], DICE, label="x")
@@ -64,14 +74,18 @@ def test_volumes_of_more_than_a_decade_are_logarithmic():
     assert ">50<" in wide
     assert ">100<" in wide
     assert ">0<" in narrow
-    svg = against_volume(points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1])
+    svg = against_volume(
+        points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1]
+    )
     assert re.findall('data-row="(.)"', svg) == ["3"]
     assert not against_volume(points([0], [1]), DICE, label="x", columns=[0, 1])
 
 
 def test_equal_cases_lie_on_the_diagonal():
     svg = paired(points([50.0], [50.0]), DICE, methods=("ERM", "DRO"), label="x", columns=[1, 2, 3])
-    numbers = re.search(r'x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" class="diagonal"', svg).groups()
+    numbers = re.search(
+        r'x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" class="diagonal"', svg
+    ).groups()
     x1, y1, x2, y2 = map(float, numbers)
     x, y = map(float, re.search(r'class="dot s0" d="M(\S+) (\S+)a', svg).groups())
     assert (x + 3.1 - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.002)
@@ -81,6 +95,10 @@ def test_forest_marks_better_worse_and_undefined():
     nan = math.nan
     rows = differences(("A", 0.05, 0.01, 0.09), ("B", -0.05, -0.09, -0.01), ("C", nan, nan, nan))
     svg = forest(rows, DICE, "mean")
-    assert [svg.count(text) for text in ("estimate better", "estimate worse", "not defined")] == [1, 1, 1]
+    assert [svg.count(text) for text in ("estimate better", "estimate worse", "not defined")] == [
+        1,
+        1,
+        1,
+    ]
     assert "estimate worse" in forest(rows[:1], HD95, "mean")
     assert not forest(rows[2:], DICE, "mean")

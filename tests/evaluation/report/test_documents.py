@@ -10,7 +10,11 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.report import comparison_latex, comparison_markdown, comparison_table
-from nnunet_dro.evaluation.report.documents import evaluation_latex, evaluation_markdown, evaluation_table
+from nnunet_dro.evaluation.report.documents import (
+    evaluation_latex,
+    evaluation_markdown,
+    evaluation_table,
+)
 from tests.pages.screen import screen
 
 from .made import HOSTILE, comparison_of, evaluation_of, ordered, scores_of
@@ -21,22 +25,32 @@ def rows(text):
 
 
 def scores_from(ranges):
-    """Scores with evenly spread values, whose percentiles are read off: (stratum, label) to the lowest and highest."""
+    """Scores with evenly spread values, whose percentiles are read off: (stratum, label) to the
+    lowest and highest."""
     rows = []
     for (stratum, label), (low, high) in ranges.items():
         for n, dice in enumerate(np.linspace(low, high, 41)):
-            rows.append({"case": f"{stratum} {n:02d}", "label": label, "dice": dice, "pathology": stratum})
+            rows.append(
+                {"case": f"{stratum} {n:02d}", "label": label, "dice": dice, "pathology": stratum}
+            )
     return pd.DataFrame(rows)
 
 
 def pathology_of(scores, order):
     of_case = scores.drop_duplicates("case").set_index("case")["pathology"]
-    return {"pathology": pd.Series(pd.Categorical(of_case, categories=order, ordered=True), index=of_case.index)}
+    return {
+        "pathology": pd.Series(
+            pd.Categorical(of_case, categories=order, ordered=True), index=of_case.index
+        )
+    }
 
 
 def table_2():
     """Strata of a column, two methods, three labels."""
-    labels, strata = ("white matter", "ventricles", "cerebellum"), ("Controls", "Spina bifida", "Other pathologies")
+    labels, strata = (
+        ("white matter", "ventricles", "cerebellum"),
+        ("Controls", "Spina bifida", "Other pathologies"),
+    )
     erm, dro = {}, {}
     for place, stratum in enumerate(strata):
         for n, label in enumerate(labels):
@@ -53,7 +67,9 @@ def table_3():
     methods = ("ERM, SGD", "ERM, Adam", "DRO, SGD", "DRO, Adam", "DRO, SGD, IW", "DRO, Adam, IW")
     scores = {}
     for place, method in enumerate(methods):
-        ranges = {("all", label): (0.7 - 0.2 * n + 0.02 * place, 0.96) for n, label in enumerate(labels)}
+        ranges = {
+            ("all", label): (0.7 - 0.2 * n + 0.02 * place, 0.96) for n, label in enumerate(labels)
+        }
         scores[method] = scores_from(ranges).drop(columns="pathology")
     cases = scores["ERM, SGD"]["case"].unique()
     return comparison_of(scores, {"all": ordered(["all"] * len(cases), cases)})
@@ -67,11 +83,19 @@ def test_tables_in_the_form_of_the_paper(make):
 
 def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     # Spina bifida, white matter, ERM: evenly from 60 to 98 %: P25 is 60 + 0.25 * 38.
-    row = next(line for line in comparison_latex(table_2()).splitlines() if "Spina bifida" in line and "&" in line)
+    row = next(
+        line
+        for line in comparison_latex(table_2()).splitlines()
+        if "Spina bifida" in line and "&" in line
+    )
     shown = re.findall(r"withbelow{([\d.]+)}{(\S+), ", row)
     assert [value for value, _ in shown] == ["79.0", "79.0", "19.0", "69.5", "63.8", "61.9"]
     assert shown[0][1] == "[76.0"
-    bold = [line for line in comparison_latex(table_2()).splitlines() if "textbf" in line and "Mean" not in line]
+    bold = [
+        line
+        for line in comparison_latex(table_2()).splitlines()
+        if "textbf" in line and "Mean" not in line
+    ]
     # From 40 to 60 %: every statistic but the upper end moves by at least five points.
     assert [line.split("&")[2].strip() for line in bold] == ["cerebellum"]
     assert bold[0].count("textbf") == 6
@@ -80,9 +104,16 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     better, nearly = (scores.assign(dice=scores["dice"] + gain) for gain in (0.06, 0.03))
     strata = pathology_of(scores, ["all"])
     assert r"\textbf{61.0}" in comparison_latex(comparison_of({"a": scores, "b": better}, strata))
-    assert r"\textbf{61.0}" not in comparison_latex(comparison_of({"a": scores, "b": better, "c": nearly}, strata))
-    wide, narrow = scores_from({("all", "one"): (0.0, 1.0)}), scores_from({("all", "one"): (0.2, 0.8)})
-    text = comparison_latex(comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"])))
+    assert r"\textbf{61.0}" not in comparison_latex(
+        comparison_of({"a": scores, "b": better, "c": nearly}, strata)
+    )
+    wide, narrow = (
+        scores_from({("all", "one"): (0.0, 1.0)}),
+        scores_from({("all", "one"): (0.2, 0.8)}),
+    )
+    text = comparison_latex(
+        comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"]))
+    )
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{\textbf{30.0}}{" in text
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{25.0}{" in text
     scores, strata = scores_of(60, labels=("one",), metrics=("dice", "hd95"))
@@ -108,7 +139,9 @@ def test_undefined_statistics_are_dashes(report, row):
 
 def test_hostile_names_leave_latex_tables_whole():
     attributes = {"path_ology%": list(HOSTILE)}
-    text = evaluation_latex(evaluation_of(*scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes=attributes)))
+    text = evaluation_latex(
+        evaluation_of(*scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes=attributes))
+    )
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(body) == 1 + len(HOSTILE) ** 2
     for line in body:
@@ -131,7 +164,9 @@ def test_markdown_has_the_numbers_and_their_intervals():
 
 
 def test_every_row_has_as_many_cells_as_its_head():
-    scores, strata = scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes={"a|b": list(HOSTILE)})
+    scores, strata = scores_of(
+        cases=list(HOSTILE), labels=HOSTILE, attributes={"a|b": list(HOSTILE)}
+    )
     for text in (
         evaluation_markdown(evaluation_of(scores, strata)),
         comparison_markdown(comparison_of({"a|b": scores, "<i>": scores}, strata)),
@@ -147,7 +182,10 @@ def test_comparison_names_both_values_and_the_difference():
     text = comparison_markdown(comparison_of({"ERM": scores, "DRO": after}, strata))
     assert text.startswith("# DRO against ERM\n")
     assert "| Label | Stratum | n | Mean (%): ERM | Mean (%): DRO | Mean (%): Difference |" in text
-    assert re.search(r"\| white matter \| control \| 20 \| \d+\.\d \| \d+\.\d \| ▼ −6\.0 \\\[−9\.0, −3\.0\\\] \|", text)
+    assert re.search(
+        r"\| white matter \| control \| 20 \| \d+\.\d \| \d+\.\d \| ▼ −6\.0 \\\[−9\.0, −3\.0\\\] \|",
+        text,
+    )
     assert "W / T / L: cases better, equal, worse." in text
 
 
@@ -156,7 +194,9 @@ def test_terminal_has_the_statistics_in_per_cent():
     first = evaluation.strata.iloc[0]
     text = screen(evaluation_table(evaluation), width=160)
 
-    row = next(line for line in text.splitlines() if line.startswith("white matter") and "control" in line)
+    row = next(
+        line for line in text.splitlines() if line.startswith("white matter") and "control" in line
+    )
     names = ("mean", "median", "iqr", "p25", "p10", "p5")
     expected = [f"{100 * first[name]:.1f} [{100 * first[f'{name}_low']:.1f}," for name in names]
     assert [" ".join(words) for words in re.findall(r"([\d.]+) (\[\S+)", row)] == expected
@@ -180,7 +220,9 @@ def test_of_many_methods_the_differences_are_counted():
 def test_three_methods_fit_a_narrow_terminal():
     scores, strata = scores_of(60, labels=("white matter",))
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
-    text = screen(comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata)))
+    text = screen(
+        comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata))
+    )
     assert "loses most" in text
     assert "DRO against ERM" in text
     # Wins, ties and losses are the last column, and nothing of them is cut off.

@@ -27,12 +27,19 @@ def test_findings_say_what_the_worst_cases_score():
         "One case in twenty scores below 1.0 % Dice (95 % interval [−2.0, 4.0]), among 21 cases with a value. "
         "The best stratum is B with 50.0 %: a gap of 49.0 points."
     )
-    assert (found[0].where, found[0].caption, found[0].tone) == ("centre", "Dice, 5th percentile", "worse")
+    assert (found[0].where, found[0].caption, found[0].tone) == (
+        "centre",
+        "Dice, 5th percentile",
+        "worse",
+    )
     found = findings(evaluation_of(*two_strata(n_worse=5)))[0]
 
     assert found.value == "2.0 %"
     assert "The mean Dice is 2.0 %" in found.text
-    assert "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases" in found.text
+    assert (
+        "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases"
+        in found.text
+    )
     assert found.caption == "Dice, mean"
     scores, strata = two_strata(metric="hd95")
     found = findings(evaluation_of(scores, strata, ("hd95",)))[0]
@@ -87,10 +94,18 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
         "improves in 1 and worsens in 0 of 2."
     )
     gain = verdict.findings[0]
-    assert (gain.title, gain.value, gain.tone) == ("Cerebellum in A gains most", "+10.0 points", "better")
+    assert (gain.title, gain.value, gain.tone) == (
+        "Cerebellum in A gains most",
+        "+10.0 points",
+        "better",
+    )
     assert "+10.0 points (95 %" in gain.text
     lost = changed_by(-0.1)[0].findings
-    assert (lost[0].title, lost[0].value, lost[0].tone) == ("Cerebellum in A loses most", "−10.0 points", "worse")
+    assert (lost[0].title, lost[0].value, lost[0].tone) == (
+        "Cerebellum in A loses most",
+        "−10.0 points",
+        "worse",
+    )
     (nothing,) = changed_by(0.0)
     assert nothing.summary == "Nothing changed: all 4 differences of mean and P5 Dice are 0."
     assert nothing.findings == ()
@@ -100,25 +115,38 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
     after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
     found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
     titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
-    assert [(f.title, f.value) for f in found] == list(zip(titles, ["+20.0 points", "+4.0 points"], strict=True))
+    assert [(f.title, f.value) for f in found] == list(
+        zip(titles, ["+20.0 points", "+4.0 points"], strict=True)
+    )
 
 
 def small_gain(**columns):
     """The finding on a gain of two points whose interval includes 0, with other columns of its row."""
     before, strata = two_strata()
-    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
+    comparison = comparison_of(
+        {"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata
+    )
     return verdicts(replace(comparison, table=comparison.table.assign(**columns)))[0].findings[0]
 
 
 def test_verdict_says_what_may_be_chance_and_who_gained():
     gain = small_gain(holm_p=0.3, wins=13, losses=8)
-    assert gain.text.endswith("Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance.")
+    assert gain.text.endswith(
+        "Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance."
+    )
     assert gain.tone == ""
     sure = small_gain(holm_p=0.0001)
-    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in sure.text
+    assert (
+        "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0."
+        in sure.text
+    )
     assert "of the typical case +2.0 [0.0, +4.0]" in sure.text
     assert "chance" not in sure.text
-    nothing = {f"{s}_difference_{end}": math.nan for s in ("mean", "p5", "typical") for end in ("low", "high")}
+    nothing = {
+        f"{s}_difference_{end}": math.nan
+        for s in ("mean", "p5", "typical")
+        for end in ("low", "high")
+    }
     gain = small_gain(**nothing)
     assert "includes 0" not in gain.text
     assert gain.text.endswith("So few cases give no interval of the mean.")
@@ -127,7 +155,9 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
 
 def test_a_mean_that_moves_against_the_cases_is_said_so():
     after, strata = two_strata()
-    comparison = comparison_of({"ERM": after.assign(dice=after["dice"] + 0.02), "DRO": after}, strata)
+    comparison = comparison_of(
+        {"ERM": after.assign(dice=after["dice"] + 0.02), "DRO": after}, strata
+    )
     comparison.table[["typical_difference", "wins", "losses"]] = 0.01, 20, 1
     summary = verdicts(comparison)[0].summary
     assert summary.startswith("Cases gain in 2 of 2 strata × labels")
@@ -136,12 +166,16 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
 
 def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
     before, strata = two_strata()
-    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
+    comparison = comparison_of(
+        {"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata
+    )
     few = comparison.table.assign(typical_difference=0.0, wins=8, ties=13, losses=0)
     assert verdicts(replace(comparison, table=few))[0].summary.startswith(
         "Cases gain in 2 of 2 strata × labels and lose in 0"
     )
-    patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[0].findings[0]
+    patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[
+        0
+    ].findings[0]
     assert "Of 7 patients 21 gain" in patients.text
     assert patients.caption == "Dice, mean, 7 patients"
     evaluation = evaluation_of(before, strata)
@@ -154,7 +188,9 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
 def test_the_worst_of_the_others_is_not_called_the_worst():
     evaluation = evaluation_of(*two_strata())
     swapped = dict(zip(("worst", "best"), ("best", "worst"), strict=True))
-    worst = evaluation.worst.rename(columns=swapped | {f"{a}_stratum": f"{b}_stratum" for a, b in swapped.items()})
+    worst = evaluation.worst.rename(
+        columns=swapped | {f"{a}_stratum": f"{b}_stratum" for a, b in swapped.items()}
+    )
     (found,) = findings(replace(evaluation, worst=worst.assign(gap=-worst["gap"])))
     assert found.title == "Cerebellum is worst of the others in B"
 
@@ -162,6 +198,12 @@ def test_the_worst_of_the_others_is_not_called_the_worst():
 def test_one_training_of_each_method_is_said_once():
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before}, strata)
-    assert sum("cannot tell the method from its random seed" in note for note in comparison_notes(comparison)) == 1
+    assert (
+        sum(
+            "cannot tell the method from its random seed" in note
+            for note in comparison_notes(comparison)
+        )
+        == 1
+    )
     comparison = replace(comparison, trainings=comparison.table)
     assert not any("random seed" in note for note in comparison_notes(comparison))

@@ -19,27 +19,48 @@ NAN = math.nan
             [f.difference(v, DICE) for v in (0.031, -0.031, 0.0, -0.0, -0.0001, NAN)],
             ["+3.1", "−3.1", "0.0", "0.0", "0.0", "–"],
         ),
-        ([f.interval(*ends, DICE) for ends in ((0.501, 0.703), (NAN, 0.5), (0.5, NAN))], ["[50.1, 70.3]", "", ""]),
         (
-            [f.bounds(*ends, DICE) for ends in ((0.501, 0.703), (NAN, 0.7), (0.5, NAN), (NAN, NAN))],
+            [f.interval(*ends, DICE) for ends in ((0.501, 0.703), (NAN, 0.5), (0.5, NAN))],
+            ["[50.1, 70.3]", "", ""],
+        ),
+        (
+            [
+                f.bounds(*ends, DICE)
+                for ends in ((0.501, 0.703), (NAN, 0.7), (0.5, NAN), (NAN, NAN))
+            ],
             ["[50.1, 70.3]", "≤ 70.0", "≥ 50.0", ""],
         ),
-        ([f.bounds(low, 0.02, DICE, signed=True) for low in (-0.01, NAN)], ["[−1.0, +2.0]", "≤ +2.0"]),
+        (
+            [f.bounds(low, 0.02, DICE, signed=True) for low in (-0.01, NAN)],
+            ["[−1.0, +2.0]", "≤ +2.0"],
+        ),
         # Volumes have three digits, however small they are.
         ([f.quantity(v, VOLUME) for v in (-0.0123, 0.0, 123.4)], ["−0.0123 ml", "0 ml", "123 ml"]),
         ([f.difference(v, VOLUME) for v in (0.5, -12.34, -0.0)], ["+0.500", "−12.3", "0"]),
-        ([f.quantity(0.5, DICE), f.quantity(2.5, HD95), f.quantity(NAN, DICE)], ["50.0 %", "2.5 mm", "–"]),
+        (
+            [f.quantity(0.5, DICE), f.quantity(2.5, HD95), f.quantity(NAN, DICE)],
+            ["50.0 %", "2.5 mm", "–"],
+        ),
         ([f.p_value(p) for p in (0.0004, 0.0116, 1.0, NAN)], ["<0.001", "0.012", "1.000", "–"]),
-        ([f.volume(v) for v in (1234.5, 12.345, 0.01234, 0.0, NAN)], ["1234", "12.3", "0.0123", "0", "–"]),
+        (
+            [f.volume(v) for v in (1234.5, 12.345, 0.01234, 0.0, NAN)],
+            ["1234", "12.3", "0.0123", "0", "–"],
+        ),
         (
             [f.attribute_title(name) for name in ("all", "centre", "centre,pathology")],
             ["All cases", "centre", "centre × pathology"],
         ),
         (
-            [f.stratum_title(*names) for names in (("a,b", "A,spina_bifida"), ("centre", "A,B"), ("all", "all"))],
+            [
+                f.stratum_title(*names)
+                for names in (("a,b", "A,spina_bifida"), ("centre", "A,B"), ("all", "all"))
+            ],
             ["A × spina_bifida", "A,B", "all cases"],
         ),
-        ([f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")], ["Cerebellum", "eTIV", "", "Äußere"]),
+        (
+            [f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")],
+            ["Cerebellum", "eTIV", "", "Äußere"],
+        ),
         # Tables show the bad side of the distribution.
         (f.shown_statistics(DICE), ("mean", "median", "iqr", "p25", "p10", "p5")),
         (f.shown_statistics(HD95), ("mean", "median", "iqr", "p75", "max")),

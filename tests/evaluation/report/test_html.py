@@ -17,7 +17,9 @@ def reports(n_cases=12, **options):
 
 
 def test_an_attribute_may_have_the_name_of_a_column():
-    page = reports(cases=["a", "b", "c"], attributes={"metric": ["spina_bifida", "A", "A"]})[1].replace("<wbr>", "")
+    page = reports(cases=["a", "b", "c"], attributes={"metric": ["spina_bifida", "A", "A"]})[
+        1
+    ].replace("<wbr>", "")
     assert "metric (stratum)" in page
 
 
@@ -29,7 +31,10 @@ def test_page_is_well_formed_stands_alone_and_names_add_no_element(which):
     assert len(ids) == len(set(ids))
     assert {given["href"].removeprefix("#") for tag, given in tags if tag == "a"} <= set(ids)
     assert re.findall(r"https?://[^\"' ]+|url\([^)]*\)|@import", page) == []
-    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in page
+    assert (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+        in page
+    )
 
     attributes = {"pathology": list(HOSTILE), "centre": list(HOSTILE[::-1])}
     hostile = reports(cases=list(HOSTILE), labels=HOSTILE[:3], attributes=attributes)[which]
@@ -44,7 +49,9 @@ def test_page_shows_every_number_of_the_strata_table():
         for statistic in ("mean", "median", "iqr", "p25", "p10", "p5"):
             assert f"<b>{100 * record[statistic]:.1f}" in html
     scores, strata = scores_of(30)
-    html = evaluation_html(evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",)))
+    html = evaluation_html(
+        evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",))
+    )
     assert "Two &lt;b&gt;predictions&lt;/b&gt; were left out." in html
     assert "2 TP / (2 TP + FP + FN), over voxels" in html
     assert "95 % percentile bootstrap, cases resampled within their stratum" in html
@@ -55,7 +62,9 @@ def test_page_of_5000_cases_draws_every_case_and_stays_small():
     html = evaluation_html(evaluation_of(*scores_of(5000)))
     assert html.count('class="dot ') == 5000 * 3 * 3
     assert len(html.encode()) < 6_000_000
-    html = evaluation_html(evaluation_of(*scores_of(5000, labels=tuple(f"label {n}" for n in range(14)))))
+    html = evaluation_html(
+        evaluation_of(*scores_of(5000, labels=tuple(f"label {n}" for n in range(14))))
+    )
     assert html.count('class="dot ') <= 120_000
     assert "Of each row only the worst 476 are drawn; band and lines are of all." in html
     assert "Only the worst 952 cases of each label are drawn." in html
@@ -67,7 +76,9 @@ def test_page_of_one_case(values):
     scores["dice"] = values
     html = evaluation_html(evaluation_of(scores, strata))
     other = comparison_html(comparison_of({"ERM": scores, "DRO": scores}, strata))
-    assert payload(html)["columns"][4]["values"] == [None if math.isnan(values[0]) else 100 * values[0]]
+    assert payload(html)["columns"][4]["values"] == [
+        None if math.isnan(values[0]) else 100 * values[0]
+    ]
     assert len(payload(other)["columns"][0]["codes"]) == 1
     assert "nan" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
 
@@ -77,7 +88,11 @@ def test_page_has_what_there_is_of_strata_volumes_and_values():
     html = evaluation_html(evaluation_of(scores, {}))
     assert "All cases" in html
     assert ">Stratum<" not in html
-    assert [column["title"] for column in payload(html)["columns"]][:3] == ["Case", "Label", "Dice (%)"]
+    assert [column["title"] for column in payload(html)["columns"]][:3] == [
+        "Case",
+        "Label",
+        "Dice (%)",
+    ]
     scores, strata = scores_of(6)
     assert 'id="volumes"' in evaluation_html(evaluation_of(scores, strata))
     scores[["reference_ml", "prediction_ml"]] = math.nan

@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.report import comparison_html, documents, evaluation_html, evaluation_page, page_parts
-from nnunet_dro.evaluation.report.documents import comparison_table, evaluation_markdown, evaluation_table
+from nnunet_dro.evaluation.report import (
+    comparison_html,
+    documents,
+    evaluation_html,
+    evaluation_page,
+    page_parts,
+)
+from nnunet_dro.evaluation.report.documents import (
+    comparison_table,
+    evaluation_markdown,
+    evaluation_table,
+)
 from nnunet_dro.evaluation.report.page_parts import worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.evaluation.comparing.test_comparison import evaluation
@@ -66,9 +76,14 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
     for label, figure in zip([label for label in LABELS[-3:] for _ in "dq"], figures, strict=True):
         for row in map(int, re.findall(r'data-row="(\d+)"', figure)):
             drawn += 1
-            name, its_label = cases["names"][cases["codes"][row]], labels["names"][labels["codes"][row]]
+            name, its_label = (
+                cases["names"][cases["codes"][row]],
+                labels["names"][labels["codes"][row]],
+            )
             assert its_label == label
-            expected = large.scores[(large.scores["case"] == name) & (large.scores["label"] == label)]["dice"].iloc[0]
+            expected = large.scores[
+                (large.scores["case"] == name) & (large.scores["label"] == label)
+            ]["dice"].iloc[0]
             assert dice["values"][row] == pytest.approx(100 * expected, abs=1e-3)
     assert drawn == 3 * 2 * 15
     # The rest of the table is the worst of the others.
@@ -93,8 +108,15 @@ def test_the_terminal_shows_the_worst_and_markdown_all(large, large_comparison, 
 def large_comparison(large):
     """The method gains on the labels above 7, most on label_9, and changes nothing else."""
     number = large.scores["label"].str.removeprefix("label_").astype(int)
-    better = large.scores.assign(dice=large.scores["dice"] + np.where(number > 7, 0.02 * (number - 7), 0.0))
-    after = replace(large, scores=better, strata=summarise(better, large.stratum_of_case, n_resamples=0), method="new")
+    better = large.scores.assign(
+        dice=large.scores["dice"] + np.where(number > 7, 0.02 * (number - 7), 0.0)
+    )
+    after = replace(
+        large,
+        scores=better,
+        strata=summarise(better, large.stratum_of_case, n_resamples=0),
+        method="new",
+    )
     return compare({"old": large, "new": after}, n_resamples=0)
 
 
@@ -103,15 +125,25 @@ def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monke
     assert "are shown with the largest difference" not in whole
     monkeypatch.setattr(page_parts, "MOST_STRATA_ROWS", 4)
     page = comparison_html(large_comparison).replace("<wbr>", "")
-    assert "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice" in page
-    assert set(re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', page)) == {"label_8", "label_9"}
-    assert set(re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', whole)) == set(LABELS)
+    assert (
+        "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice"
+        in page
+    )
+    assert set(re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', page)) == {
+        "label_8",
+        "label_9",
+    }
+    assert set(re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', whole)) == set(
+        LABELS
+    )
 
 
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
     monkeypatch.setattr(page_parts, "MOST_CASE_ROWS", 30)
     page = comparison_html(large_comparison).replace("<wbr>", "")
-    assert "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
+    assert (
+        "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
+    )
     assert "30 cases" in page, "the head counts all cases"
     _, labels, *_ = payload(page)["columns"]
     assert [labels["names"][code] for code in labels["codes"]] == ["label_9"] * 30

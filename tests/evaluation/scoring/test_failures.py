@@ -9,7 +9,11 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
-from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    summarise,
+    worst_strata,
+)
 from tests.commands import done, run
 from tests.evaluation import made_folders as made
 
@@ -19,9 +23,14 @@ REQUIREMENT = "metric=hd95 label=tumour p75<=4"
 
 @pytest.fixture
 def failures(tmp_path):
-    """Ten cases; the tumour of two is missed, the last has none in the reference but one in the prediction."""
+    """Ten cases; the tumour of two is missed, the last has none in the reference but one in the
+    prediction."""
     made.write_study(tmp_path, [0] * 10)
-    for file in ("prediction/case_00.nii.gz", "prediction/case_01.nii.gz", "reference/case_09.nii.gz"):
+    for file in (
+        "prediction/case_00.nii.gz",
+        "prediction/case_01.nii.gz",
+        "reference/case_09.nii.gz",
+    ):
         made.write_map(tmp_path / file, made.bars(0))
     return tmp_path
 
@@ -31,11 +40,15 @@ def row_of(folder, metric="hd95"):
 
 
 def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures):
-    result = done(made.run_evaluate(failures, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3)
+    result = done(
+        made.run_evaluate(failures, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3
+    )
 
     (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
     assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
-    assert "leaves out 2 cases in which the label was missed (allow that with n_missed<=2, or" in line
+    assert (
+        "leaves out 2 cases in which the label was missed (allow that with n_missed<=2, or" in line
+    )
     assert "leaves out 1 case in which the label was predicted where the reference lacks it" in line
     counts = ["n", "n_undefined", "n_missed", "n_invented", "n_left_out"]
     assert row_of(failures / "out")[counts].tolist() == [10, 3, 2, 1, 3]
@@ -43,8 +56,14 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
 
 
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(failures):
-    result = done(made.run_evaluate(failures, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"), 3)
-    # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th case and the 8th.
+    result = done(
+        made.run_evaluate(
+            failures, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"
+        ),
+        3,
+    )
+    # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th
+    # case and the 8th.
     assert row_of(failures / "out")["p75"] == pytest.approx(0.75 * 7 * 3**0.5)
     assert "p75 9.093 mm is not <= 4 (10 cases)" in result.output
 
@@ -59,20 +78,33 @@ def test_every_report_counts_failures_in_its_table(failures):
         "report.tex": r"tumour & out & \withbelow{10}{3 undef.} & 2 & 1 & 0.0\textsuperscript{\textdaggerdbl}",
         "terminal": "0.0‡",
     }
-    texts = {name: (failures / "out" / name).read_text(encoding="utf-8") for name in rows if name != "terminal"}
+    texts = {
+        name: (failures / "out" / name).read_text(encoding="utf-8")
+        for name in rows
+        if name != "terminal"
+    }
     assert "| tumour | 10 (3 undef.) | 2 | 1 | 0.0‡" in texts["report.md"]
     for name, text in (texts | {"terminal": result.output}).items():
         assert rows[name] in text.replace("prediction", "out"), name
-        assert "Without the cases in which the label was missed or invented" in text.replace("\n", " ")
+        assert "Without the cases in which the label was missed or invented" in text.replace(
+            "\n", " "
+        )
 
 
 def scores_of(values, n_reference, n_prediction, metric="hd95"):
     cases = [f"c{n}" for n in range(len(values))]
-    table = {"case": cases, "label": "tumour", metric: values, "n_reference": n_reference, "n_prediction": n_prediction}
+    table = {
+        "case": cases,
+        "label": "tumour",
+        metric: values,
+        "n_reference": n_reference,
+        "n_prediction": n_prediction,
+    }
     return pd.DataFrame(table).assign(prediction_ml=1.0)
 
 
-#: Two distances and a missed label; and values, voxels of the reference and of the prediction of other cases.
+#: Two distances and a missed label; and values, voxels of the reference and of the prediction of
+#: other cases.
 MISSED = ([1.0, 2.0, NAN], [5, 5, 5], [5, 5, 0])
 IN_NEITHER = ([1.0, 2.0, NAN], [5, 5, 0], [5, 5, 0])
 INVENTED = ([1.0, 0.0, NAN], [5, 5, 0], [5, 0, 5])
@@ -108,13 +140,19 @@ def test_what_a_metric_leaves_out_fails_unless_it_is_allowed(cases, text, passed
 
 
 def evaluation_of(scores, metric="hd95"):
-    of_case = pd.Series(pd.Categorical(["all"] * len(scores), ordered=True), index=scores["case"], name="all")
+    of_case = pd.Series(
+        pd.Categorical(["all"] * len(scores), ordered=True), index=scores["case"], name="all"
+    )
     table = summarise(scores, {"all": of_case}, metrics=[metric], n_resamples=0)
-    return Evaluation("m", scores, table, {"all": of_case}, worst_strata(table), false_positives(scores))
+    return Evaluation(
+        "m", scores, table, {"all": of_case}, worst_strata(table), false_positives(scores)
+    )
 
 
 def compare_two(before, after, metric="hd95"):
-    return compare({"ERM": evaluation_of(before, metric), "DRO": evaluation_of(after, metric)}, n_resamples=0)
+    return compare(
+        {"ERM": evaluation_of(before, metric), "DRO": evaluation_of(after, metric)}, n_resamples=0
+    )
 
 
 def test_a_method_that_misses_the_label_is_not_better_for_it():
@@ -126,22 +164,34 @@ def test_a_method_that_misses_the_label_is_not_better_for_it():
     row = comparison.table.iloc[0]
 
     # Missed counts as 30 mm, the largest distance of any method, instead of being left out.
-    assert (row["n"], row["n_undefined"], row["n_worst_baseline"], row["n_worst_method"]) == (8, 0, 0, 1)
+    assert (row["n"], row["n_undefined"], row["n_worst_baseline"], row["n_worst_method"]) == (
+        8,
+        0,
+        0,
+        1,
+    )
     assert row["mean_difference"] == pytest.approx(-0.7 / 8)
     assert row["max_method"] == 30
     assert (row["wins"], row["ties"], row["losses"]) == (7, 0, 1)
     # The failure has the largest rank.
-    assert row["wilcoxon_p"] == wilcoxon_p(np.append((after["hd95"] - before["hd95"]).to_numpy()[:7], 99.0))
+    assert row["wilcoxon_p"] == wilcoxon_p(
+        np.append((after["hd95"] - before["hd95"]).to_numpy()[:7], 99.0)
+    )
     (note,) = [note for note in comparison.notes if "one method only" in note]
     assert "missed or invented the label and counts as the largest distance" in note
     assert "DRO in c7 (tumour)" in note
-    assert comparison.strata.set_index("method").loc["DRO", ["n_missed", "n_left_out", "max"]].tolist() == [1, 0, 30]
+    assert comparison.strata.set_index("method").loc[
+        "DRO", ["n_missed", "n_left_out", "max"]
+    ].tolist() == [1, 0, 30]
 
 
 @pytest.mark.parametrize(
-    ("metric", "both", "invented", "means"), [("dice", 0.5, 0.0, [0.75, 0.25]), ("hd95", 9.0, NAN, [4.5, 9.0])]
+    ("metric", "both", "invented", "means"),
+    [("dice", 0.5, 0.0, [0.75, 0.25]), ("hd95", 9.0, NAN, [4.5, 9.0])],
 )
-def test_an_invented_label_counts_against_the_method_that_invented_it(metric, both, invented, means):
+def test_an_invented_label_counts_against_the_method_that_invented_it(
+    metric, both, invented, means
+):
     before = scores_of([both, NAN], [5, 0], [5, 0], metric)
     after = scores_of([both, invented], [5, 0], [5, 4], metric)
 
@@ -151,13 +201,17 @@ def test_an_invented_label_counts_against_the_method_that_invented_it(metric, bo
     assert row[["mean_baseline", "mean_method"]].tolist() == means
     assert (row["n_undefined"], row["losses"]) == (0, 1)
     best = {"dice": "1", "hd95": "0 mm"}[metric]
-    assert f"rightly left out the label and counts as {best}: ERM in c1 (tumour)" in " ".join(comparison.notes)
+    assert f"rightly left out the label and counts as {best}: ERM in c1 (tumour)" in " ".join(
+        comparison.notes
+    )
 
 
 def test_pairs_that_both_methods_fail_are_left_out():
     before, after = (scores_of([2.0, NAN], [5, 5], [5, 0]) for _ in range(2))
     row = compare_two(before, after).table.iloc[0]
-    assert row[["n_undefined", "n_left_out", "n_worst_baseline", "n_worst_method", "ties"]].tolist() == [1, 1, 0, 0, 1]
+    assert row[
+        ["n_undefined", "n_left_out", "n_worst_baseline", "n_worst_method", "ties"]
+    ].tolist() == [1, 1, 0, 0, 1]
     # A label that neither reference nor prediction has is no failure.
     right = [scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)]
     assert compare_two(*right).table[["n_undefined", "n_left_out"]].to_numpy().tolist() == [[1, 0]]

@@ -5,11 +5,23 @@ import pytest
 
 from nnunet_dro.evaluation.scoring.foreground import Foreground
 
-SMALL = [(3, 5, 7), (1, 4, 8), (2, 3, 16), (5, 5, 5), (1, 1, 3), (4, 3, 2), (6, 9, 1), (3, 4, 24), (2, 2, 9)]
+SMALL = [
+    (3, 5, 7),
+    (1, 4, 8),
+    (2, 3, 16),
+    (5, 5, 5),
+    (1, 1, 3),
+    (4, 3, 2),
+    (6, 9, 1),
+    (3, 4, 24),
+    (2, 2, 9),
+]
 
 
 @pytest.mark.parametrize("shape", [*SMALL, (40, 41, 40)])
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64]
+)
 @pytest.mark.parametrize(("density", "largest"), [(0.02, 3), (0.3, 120), (1, 2)])
 def test_counts_and_boxes_are_those_of_the_voxels(shape, dtype, density, largest):
     rng = np.random.default_rng(0)
@@ -45,7 +57,10 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
 
     boxes = Foreground.of(reference, prediction).boxes
 
-    assert boxes == {1: (slice(2, 3), slice(3, 4), slice(0, 8)), 3: (slice(20, 24), slice(30, 36), slice(40, 56))}
+    assert boxes == {
+        1: (slice(2, 3), slice(3, 4), slice(0, 8)),
+        3: (slice(20, 24), slice(30, 36), slice(40, 56)),
+    }
     reference, prediction = np.zeros((1, 2, 8), np.uint8), np.zeros((1, 2, 8), np.int16)
     reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
 
@@ -61,9 +76,14 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
 @pytest.mark.parametrize("offset", [-5, 300, 70_000])
 def test_values_that_are_no_indices(offset):
     rng = np.random.default_rng(1)
-    reference, prediction = rng.integers(0, 3, (2, 4, 5, 6)) * (rng.random((2, 4, 5, 6)) < 0.5) * offset
+    reference, prediction = (
+        rng.integers(0, 3, (2, 4, 5, 6)) * (rng.random((2, 4, 5, 6)) < 0.5) * offset
+    )
     foreground = Foreground.of(reference, prediction)
     both = (reference == offset) & (prediction == offset)
     counts = foreground.counts
-    assert counts.n_voxels[(counts.reference == offset) & (counts.prediction == offset)].sum() == both.sum()
+    assert (
+        counts.n_voxels[(counts.reference == offset) & (counts.prediction == offset)].sum()
+        == both.sum()
+    )
     check_boxes(foreground, reference, prediction)

@@ -1,4 +1,5 @@
-"""Finished cases are kept until the results are written: an interrupted run goes on, and scores nothing twice."""
+"""Finished cases are kept until the results are written: an interrupted run goes on, and scores
+nothing twice."""
 
 import math
 from dataclasses import asdict
@@ -14,13 +15,27 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, ScoredPair, score_pair
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from tests.commands import done
-from tests.evaluation.made_folders import bars, names_in, run_evaluate, scores_of, summary_of, write_map, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    names_in,
+    run_evaluate,
+    scores_of,
+    summary_of,
+    write_map,
+    write_study,
+)
 
 LABELS, SCORING = Labels({"tumour": (1,)}), Scoring(("dice", "hd95"))
 
 
 def scored(case, dice=1 / 3):
-    row = {"label": "tumour", "dice": dice, "hd95": math.nan, "n_reference": 3, "reference_ml": 0.1 + 0.2}
+    row = {
+        "label": "tumour",
+        "dice": dice,
+        "hd95": math.nan,
+        "n_reference": 3,
+        "reference_ml": 0.1 + 0.2,
+    }
     return ScoredPair(case, [row], (1, 2), {"dice": math.nan}, ("a" * 64, ""))
 
 
@@ -79,7 +94,9 @@ def test_scores_are_read_as_they_were(tmp_path):
     found = known(tmp_path / "kept")
 
     # As text, in which NaN equals itself.
-    assert {name: repr(asdict(one)) for name, one in found.items()} == {n: repr(asdict(scored(n))) for n in names}
+    assert {name: repr(asdict(one)) for name, one in found.items()} == {
+        n: repr(asdict(scored(n))) for n in names
+    }
     for content in (b"", b"\n", b"[]\n", b"{}\n{}\n", b"\xff\xfe\n"):
         (tmp_path / "kept").write_bytes(content)
         assert known(tmp_path / "kept") == {}
@@ -87,7 +104,9 @@ def test_scores_are_read_as_they_were(tmp_path):
 
 def test_lesions_are_kept_as_they_are_scored(tmp_path):
     study = write_study(tmp_path, shifts=(3,))
-    pair = PairOfFiles("case_00", study / "reference" / "case_00.nii.gz", study / "prediction" / "case_00.nii.gz")
+    pair = PairOfFiles(
+        "case_00", study / "reference" / "case_00.nii.gz", study / "prediction" / "case_00.nii.gz"
+    )
     labels = Labels({"tumour": (1,), "organ": (2,)})
     scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("tumour",)))
     one = score_pair(pair, labels, scoring)
@@ -143,7 +162,9 @@ def test_an_interrupted_run_goes_on(interrupted, scored_again):
 def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
     study, finished = interrupted
     write_map(study / "prediction" / f"{finished[0]}.nii.gz", bars(4, 3))
-    assert "Scores of 2 of 5 cases" in " ".join(done(run_evaluate(study, "--resume")).stdout.split())
+    assert "Scores of 2 of 5 cases" in " ".join(
+        done(run_evaluate(study, "--resume")).stdout.split()
+    )
     assert finished[0] in scored_again
 
 
@@ -165,8 +186,12 @@ def test_without_resume_or_with_other_options_a_run_starts_anew(interrupted, sco
         (KeyboardInterrupt(), 61, r"--resume\.$"),
     ],
 )
-def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(tmp_path, monkeypatch, error, seconds, says):
-    monkeypatch.setattr(kept_scores, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
+def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(
+    tmp_path, monkeypatch, error, seconds, says
+):
+    monkeypatch.setattr(
+        kept_scores, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__)
+    )
     path = tmp_path / "new" / "kept"
 
     def run():
@@ -201,7 +226,9 @@ def test_the_voxel_size_beside_a_tiff_may_have_changed(tmp_path, scored_again):
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text('{"spacing": [2, 2, 2]}')
 
-    again, was_known = score_files.score_unless_known((pair, first), LABELS.of_values([1, 2]), SCORING)
+    again, was_known = score_files.score_unless_known(
+        (pair, first), LABELS.of_values([1, 2]), SCORING
+    )
 
     assert not was_known
     assert again.rows[0]["reference_ml"] == pytest.approx(4 * 0.008)

@@ -1,4 +1,5 @@
-"""Reading label maps: the fast reader against SimpleITK's, every format, and files that cannot be used."""
+"""Reading label maps: the fast reader against SimpleITK's, every format, and files that cannot be
+used."""
 
 import gzip
 import itertools
@@ -25,7 +26,11 @@ VALUES = np.random.default_rng(0).integers(0, 100, (5, 6, 7))
 
 def oblique_affine():
     affine = np.eye(4)
-    affine[:3, :3] = Rotation.from_euler("XYZ", [10, -25, 40], degrees=True).as_matrix() * [0.7, 1.1, 3]
+    affine[:3, :3] = Rotation.from_euler("XYZ", [10, -25, 40], degrees=True).as_matrix() * [
+        0.7,
+        1.1,
+        3,
+    ]
     affine[:3, 3] = [12, -40, 7.5]
     return affine
 
@@ -62,7 +67,9 @@ def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
 
 
 @pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+)
 def test_every_integer_type_is_read(tmp_path, dtype, kind):
     values = VALUES.astype(dtype) * (1 if dtype in (np.uint8, np.int8) else 300)
     write_nifti(tmp_path / "a.nii.gz", values, np.eye(4), dtype=dtype, kind=kind)
@@ -74,7 +81,13 @@ def test_every_integer_type_is_read(tmp_path, dtype, kind):
 @pytest.mark.parametrize("ending", [".nii.gz", ".nii", ".nrrd", ".mha"])
 def test_formats_with_geometry_agree(tmp_path, ending):
     turned = (0, 1, 0, -1, 0, 0, 0, 0, 1)
-    write_map(tmp_path / f"a{ending}", VALUES, spacing=(0.5, 0.75, 2), origin=(-10, 20, 30), direction=turned)
+    write_map(
+        tmp_path / f"a{ending}",
+        VALUES,
+        spacing=(0.5, 0.75, 2),
+        origin=(-10, 20, 30),
+        direction=turned,
+    )
     label_map = read_label_map(tmp_path / f"a{ending}")
     assert np.array_equal(label_map.values, VALUES)
     assert label_map.grid.spacing == pytest.approx((2, 0.75, 0.5))
@@ -84,7 +97,9 @@ def test_formats_with_geometry_agree(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", [".png", ".tif", ".tiff", ".bmp"])
 def test_pictures_are_planes_without_geometry(tmp_path, ending):
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / f"a{ending}"))
+    SimpleITK.WriteImage(
+        SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / f"a{ending}")
+    )
     label_map = read_label_map(tmp_path / f"a{ending}")
     assert np.array_equal(label_map.values, VALUES[:1])
     assert label_map.grid.affine is None
@@ -94,9 +109,13 @@ def test_pictures_are_planes_without_geometry(tmp_path, ending):
 
 def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeypatch):
     tifffile.imwrite(tmp_path / "bits.tiff", VALUES[0] > 0, photometric="miniswhite")
-    assert np.array_equal(read_label_map(tmp_path / "bits.tiff").values, VALUES[:1] > 0), "white may be 0"
+    assert np.array_equal(read_label_map(tmp_path / "bits.tiff").values, VALUES[:1] > 0), (
+        "white may be 0"
+    )
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # PIL refuses larger pictures
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / "large.png"))
+    SimpleITK.WriteImage(
+        SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / "large.png")
+    )
     assert np.array_equal(read_label_map(tmp_path / "large.png").values, VALUES[:1])
     monkeypatch.undo()
     for ending in ("png", "tif"):
@@ -108,11 +127,15 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeyp
     nibabel.save(image, tmp_path / "micron.nii")
     expected = _read_with_itk(tmp_path / "micron.nii").grid
     assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)
-    assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(1000 * np.array(expected.spacing), rel=1e-5)
+    assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(
+        1000 * np.array(expected.spacing), rel=1e-5
+    )
 
 
 def test_tiff_takes_its_spacing_from_the_file_beside(tmp_path):
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES.astype(np.uint16)), str(tmp_path / "a.tif"))
+    SimpleITK.WriteImage(
+        SimpleITK.GetImageFromArray(VALUES.astype(np.uint16)), str(tmp_path / "a.tif")
+    )
     (tmp_path / "a.json").write_text(json.dumps({"spacing": [4, 2, 1]}))
     assert read_label_map(tmp_path / "a.tif").grid.spacing == (4, 2, 1)
     (tmp_path / "a.json").write_text(json.dumps({"spacing": "wide"}))
@@ -124,13 +147,18 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     content = (tmp_path / "a.nii").read_bytes()
     (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content[:400]) + gzip.compress(content[400:]))
-    with (tmp_path / "c.nii.gz").open("wb") as stored, gzip.GzipFile("a long name.nii", "wb", fileobj=stored) as file:
+    with (
+        (tmp_path / "c.nii.gz").open("wb") as stored,
+        gzip.GzipFile("a long name.nii", "wb", fileobj=stored) as file,
+    ):
         file.write(content)
 
     for name in ("b.nii.gz", "c.nii.gz"):
         assert np.array_equal(read_label_map(tmp_path / name).values, VALUES)
     # Scaled integers, and voxels that begin in the header.
-    (tmp_path / "scaled.nii.gz").write_bytes(gzip.compress(content_with(tmp_path / "a.nii", 112, "<f", 1.0000001)))
+    (tmp_path / "scaled.nii.gz").write_bytes(
+        gzip.compress(content_with(tmp_path / "a.nii", 112, "<f", 1.0000001))
+    )
     (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 108, "<f", 0))
 
     for name in ("scaled.nii.gz", "b.nii"):
@@ -153,7 +181,9 @@ def content_with(path, offset, form, *values):
 
 
 def as_big_endian(values, dtype, kind):
-    header = (nibabel.Nifti2Header if kind is nibabel.Nifti2Image else nibabel.Nifti1Header)(endianness=">")
+    header = (nibabel.Nifti2Header if kind is nibabel.Nifti2Image else nibabel.Nifti1Header)(
+        endianness=">"
+    )
     header.set_data_dtype(f">{dtype}")
     return kind(values.transpose().astype(f">{dtype}"), oblique_affine(), header)
 
@@ -170,7 +200,9 @@ def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
 
 
 @pytest.mark.parametrize("name", ["nan", "inf"])
-@pytest.mark.parametrize("stored", ["f4.nii.gz", "f8.nii", "scaled.nii", "big-endian.nii.gz", "f4.nrrd", "f4.mha"])
+@pytest.mark.parametrize(
+    "stored", ["f4.nii.gz", "f8.nii", "scaled.nii", "big-endian.nii.gz", "f4.nrrd", "f4.mha"]
+)
 def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
     values = VALUES.astype(np.float64)
     values[2, 3, 4] = float(name)
@@ -180,11 +212,15 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
     elif stored.startswith("big"):
         nibabel.save(as_big_endian(values, "f4", nibabel.Nifti1Image), path)
     else:
-        write_nifti(path, values, np.eye(4), dtype=np.float64 if stored.startswith("f8") else np.float32)
+        write_nifti(
+            path, values, np.eye(4), dtype=np.float64 if stored.startswith("f8") else np.float32
+        )
     if stored.startswith("scaled"):
         path.write_bytes(content_with(path, 112, "<f", 2.0))
 
-    with pytest.raises(ValueError, match=rf"^`path` must hold integers, got {name} in '.*{stored}'"):
+    with pytest.raises(
+        ValueError, match=rf"^`path` must hold integers, got {name} in '.*{stored}'"
+    ):
         read_label_map(path)
 
 
@@ -197,12 +233,16 @@ def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
 
 
 def damaged(tmp_path):
-    write_nifti(tmp_path / "whole.nii.gz", np.random.default_rng(0).integers(0, 9, (20, 20, 20)), np.eye(4))
+    write_nifti(
+        tmp_path / "whole.nii.gz", np.random.default_rng(0).integers(0, 9, (20, 20, 20)), np.eye(4)
+    )
     write_nifti(tmp_path / "whole.nii", VALUES, np.eye(4))
     content = (tmp_path / "whole.nii.gz").read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
-    nibabel.save(nibabel.Nifti1Image(np.zeros((3, 4, 5, 2), np.uint8), np.eye(4)), tmp_path / "four.nii.gz")
+    nibabel.save(
+        nibabel.Nifti1Image(np.zeros((3, 4, 5, 2), np.uint8), np.eye(4)), tmp_path / "four.nii.gz"
+    )
     return {
         "cut.nii.gz": content[:-200],
         "cut_early.nii.gz": content[:100],
@@ -233,10 +273,15 @@ def test_four_axes_and_colours_are_refused(tmp_path):
     SimpleITK.WriteImage(image, str(tmp_path / "a.nrrd"))
     with pytest.raises(ValueError, match=r"4 axes .*a\.nrrd"):
         read_label_map(tmp_path / "a.nrrd")
-    nibabel.save(nibabel.Nifti1Image(VALUES.transpose().astype(np.uint8)[..., None], np.eye(4)), tmp_path / "a.nii.gz")
+    nibabel.save(
+        nibabel.Nifti1Image(VALUES.transpose().astype(np.uint8)[..., None], np.eye(4)),
+        tmp_path / "a.nii.gz",
+    )
     assert read_label_map(tmp_path / "a.nii.gz").values.shape == VALUES.shape
     colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png"))
+    SimpleITK.WriteImage(
+        SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png")
+    )
     with pytest.raises(ValueError, match=r"one channel.*a\.png"):
         read_label_map(tmp_path / "a.png")
 
@@ -260,7 +305,8 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize("flips", list(itertools.product((1, -1), repeat=3)))
 def test_map_stored_in_another_order_is_turned(order, flips):
     reference = Grid(VALUES.shape, oblique_affine())
-    # The same voxels as another program might store them: axes in another order, some counted backwards.
+    # The same voxels as another program might store them: axes in another order, some counted
+    # backwards.
     stored = VALUES.transpose(order)[tuple(slice(None, None, flip) for flip in flips)]
     affine = np.eye(4)
     for axis in range(3):

@@ -1,4 +1,5 @@
-"""Distances against MONAI, whose definitions they share, and against geometry that can be checked by hand."""
+"""Distances against MONAI, whose definitions they share, and against geometry that can be checked
+by hand."""
 
 import itertools
 import warnings
@@ -27,7 +28,9 @@ def random_case(seed):
     shape = tuple(int(n) for n in rng.integers(8, 40, 3))
     centre = rng.uniform(0.2, 0.8, 3) * shape
     reference = ellipsoid(shape, centre, rng.uniform(1.5, 10, 3))
-    prediction = ellipsoid(shape, centre + rng.normal(0, rng.choice([0.5, 3, 12]), 3), rng.uniform(1.5, 10, 3))
+    prediction = ellipsoid(
+        shape, centre + rng.normal(0, rng.choice([0.5, 3, 12]), 3), rng.uniform(1.5, 10, 3)
+    )
     if seed % 3 == 0:
         prediction |= rng.random(shape) < 0.003
     for mask in (reference, prediction):
@@ -66,7 +69,12 @@ def test_distances_equal_monais(spacing):
         for tolerance in (1.0, 2.5, 7.0):
             ours = SurfaceDistances(reference, prediction, spacing)
             expected = monai(reference, prediction, spacing, tolerance)
-            measured = {"hd95": ours.hd95(), "hd": ours.hd(), "assd": ours.assd(), "nsd": ours.nsd(tolerance)}
+            measured = {
+                "hd95": ours.hd95(),
+                "hd": ours.hd(),
+                "assd": ours.assd(),
+                "nsd": ours.nsd(tolerance),
+            }
             assert measured == pytest.approx(expected, rel=1e-5, abs=1e-5), (number, tolerance)
 
 
@@ -74,7 +82,9 @@ def test_distances_equal_monais(spacing):
 def test_pooled_percentile_is_that_of_both_directions_distances(spacing):
     for reference, prediction in CASES:
         borders = [mask & ~ndimage.binary_erosion(mask) for mask in (reference, prediction)]
-        to_border = [ndimage.distance_transform_edt(~border, sampling=spacing) for border in borders]
+        to_border = [
+            ndimage.distance_transform_edt(~border, sampling=spacing) for border in borders
+        ]
         pooled = np.concatenate([to_border[1][borders[0]], to_border[0][borders[1]]])
 
         distances = SurfaceDistances(reference, prediction, spacing)
@@ -86,9 +96,9 @@ def test_pooled_percentile_is_that_of_both_directions_distances(spacing):
 
 
 def test_pooled_percentile_where_one_direction_is_looked_through_less_far():
-    """Single voxels far from each other, 980 in both maps: 1,960 distances of 0. The reference has 15 more, 1 mm away
-    (too few to be looked for), the prediction 95 more, 2 mm away. Rank 1,965 is one of the 15.
-    """
+    """Single voxels far from each other, 980 in both maps: 1,960 distances of 0. The reference has
+    15 more, 1 mm away (too few to be looked for), the prediction 95 more, 2 mm away. Rank 1,965 is
+    one of the 15."""
     reference, prediction = np.zeros((2, 400, 400), bool)
     sites = [(i, j) for i in range(4, 400, 8) for j in range(4, 396, 8)][:980]
     for mask in (reference, prediction):
@@ -114,8 +124,8 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     (row,) = score_case(reference, prediction, Labels({"cube": (1,)}), scoring, spacing=(1, 1, 2))
 
     assert row["hd"] == row["hd95"] == row["hd95_pooled"] == 2
-    # Of each cube's 26 border voxels the nine of the far side are a voxel (2 mm) away, and the one next to the centre,
-    # which is inside the other cube, has a border neighbour at 1 mm.
+    # Of each cube's 26 border voxels the nine of the far side are a voxel (2 mm) away, and the one
+    # next to the centre, which is inside the other cube, has a border neighbour at 1 mm.
     assert row["assd"] == pytest.approx((9 * 2 + 1 * 1) / 26)
     assert row["nsd"] == pytest.approx(17 / 26)
     reference, prediction = np.zeros((2, 3, 4, 60), bool)
@@ -155,7 +165,9 @@ def test_a_slice_is_a_plane():
 
 
 def test_regions_are_their_union_and_ignored_voxels_have_no_border():
-    reference, prediction = np.random.default_rng(0).integers(0, 3, (2, 6, 7, 8)).astype(np.uint16) * 400
+    reference, prediction = (
+        np.random.default_rng(0).integers(0, 3, (2, 6, 7, 8)).astype(np.uint16) * 400
+    )
     row = score_case(reference, prediction, Labels({"both": (400, 800)}), Scoring(ALL_DISTANCES))[0]
 
     whole = SurfaceDistances(reference > 0, prediction > 0, (1, 1, 1))
@@ -167,7 +179,9 @@ def test_regions_are_their_union_and_ignored_voxels_have_no_border():
     reference[0, :, 12:] = 9
     prediction[0, 3:5, 15:18] = 1
 
-    row = score_case(reference, prediction, Labels({"a": (1,)}, ignore=9), Scoring(("hd", "nsd")))[0]
+    row = score_case(reference, prediction, Labels({"a": (1,)}, ignore=9), Scoring(("hd", "nsd")))[
+        0
+    ]
 
     assert (row["hd"], row["nsd"]) == (0, 1)
 
@@ -178,7 +192,10 @@ def test_distances_do_not_depend_on_the_label_values(value):
     reference[1:4, 2:5, 2:5] = prediction[2:6, 2:5, 2:6] = 1
     scoring = Scoring(ALL_DISTANCES)
     expected = score_case(reference, prediction, Labels({"a": (1,)}), scoring)
-    assert score_case(reference * value, prediction * value, Labels({"a": (value,)}), scoring) == expected
+    assert (
+        score_case(reference * value, prediction * value, Labels({"a": (value,)}), scoring)
+        == expected
+    )
 
 
 @pytest.mark.parametrize("lacking", ["reference", "prediction", "both"])
@@ -189,8 +206,13 @@ def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
     prediction = empty if lacking != "reference" else block
     theirs = monai(reference, prediction, (1.0, 1.0, 5.0), 1.0)
 
-    maps, scoring = (mask.astype(np.uint8) for mask in (reference, prediction)), Scoring(("hd95", "hd", "nsd"))
+    maps, scoring = (
+        (mask.astype(np.uint8) for mask in (reference, prediction)),
+        Scoring(("hd95", "hd", "nsd")),
+    )
     (row,) = score_case(*maps, Labels({"a": (1,)}), scoring, spacing=(1.0, 1.0, 5.0))
 
     for metric in scoring.metrics:
-        np.testing.assert_equal(row[metric], theirs[metric] if np.isfinite(theirs[metric]) else np.nan)
+        np.testing.assert_equal(
+            row[metric], theirs[metric] if np.isfinite(theirs[metric]) else np.nan
+        )

@@ -1,4 +1,5 @@
-"""The two kinds of intervals: which method each statistic has to be read, and what a verdict can rest on."""
+"""The two kinds of intervals: which method each statistic has to be read, and what a verdict can
+rest on."""
 
 import itertools
 
@@ -16,7 +17,12 @@ from nnunet_dro.evaluation.statistics.intervals import (
     intervals,
     one_sided_bound,
 )
-from nnunet_dro.evaluation.statistics.sample_bounds import MOST_DRAWN, bounded_mean, mean_by_skewed_t, percentile_bounds
+from nnunet_dro.evaluation.statistics.sample_bounds import (
+    MOST_DRAWN,
+    bounded_mean,
+    mean_by_skewed_t,
+    percentile_bounds,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 NAN = float("nan")
@@ -49,7 +55,9 @@ def test_the_lower_bound_of_p5_holds():
     rng = np.random.default_rng(0)
     true = stats.beta.ppf(0.05, 8, 2)
     for n in (72, 100, 200):
-        low, high = percentile_bounds(np.sort(rng.beta(8, 2, size=(4000, n)), axis=1), 5, tail=TAIL).T
+        low, high = percentile_bounds(
+            np.sort(rng.beta(8, 2, size=(4000, n)), axis=1), 5, tail=TAIL
+        ).T
         assert (low <= true).mean() >= 0.97
         assert (high >= true).mean() >= 0.97
 
@@ -61,7 +69,10 @@ def test_bounds_and_intervals_lie_around_the_estimate():
         estimates = describe(sample)
         for name, percent in PERCENTILES.items():
             for confidence in (50, 60, 80, 95, 97.5, 99.9):
-                low, high = (one_sided_bound(sample, percent, end=e, confidence=confidence) for e in ("low", "high"))
+                low, high = (
+                    one_sided_bound(sample, percent, end=e, confidence=confidence)
+                    for e in ("low", "high")
+                )
                 assert not low > estimates[name], (n, name, confidence)
                 assert not high < estimates[name], (n, name, confidence)
 
@@ -73,7 +84,9 @@ def test_fewer_than_six_values_have_no_interval_to_read():
     assert np.isfinite(interval(values, "mean")).all()
     assert np.isfinite(interval(values, "median")).all()
     many = np.random.default_rng(0).random(100)
-    assert np.isnan([interval(many, name) for name in ("min", "max", "std")]).all(), "extremes never have one"
+    assert np.isnan([interval(many, name) for name in ("min", "max", "std")]).all(), (
+        "extremes never have one"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +129,11 @@ def test_the_mean_to_read_is_students_t_but_for_skewness_and_bounds():
 
 def test_the_skewed_t_is_the_limit_of_bootstrap_t():
     rng = np.random.default_rng(5)
-    for x in (rng.lognormal(1, 0.8, 600), np.where(rng.random(600) < 0.1, 200, 2.0), rng.beta(8, 2, 600)):
+    for x in (
+        rng.lognormal(1, 0.8, 600),
+        np.where(rng.random(600) < 0.1, 200, 2.0),
+        rng.beta(8, 2, 600),
+    ):
         weights = rng.multinomial(600, np.full(600, 1 / 600), size=5000) / 600
         first, second = weights @ (x - x.mean()), weights @ (x - x.mean()) ** 2
         ratios = first / np.sqrt((second - first**2) / 599)
@@ -134,7 +151,10 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
         (found,) = difference_intervals([(before, after)], bounded=[True])
         expected = stats.ttest_rel(after, before).confidence_interval(0.95)
         np.testing.assert_allclose(found[MEAN], [expected.low, expected.high])
-    assert difference_intervals([(np.zeros(7), np.zeros(7))], bounded=[True])[0, MEAN].tolist() == [0, 0]
+    assert difference_intervals([(np.zeros(7), np.zeros(7))], bounded=[True])[0, MEAN].tolist() == [
+        0,
+        0,
+    ]
     before, after = rng.random(100), rng.random(100)
     (found,) = difference_intervals([(before, after)], bounded=[True])
 
@@ -144,7 +164,8 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
 
 
 def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
-    # With one value x the bounds are the quantiles of D x and D + (1 - D) x, D uniform between 0 and 1.
+    # With one value x the bounds are the quantiles of D x and D + (1 - D) x, D uniform between 0
+    # and 1.
     (mean,) = bounded_mean(np.array([[0.6]]), low=0, high=1, tail=0.05, n_resamples=200_000, seed=0)
     assert mean == pytest.approx([0.05 * 0.6, 0.6 + 0.95 * 0.4], abs=2e-3)
     # Perfect scores leave the share of failures that 97.5 % of such samples would show.
@@ -154,7 +175,9 @@ def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
         assert high == 1
     # Few draws are no bound.
     for n_resamples, seed in itertools.product((1, 10, 38), range(5)):
-        (few,) = guaranteed_means([np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed)
+        (few,) = guaranteed_means(
+            [np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed
+        )
         assert few.tolist() == [0, 1]
 
 
@@ -164,7 +187,9 @@ def test_bounds_of_differences_reach_twice_as_far():
 
     twice = guaranteed_means([2 * x - 1], low=-1, **options)
     np.testing.assert_allclose(twice, 2 * guaranteed_means([x], **options) - 1)
-    assert np.isnan(guaranteed_means([x, x], bounded=[False, True], n_resamples=100)[:, 0]).tolist() == [True, False]
+    assert np.isnan(
+        guaranteed_means([x, x], bounded=[False, True], n_resamples=100)[:, 0]
+    ).tolist() == [True, False]
     assert np.isnan(guaranteed_means([x], bounded=[True], n_resamples=0)).all()
     assert np.isfinite(guaranteed_means([x[:1]], bounded=[True])).all()
     assert np.isnan(guaranteed_means([x[:0]], bounded=[True])).all()
@@ -175,7 +200,12 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
     rng = np.random.default_rng(5)
     failed = np.where(rng.random((2, 600)) < 0.1, 0, rng.beta(8, 2, (2, 600)))
     two = np.where(rng.random((2, 600)) < 0.3, 0.2, 0.8)
-    samples = {"beta": rng.beta(8, 2, (2, 600)), "failures": failed, "two values": two, "equal": np.full((2, 600), 1.0)}
+    samples = {
+        "beta": rng.beta(8, 2, (2, 600)),
+        "failures": failed,
+        "two values": two,
+        "equal": np.full((2, 600), 1.0),
+    }
     ascending = np.sort(samples[shape], axis=1)
     options = {"low": 0.0, "high": 1.0, "tail": TAIL, "seed": 0}
 
@@ -207,4 +237,6 @@ def test_intervals_do_not_depend_on_order_company_or_undefined_values():
 )
 def test_values_and_options_out_of_range_are_refused(value, options, message):
     with pytest.raises(ValueError, match=message):
-        (guaranteed_means if options else intervals)([np.array([0.5, value])], bounded=[True], **options)
+        (guaranteed_means if options else intervals)(
+            [np.array([0.5, value])], bounded=[True], **options
+        )

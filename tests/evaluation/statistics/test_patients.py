@@ -1,4 +1,5 @@
-"""With patients, every patient counts once: in the number, its bounds, the requirement and the test."""
+"""With patients, every patient counts once: in the number, its bounds, the requirement and the
+test."""
 
 import numpy as np
 import pandas as pd
@@ -8,12 +9,22 @@ from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import TAIL
-from nnunet_dro.evaluation.statistics.patients import clustered_mean, note_on_repeated_patients, patient_values
+from nnunet_dro.evaluation.statistics.patients import (
+    clustered_mean,
+    note_on_repeated_patients,
+    patient_values,
+)
 from nnunet_dro.evaluation.statistics.sample_bounds import bounded_mean, percentile_bounds
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.commands import done, run
-from tests.evaluation.made_folders import evaluate_both, read_csv, scores_of, summary_of, write_study
+from tests.evaluation.made_folders import (
+    evaluate_both,
+    read_csv,
+    scores_of,
+    summary_of,
+    write_study,
+)
 
 NAN = float("nan")
 
@@ -22,7 +33,11 @@ def described(values, patients, **options):
     """The row of one stratum, with patients or without (None)."""
     cases = [f"c{n:04}" for n in range(len(values))]
     of_case = None if patients is None else pd.Series([f"p{n}" for n in patients], index=cases)
-    return summarise(pd.DataFrame({"case": cases, "label": "one", "dice": values}), patient_of_case=of_case, **options)
+    return summarise(
+        pd.DataFrame({"case": cases, "label": "one", "dice": values}),
+        patient_of_case=of_case,
+        **options,
+    )
 
 
 def test_patient_values_are_means_of_the_cases_that_have_a_value():
@@ -35,11 +50,17 @@ def test_patient_values_are_means_of_the_cases_that_have_a_value():
 
 def test_one_case_per_patient_is_as_without_patients():
     values = np.random.default_rng(0).random(60)
-    alone, together = described(values, None), described(values, np.random.default_rng(1).permutation(60))
+    alone, together = (
+        described(values, None),
+        described(values, np.random.default_rng(1).permutation(60)),
+    )
 
     pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
     values = np.random.default_rng(0).random(100)
-    once, copied = described(values, None), described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
+    once, copied = (
+        described(values, None),
+        described(np.repeat(values, 2), np.repeat(np.arange(100), 2)),
+    )
 
     np.testing.assert_allclose(copied[[*STATISTICS]], once[[*STATISTICS]])
     np.testing.assert_allclose(copied[[*INTERVALS]], once[[*INTERVALS]])
@@ -48,26 +69,42 @@ def test_one_case_per_patient_is_as_without_patients():
 
 def test_a_patient_with_many_bad_cases_counts_once_everywhere():
     # Five bad patients with six cases each, and 55 good ones with one.
-    values, patients = np.r_[np.full(30, 0.46), np.full(55, 0.947)], np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)]
-    requirements = [parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")]
+    values, patients = (
+        np.r_[np.full(30, 0.46), np.full(55, 0.947)],
+        np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)],
+    )
+    requirements = [
+        parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")
+    ]
     table = described(values, patients, one_sided=one_sided_of(requirements))
 
-    assert [outcome.passed for outcome in check_requirements(table, requirements)] == [True, True, False, False]
+    assert [outcome.passed for outcome in check_requirements(table, requirements)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     row = table.iloc[0]
     assert row["p25"] == pytest.approx(0.947)
     assert row["p5"] == pytest.approx(0.46)
     assert row["mean"] == pytest.approx((5 * 0.46 + 55 * 0.947) / 60)
     # A patient fails if any case does.
     assert row["n_failed"] == 5
-    assert described(np.r_[0.4, np.full(9, 0.9)], np.repeat(np.arange(5), 2))["n_failed"].tolist() == [1]
+    assert described(np.r_[0.4, np.full(9, 0.9)], np.repeat(np.arange(5), 2))[
+        "n_failed"
+    ].tolist() == [1]
 
 
 def population(rng, n_patients, *, soft):
     """Cases and their patients: the bad patients have more cases, and cases of a patient are alike."""
-    skill = rng.beta(6, 2, n_patients) if soft else np.where(rng.random(n_patients) < 0.25, 0.46, 0.947)
+    skill = (
+        rng.beta(6, 2, n_patients) if soft else np.where(rng.random(n_patients) < 0.25, 0.46, 0.947)
+    )
     sizes = 1 + rng.binomial(8, np.clip(1 - skill, 0, 1)) if soft else np.where(skill < 0.5, 6, 1)
     patients = np.repeat(np.arange(n_patients), sizes)
-    return np.clip(skill[patients] + rng.normal(0, 0.05 if soft else 0, len(patients)), 0, 1), patients
+    return np.clip(
+        skill[patients] + rng.normal(0, 0.05 if soft else 0, len(patients)), 0, 1
+    ), patients
 
 
 @pytest.mark.parametrize("soft", [True, False])
@@ -78,7 +115,9 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
     for percent in PERCENTILES.values():
         low = percentile_bounds(ascending, percent, tail=0.05)[:, 0]
         # A hair above the truth, so that meeting it is wrong.
-        assert (low > np.quantile(every, percent / 100)).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
+        assert (low > np.quantile(every, percent / 100)).mean() <= 0.05 + 3 * np.sqrt(
+            0.05 * 0.95 / 2000
+        )
         assert not (low > np.quantile(ascending, percent / 100, axis=1)).any()
 
 
@@ -97,7 +136,9 @@ def test_the_mean_of_clusters_holds():
     held = 0
     for _ in range(300):
         # Size and score do not depend on each other.
-        values = np.clip(np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(clusters)), 0, 1)
+        values = np.clip(
+            np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(clusters)), 0, 1
+        )
         ends = clustered_mean(values, clusters, low=0, high=1, tail=TAIL, n_resamples=400, seed=0)
         held += ends[0] <= 0.8 <= ends[1]
 
@@ -133,14 +174,20 @@ def test_counts_say_cases_and_patients(tmp_path):
     table = read_csv(tmp_path / "erm" / "strata.csv")
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
     assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
-    assert "| tumour | A | 4 (2 patients) |" in (tmp_path / "erm" / "report.md").read_text(encoding="utf-8")
+    assert "| tumour | A | 4 (2 patients) |" in (tmp_path / "erm" / "report.md").read_text(
+        encoding="utf-8"
+    )
     said = "8 cases are of 4 patients (who). Every patient counts once"
     assert any(said in note for note in summary_of(tmp_path / "erm")["notes"])
     assert scores_of(tmp_path / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
 
     done(run("compare", *both, "-o", tmp_path / "both", "--bootstrap", 50))
 
-    row = read_csv(tmp_path / "both" / "comparison.csv").set_index(["stratum", "label"]).loc[("all", "tumour")]
+    row = (
+        read_csv(tmp_path / "both" / "comparison.csv")
+        .set_index(["stratum", "label"])
+        .loc[("all", "tumour")]
+    )
     assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
     assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
     assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))

@@ -10,28 +10,49 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
 from nnunet_dro.evaluation.stratifying import attributes
-from nnunet_dro.evaluation.stratifying.attributes import auto_names, contrast, measure, names_columns, noise
+from nnunet_dro.evaluation.stratifying.attributes import (
+    auto_names,
+    contrast,
+    measure,
+    names_columns,
+    noise,
+)
 from tests.evaluation.made_folders import write_map
 
 
 def label_map(values, spacing=(1.0, 1.0, 1.0)):
     values = np.asarray(values, np.uint8)
-    return LabelMap(values, Grid(values.shape, None if spacing is None else np.diag([*spacing, 1.0])))
+    return LabelMap(
+        values, Grid(values.shape, None if spacing is None else np.diag([*spacing, 1.0]))
+    )
 
 
 def test_attributes_of_the_reference_by_hand():
     values = np.zeros((4, 10, 10))
     values[0, 0, :5], values[2, 5, :3], values[3, 9, 9] = 1, 2, 9
 
-    found = measure(label_map(values, (0.5, 1.0, 4.0)), None, ["size", "components", "spacing", "volume"])
+    found = measure(
+        label_map(values, (0.5, 1.0, 4.0)), None, ["size", "components", "spacing", "volume"]
+    )
     without = measure(label_map(values, (0.5, 1.0, 4.0)), None, ["size", "components"], ignore=9)
 
     # Voxels of 2 mm3.
-    assert found == {"size": pytest.approx(0.018), "components": 3, "spacing": 4, "volume": pytest.approx(0.8)}
+    assert found == {
+        "size": pytest.approx(0.018),
+        "components": 3,
+        "spacing": 4,
+        "volume": pytest.approx(0.8),
+    }
     assert without == {"size": pytest.approx(0.016), "components": 2}
-    found = measure(label_map(np.ones((1, 3, 3)), None), None, ["size", "components", "spacing", "volume"])
+    found = measure(
+        label_map(np.ones((1, 3, 3)), None), None, ["size", "components", "spacing", "volume"]
+    )
 
-    assert {name for name, value in found.items() if math.isnan(value)} == {"size", "spacing", "volume"}
+    assert {name for name, value in found.items() if math.isnan(value)} == {
+        "size",
+        "spacing",
+        "volume",
+    }
 
 
 def test_contrast_is_a_difference_per_standard_deviation_around():
@@ -41,9 +62,13 @@ def test_contrast_is_a_difference_per_standard_deviation_around():
     grey = rng.normal(100, 5, mask.shape) + 15 * mask
     grey[:2] = 10_000  # too far away to matter
 
-    around = ndimage.binary_dilation(mask, ndimage.generate_binary_structure(3, 2), iterations=3) & ~mask
+    around = (
+        ndimage.binary_dilation(mask, ndimage.generate_binary_structure(3, 2), iterations=3) & ~mask
+    )
 
-    assert contrast(grey, mask) == pytest.approx((grey[mask].mean() - grey[around].mean()) / grey[around].std())
+    assert contrast(grey, mask) == pytest.approx(
+        (grey[mask].mean() - grey[around].mean()) / grey[around].std()
+    )
     assert contrast(grey, mask) == pytest.approx(3, abs=0.4)
     assert contrast(-7 * grey + 3, mask) == pytest.approx(contrast(grey, mask))
 
@@ -65,7 +90,9 @@ def test_noise_is_that_which_was_added(deviation, spacing):
     grey = 100.0 + 2 * x + y - z + 60 * (x > 16) + rng.normal(0, deviation, (24, 32, 32))
     grey[:, :4] = 0
     low, high = np.percentile(grey[grey > 0], [1, 99])
-    assert noise(grey, Grid(grey.shape, np.diag([*spacing, 1.0]))) == pytest.approx(deviation / (high - low), rel=0.12)
+    assert noise(grey, Grid(grey.shape, np.diag([*spacing, 1.0]))) == pytest.approx(
+        deviation / (high - low), rel=0.12
+    )
 
 
 def test_noise_does_not_depend_on_the_scale():
@@ -79,7 +106,10 @@ def test_noise_does_not_depend_on_the_scale():
 def test_names_of_attributes():
     specs = ("3T", "age:0,18", "auto:size:0,3", "auto:size,3T")
     assert [by for by in specs if not names_columns([by])] == ["auto:size:0,3"]
-    assert auto_names(["centre,auto:size", "auto:noise:q4", "auto:size:0,1,2", "age:0,18"]) == ["size", "noise"]
+    assert auto_names(["centre,auto:size", "auto:noise:q4", "auto:size:0,1,2", "age:0,18"]) == [
+        "size",
+        "noise",
+    ]
     assert with_columns([], "centre") == (None, ["centre"], [])
 
 
@@ -94,7 +124,9 @@ def references(folder, sizes):
 
 
 def with_columns(files, *by):
-    return attributes.with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
+    return attributes.with_auto_columns(
+        None, files, EvaluateOptions(by=by), lambda n_done, n_all: None
+    )
 
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
@@ -102,5 +134,7 @@ def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
     table, specs, notes = with_columns(files, "auto:size", "auto:components", "auto:size:0,3,6")
     assert table["auto:size"].tolist() == ["1", "2", "3", "4", "5", "6", "0"]
     assert specs == ["auto:size:q3", "auto:components", "auto:size:0,3,6"]
-    assert notes[0].endswith("in ml; it is cut into thirds of the cases, unless --by says otherwise.")
+    assert notes[0].endswith(
+        "in ml; it is cut into thirds of the cases, unless --by says otherwise."
+    )
     assert "cut" not in notes[1]

@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.stratifying.splits import fold_table, make_splits, split_notes, write_splits
+from nnunet_dro.evaluation.stratifying.splits import (
+    fold_table,
+    make_splits,
+    split_notes,
+    write_splits,
+)
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from tests.nnunet.made_raw import make_bare
 
@@ -41,19 +46,26 @@ def test_without_options_they_are_nnunets_own_folds(raw):
 
     cases = numbered(23)
     own = generate_crossval_split(cases, seed=12345, n_splits=5)
-    assert make_splits(raw(cases), None) == [{part: sorted(map(str, split[part])) for part in split} for split in own]
+    assert make_splits(raw(cases), None) == [
+        {part: sorted(map(str, split[part])) for part in split} for split in own
+    ]
 
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
         ("centre", {"A": 5, "B": 2, "missing": 1}),
-        ("centre,age:0,18,120", {"A,0 to 18": 3, "A,18 to 120": 2, "B,18 to 120": 2, "missing,18 to 120": 1}),
+        (
+            "centre,age:0,18,120",
+            {"A,0 to 18": 3, "A,18 to 120": 2, "B,18 to 120": 2, "missing,18 to 120": 1},
+        ),
     ],
 )
 def test_every_stratum_is_spread_over_the_folds(raw, spec, expected):
     cases = numbered(40)
-    rows = table(cases, centre=["A"] * 25 + ["B"] * 10 + ["missing"] * 5, age=["10"] * 15 + ["50"] * 25)
+    rows = table(
+        cases, centre=["A"] * 25 + ["B"] * 10 + ["missing"] * 5, age=["10"] * 15 + ["50"] * 25
+    )
     splits = make_splits(raw(cases), rows, stratify=spec)
     check_form(splits, cases)
     (stratum_of,) = stratify_all(rows, [spec], cases).values()
@@ -90,7 +102,11 @@ def test_every_centre_is_left_out_once_in_natural_order(raw):
     rows = table(cases, centre=centres, patient=["p", "q", "q", "p", "r", "s", "s"])
     splits = make_splits(raw(cases), rows, leave_out="centre", group="patient", folds=5)
     check_form(splits, cases)
-    assert [split["val"] for split in splits] == [["c0004"], ["c0001", "c0002", "c0005", "c0006"], ["c0000", "c0003"]]
+    assert [split["val"] for split in splits] == [
+        ["c0004"],
+        ["c0001", "c0002", "c0005", "c0006"],
+        ["c0000", "c0003"],
+    ]
 
 
 def test_rare_strata_are_dealt_out_and_noted(raw):
@@ -104,7 +120,9 @@ def test_rare_strata_are_dealt_out_and_noted(raw):
     assert max(len(set(split["val"]) & {"c0020", "c0021"}) for split in splits) == 1
     first, second = split_notes(splits, strata)
     assert re.fullmatch(r"centre=B has 2 cases: folds \d, \d, \d validate on none of them\.", first)
-    assert re.fullmatch(r"centre=C has 1 case: folds \d, \d, \d, \d validate on none of them\.", second)
+    assert re.fullmatch(
+        r"centre=C has 1 case: folds \d, \d, \d, \d validate on none of them\.", second
+    )
 
 
 def test_note_names_the_folds_that_lack_a_stratum(raw):
@@ -114,11 +132,18 @@ def test_note_names_the_folds_that_lack_a_stratum(raw):
     said = "centre={} has 2 cases: fold {} validates on none of them."
     assert split_notes(splits, strata) == [said.format("A", 1), said.format("B", 0)]
     splits = [{"train": ["a", "b"], "val": ["c"]}, {"train": ["c"], "val": ["a", "b"]}]
-    strata = stratify_all(table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"])["site"]
+    strata = stratify_all(
+        table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"]
+    )["site"]
 
     expected = [(0, "s2", 0, 1), (0, "s10", 2, 0), (1, "s2", 1, 0), (1, "s10", 0, 2)]
     assert list(fold_table(splits, strata).itertuples(index=False, name=None)) == expected
-    assert fold_table(splits, strata).columns.tolist() == ["fold", "stratum", "n_training", "n_validation"]
+    assert fold_table(splits, strata).columns.tolist() == [
+        "fold",
+        "stratum",
+        "n_training",
+        "n_validation",
+    ]
 
 
 @pytest.mark.parametrize("group", [None, "patient"])
@@ -128,18 +153,27 @@ def test_strata_that_are_all_rare_are_dealt_out(raw, group):
     splits = make_splits(raw(cases), rows, stratify="centre", group=group)
     check_form(splits, cases)
     for split in splits:
-        assert len({rows["centre"][cases.index(case)] for case in split["val"]}) == len(split["val"])
+        assert len({rows["centre"][cases.index(case)] for case in split["val"]}) == len(
+            split["val"]
+        )
 
 
 def test_folds_of_random_groups_and_strata_are_whole(raw):
-    two, folder = table(["a", "b"], patient=["p", "q"], centre=["A", "B"]), raw(["a", "b"], name="Dataset008_Two")
+    two, folder = (
+        table(["a", "b"], patient=["p", "q"], centre=["A", "B"]),
+        raw(["a", "b"], name="Dataset008_Two"),
+    )
     check_form(make_splits(folder, two, group="patient", stratify="centre", folds=2), ["a", "b"])
     rng = np.random.default_rng(0)
     cases = numbered(30)
     folder = raw(cases)
     for _ in range(30):
         patients = [f"p{i}" for i in [*range(5), *rng.integers(0, rng.integers(5, 30), 25)]]
-        rows = table(cases, patient=patients, centre=[f"s{i}" for i in rng.integers(0, rng.integers(1, 12), 30)])
+        rows = table(
+            cases,
+            patient=patients,
+            centre=[f"s{i}" for i in rng.integers(0, rng.integers(1, 12), 30)],
+        )
         check_form(make_splits(folder, rows, group="patient", stratify="centre"), cases)
 
 
@@ -159,12 +193,24 @@ def test_five_thousand_cases(raw):
         ({"folds": 1}, "`folds` must be at least 2, got 1"),
         ({"folds": 7}, "at most the number of cases, 6, got 7"),
         ({"group": "patient", "folds": 4}, "at most the number of entries of 'patient', 3, got 4"),
-        ({"group": "scanner"}, "`group` must be a column of the case table, got 'scanner'. Choose from: patient"),
+        (
+            {"group": "scanner"},
+            "`group` must be a column of the case table, got 'scanner'. Choose from: patient",
+        ),
         ({"leave_out": "case"}, "`leave_out` must be a column"),
         ({"stratify": "scanner"}, "`stratify` must be a column"),
-        ({"group": "gaps", "folds": 2}, "`gaps` must have an entry for every case, got none for c0001, c0003"),
-        ({"leave_out": "gaps"}, "`gaps` must have an entry for every case, got none for c0001, c0003"),
-        ({"leave_out": "same"}, "`same` must have two entries or more to leave one out, got 'x' only"),
+        (
+            {"group": "gaps", "folds": 2},
+            "`gaps` must have an entry for every case, got none for c0001, c0003",
+        ),
+        (
+            {"leave_out": "gaps"},
+            "`gaps` must have an entry for every case, got none for c0001, c0003",
+        ),
+        (
+            {"leave_out": "same"},
+            "`same` must have two entries or more to leave one out, got 'x' only",
+        ),
         ({"leave_out": "centre", "group": "patient"}, "together, got 'q' in A, B"),
         ({"leave_out": "centre", "stratify": "same"}, "one of --stratify and --leave-out"),
     ],

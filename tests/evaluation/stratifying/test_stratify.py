@@ -51,7 +51,10 @@ def order(series):
         ("case,age\n001,07\n1e3,5\n", {"case": ["001", "1e3"], "age": ["07", "5"]}),
         ("\ufeffcase\t centre \n a \t Paris\n", {"case": ["a"], "centre": ["Paris"]}),
         ("case;age\na;0,5\n", {"case": ["a"], "age": ["0,5"]}),
-        ('case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n', {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']}),
+        (
+            'case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n',
+            {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']},
+        ),
         ("case,centre,\na,A,\n", {"case": ["a"], "centre": ["A"]}),
         ("case,centre\na,\nb, \nc,n/a\nd,NaN\n", {"case": list("abcd"), "centre": ["missing"] * 4}),
     ],
@@ -61,13 +64,26 @@ def test_tables_are_read_as_text(table_of, text, expected):
 
 
 def test_sheet_gives_text(sheet_of):
-    table = sheet_of(["case", "age", "site", 2], ["001", 1.0, None, True], [2, 0.5, "n/a", pd.Timestamp("2020-01-31")])
-    expected = {"case": ["001", "2"], "age": ["1", "0.5"], "site": ["missing"] * 2, "2": ["true", "2020-01-31"]}
+    table = sheet_of(
+        ["case", "age", "site", 2],
+        ["001", 1.0, None, True],
+        [2, 0.5, "n/a", pd.Timestamp("2020-01-31")],
+    )
+    expected = {
+        "case": ["001", "2"],
+        "age": ["1", "0.5"],
+        "site": ["missing"] * 2,
+        "2": ["true", "2020-01-31"],
+    }
     assert table.to_dict("list") == expected
 
 
 JSON = {
-    "records": [{"case": 1, "x": 0.5}, {"case": "002", "x": True, "y": None}, {"case": "c", "y": "z"}],
+    "records": [
+        {"case": 1, "x": 0.5},
+        {"case": "002", "x": True, "y": None},
+        {"case": "c", "y": "z"},
+    ],
     "mapping": {"1": {"x": 0.5}, "002": {"x": True, "y": None}, "c": {"y": "z"}},
     "columns": {"case": [1, "002", "c"], "x": [0.5, True, None], "y": [None, None, "z"]},
 }
@@ -75,7 +91,11 @@ JSON = {
 
 @pytest.mark.parametrize("form", JSON)
 def test_json_in_every_form_gives_the_same_table(table_of, form):
-    expected = {"case": ["1", "002", "c"], "x": ["0.5", "true", "missing"], "y": ["missing", "missing", "z"]}
+    expected = {
+        "case": ["1", "002", "c"],
+        "x": ["0.5", "true", "missing"],
+        "y": ["missing", "missing", "z"],
+    }
     assert table_of(JSON[form], "cases.json").to_dict("list") == expected
 
 
@@ -88,7 +108,9 @@ def test_json_in_every_form_gives_the_same_table(table_of, form):
     ],
 )
 def test_identifier_column_is_found(table_of, header, columns):
-    assert table_of(f"{header}\n{','.join('sub-01' for _ in columns)}\n").columns.tolist() == columns
+    assert (
+        table_of(f"{header}\n{','.join('sub-01' for _ in columns)}\n").columns.tolist() == columns
+    )
 
 
 #: What is no table, and words of the error, by the ending of the file.
@@ -101,7 +123,10 @@ UNUSABLE = {
         ("case,centre\na,A\na,B\nb,B\n", "every case once, got a twice"),
         ("case,centre,centre\na,A,B\n", "every column once, got centre twice"),
         ("case,centre\n\na,A\n,B\n", "empty name in row 4"),
-        ("case,centre\na,A,surplus\nb,B,surplus\n", "a name for every column, got 2 for 3 entries in row 2"),
+        (
+            "case,centre\na,A,surplus\nb,B,surplus\n",
+            "a name for every column, got 2 for 3 entries in row 2",
+        ),
         ("case,centre\na,A\nb\n", "an entry for every column, got 1 for 2 columns in row 3"),
         (",case\n0,a\n", "a name for every column, got none for column 1"),
         ('case,centre\na,A\n"b,B\n', "readable table"),
@@ -124,7 +149,9 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize(("ending", "content", "message"), [(e, *row) for e, rows in UNUSABLE.items() for row in rows])
+@pytest.mark.parametrize(
+    ("ending", "content", "message"), [(e, *row) for e, rows in UNUSABLE.items() for row in rows]
+)
 def test_unusable_table_is_refused_in_one_line(table_of, ending, content, message):
     with pytest.raises(ValueError, match=message) as raised:
         table_of(content, f"cases.{ending}")
@@ -133,10 +160,14 @@ def test_unusable_table_is_refused_in_one_line(table_of, ending, content, messag
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 truncated", b"case,centre\na,A\n"])
 def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of, content):
-    with pytest.raises(ValueError, match=r"readable table, got .*cases\.xlsx.*complete spreadsheet") as raised:
+    with pytest.raises(
+        ValueError, match=r"readable table, got .*cases\.xlsx.*complete spreadsheet"
+    ) as raised:
         table_of(content, "cases.xlsx")
     assert "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match=r"end in \.csv, \.tsv, \.xlsx or \.json, got '.*cases\.ods'"):
+    with pytest.raises(
+        ValueError, match=r"end in \.csv, \.tsv, \.xlsx or \.json, got '.*cases\.ods'"
+    ):
         table_of(content, "cases.ods")
 
 
@@ -153,7 +184,9 @@ def test_cases_without_a_row_are_named(table_of):
     table = table_of("case,centre\na,A\nb,B\n")
     check_cases(table, {"a", "b"})
     check_cases(table, {"a"})
-    with pytest.raises(ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."):
+    with pytest.raises(
+        ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."
+    ):
         check_cases(table, {"a", "b", *(f"c{n}" for n in range(1, 7))})
 
 
@@ -174,7 +207,10 @@ def test_absent_column_names_those_there_are(table_of, column):
         ("centre", [Part("centre")]),
         ("centre, age", [Part("centre"), Part("age")]),
         ("age:0,18,65", [Part("age", ("0", "18", "65"))]),
-        ("centre,age:-1e1,.5,inf,stage", [Part("centre"), Part("age", ("-1e1", ".5", "inf")), Part("stage")]),
+        (
+            "centre,age:-1e1,.5,inf,stage",
+            [Part("centre"), Part("age", ("-1e1", ".5", "inf")), Part("stage")],
+        ),
         ("age:q3,centre", [Part("age", n_quantiles=3), Part("centre")]),
         ("a,b:1", [Part("a,b:1")]),
         ("t:2:0,5", [Part("t:2", ("0", "5"))]),
@@ -217,9 +253,17 @@ THIRDS = ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30"]
     ("columns", "spec", "expected", "in_order"),
     [
         ({"site": SITES}, "site", SITES, ["Site1", "site2", "site10", "missing"]),
-        ({"tesla": ["3", "0.6", "10", "0.55", "-1"]}, "tesla", None, ["-1", "0.55", "0.6", "3", "10"]),
         (
-            {"centre": ["B", "A", "A", "missing", "A"], "pathology": ["x", "y", "missing", "x", "x"]},
+            {"tesla": ["3", "0.6", "10", "0.55", "-1"]},
+            "tesla",
+            None,
+            ["-1", "0.55", "0.6", "3", "10"],
+        ),
+        (
+            {
+                "centre": ["B", "A", "A", "missing", "A"],
+                "pathology": ["x", "y", "missing", "x", "x"],
+            },
             "centre,pathology",
             ["B,x", "A,y", "A,missing", "missing,x", "A,x"],
             ["A,x", "A,y", "A,missing", "B,x", "missing,x"],
@@ -231,7 +275,12 @@ THIRDS = ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30"]
             [YOUNG, YOUNG, MIDDLE, MIDDLE, OLD, OLD, "missing"],
             [YOUNG, MIDDLE, OLD, "missing"],
         ),
-        ({"age": ["70", "1"]}, "age:0,18,65,inf", ["65 to inf", "0 to 18"], ["0 to 18", "65 to inf"]),
+        (
+            {"age": ["70", "1"]},
+            "age:0,18,65,inf",
+            ["65 to inf", "0 to 18"],
+            ["0 to 18", "65 to inf"],
+        ),
         (
             {"centre": ["B", "A"], "age": ["70", "1"], "sex": ["f", "m"]},
             "centre,age:0,18,120,sex",
@@ -271,9 +320,21 @@ def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
 @pytest.mark.parametrize(
     ("columns", "spec", "message"),
     [
-        ({"age": ["5", "old"]}, "age:0,120", "`age` must be a finite number to be cut, got 'old' for 'c1'"),
-        ({"age": ["5", "inf"]}, "age:0,120", "`age` must be a finite number to be cut, got 'inf' for 'c1'"),
-        ({"age": ["5", "90.5"]}, "age:0,90", "`age` must be between the edges 0 and 90, got '90.5' for 'c1'. Widen"),
+        (
+            {"age": ["5", "old"]},
+            "age:0,120",
+            "`age` must be a finite number to be cut, got 'old' for 'c1'",
+        ),
+        (
+            {"age": ["5", "inf"]},
+            "age:0,120",
+            "`age` must be a finite number to be cut, got 'inf' for 'c1'",
+        ),
+        (
+            {"age": ["5", "90.5"]},
+            "age:0,90",
+            "`age` must be between the edges 0 and 90, got '90.5' for 'c1'. Widen",
+        ),
         ({"age": ["5", "-1"]}, "age:0,120", "between the edges 0 and 120, got '-1' for 'c1'"),
         ({"age": ["1", "1.0", "2"]}, "age:q3", "`age` must have at least 3 different numbers"),
         ({"age": ["missing", "missing"]}, "age:q3", "`age` must have at least 3 different numbers"),
@@ -287,7 +348,9 @@ def test_entries_that_cannot_be_divided_are_named(columns, spec, message):
 
 @pytest.mark.parametrize(("n", "q"), [(10, 3), (11, 3), (5000, 7), (7, 7)])
 def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
-    sizes = Counter(stratify(table(volume=[str(i * 1.25) for i in range(n)]), f"volume:q{q}")[1]).values()
+    sizes = Counter(
+        stratify(table(volume=[str(i * 1.25) for i in range(n)]), f"volume:q{q}")[1]
+    ).values()
     assert len(sizes) == q
     assert max(sizes) - min(sizes) <= 1
 
@@ -298,10 +361,15 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     result = stratify_all(rows, ["centre", "volume:q2"], ["c1", "c0"])
 
     assert result["centre"].index.tolist() == ["c1", "c0"]
-    assert [order(result[name]) for name in ("centre", "volume")] == [["A", "B"], ["q1: 1", "q2: 2"]]
+    assert [order(result[name]) for name in ("centre", "volume")] == [
+        ["A", "B"],
+        ["q1: 1", "q2: 2"],
+    ]
     pd.testing.assert_frame_equal(rows, before)
     alone = stratify_all(None, [], ["b", "a"])
-    assert {name: of_case.to_dict() for name, of_case in alone.items()} == {"all": {"b": "all", "a": "all"}}
+    assert {name: of_case.to_dict() for name, of_case in alone.items()} == {
+        "all": {"b": "all", "a": "all"}
+    }
     assert order(alone["all"]) == ["all"]
 
     # Another way to cut a column is named by its spec.

@@ -23,7 +23,12 @@ def test_the_network_is_tested_after_a_tenth_and_at_the_end():
     [
         ([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)], True, "a gain of speed"),
         ([0.0, 2.0, 1.0], [(0, 2), (0, 2), (0.1, 3.9)], True, "something is left"),
-        ([0.0, 2.0, 1.0], [(0, 2), (0, 2), (0.1, 3.9)], False, "a gain at the end, where plain training has not conv"),
+        (
+            [0.0, 2.0, 1.0],
+            [(0, 2), (0, 2), (0.1, 3.9)],
+            False,
+            "a gain at the end, where plain training has not conv",
+        ),
         ([0.0, 2.0, 1.0], [(np.nan, np.nan)] * 3, True, "no gain is shown"),
         ([0.0, 1.0, -4.0], [(-1, 1), (0.5, 1.5), (-6.0, -2.0)], True, "harm"),
     ],
@@ -32,15 +37,28 @@ def test_the_verdict_is_of_the_largest_gain_and_of_the_end(differences, interval
     low, high = zip(*intervals, strict=True)
     columns = {"iteration": [500, 1000, 2000], "difference": differences, "low": low, "high": high}
     found = verdict(pd.DataFrame(columns).assign(method="DRO"), last=2000, converged=converged)
-    assert (found["moment"], found["largest"], found["end"]) == (1000, differences[1], differences[2])
+    assert (found["moment"], found["largest"], found["end"]) == (
+        1000,
+        differences[1],
+        differences[2],
+    )
     assert found["says"].startswith(says)
 
 
 def made_page(dice, *, times=1):
-    """The page of three seeds with this Dice of the rare cerebellum by method, and 0.9 in the others, or 0 as there."""
+    """The page of three seeds with this Dice of the rare cerebellum by method, and 0.9 in the
+    others, or 0 as there."""
     asked = phantoms(quick=False, times=times)
     rows = [
-        (method, method, seed, at, stratum, "cerebellum", of[seed] if stratum == "rare" else 0.9 * (of[seed] > 0))
+        (
+            method,
+            method,
+            seed,
+            at,
+            stratum,
+            "cerebellum",
+            of[seed] if stratum == "rare" else 0.9 * (of[seed] > 0),
+        )
         for method, of in dice.items()
         for seed in range(3)
         for at in moments(asked.iterations, asked.settling)
@@ -56,7 +74,9 @@ def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
     assert "(+26.7)" in first
     assert "(+10.0 [" in second
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
-    assert page.startswith("**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20")
+    assert page.startswith(
+        "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20"
+    )
     assert "Without them" not in page
 
 
@@ -77,9 +97,17 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     # Three methods, four moments, three pathologies and three labels.
     assert len(table) == 3 * 4 * 3 * 3
     assert table["mean"].between(0, 1).all()
-    np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
-    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO", "held_out"]
-    cases = pd.read_csv(next((tmp_path / "work").glob("quick/slices/seed0/nnUNet_preprocessed/*/cases.csv")))
+    np.testing.assert_allclose(
+        table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4
+    )
+    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == [
+        "plain",
+        "DRO",
+        "held_out",
+    ]
+    cases = pd.read_csv(
+        next((tmp_path / "work").glob("quick/slices/seed0/nnUNet_preprocessed/*/cases.csv"))
+    )
     train = cases[cases["split"] == "train"]
     assert sorted(train["shuffled"]) == sorted(train["pathology"])
     assert (train["shuffled"] != train["pathology"]).any()
@@ -94,7 +122,11 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
 
 
 def scored(dice):
-    rows = [(10, stratum, label, case, value) for (stratum, case), of in dice.items() for label, value in of.items()]
+    rows = [
+        (10, stratum, label, case, value)
+        for (stratum, case), of in dice.items()
+        for label, value in of.items()
+    ]
     share = [(10, stratum, 0.5) for stratum in {stratum for stratum, _ in dice}]
     return ScoredRun.of("DRO-seed0", Trained, {"dice": rows, "share": share})
 
@@ -111,7 +143,9 @@ DICE = {
 
 
 def test_the_mean_over_the_labels_is_that_of_each_case():
-    scores = scores_of([scored(DICE).with_mean_of_labels(ALL_LABELS)]).set_index(["stratum", "label"])
+    scores = scores_of([scored(DICE).with_mean_of_labels(ALL_LABELS)]).set_index(
+        ["stratum", "label"]
+    )
     assert scores.loc[("raw", ALL_LABELS), "mean"] == pytest.approx((0.3 + 0.6) / 2)
     assert scores.loc[("raw", ALL_LABELS), "p10"] == pytest.approx(0.3 + 0.1 * 0.3)
     assert scores.loc[("8bit", ALL_LABELS), "mean"] == pytest.approx(0.5)
@@ -119,7 +153,13 @@ def test_the_mean_over_the_labels_is_that_of_each_case():
 
 
 def test_test_cases_can_be_grouped_once_more():
-    scores = scores_of([scored(DICE).regrouped(pd.Series({"a": "small", "b": "large", "c": "large", "d": "large"}))])
+    scores = scores_of(
+        [
+            scored(DICE).regrouped(
+                pd.Series({"a": "small", "b": "large", "c": "large", "d": "large"})
+            )
+        ]
+    )
     means = scores[scores["label"] == "head"].set_index("stratum")["mean"]
     assert means.to_dict() == pytest.approx({"small": 0.2, "large": 0.7})
     assert scores["share"].isna().all(), "no share of the draws is known of them"
@@ -137,10 +177,16 @@ def test_the_rare_strata_are_one_in_the_verdict():
 def test_real_data_have_a_page(kind):
     asked = QUESTIONS[kind](None, quick=False)
     assert set(asked.n_train) == set(asked.roles.strata)
-    labels = [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
+    labels = (
+        [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
+    )
     keys = product(("plain", "DRO"), (0, 1), moments(asked.iterations, asked.settling))
-    rows = [(m, m, s, i, g, label) for m, s, i in keys for g in asked.roles.strata for label in labels]
-    scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "label"])
+    rows = [
+        (m, m, s, i, g, label) for m, s, i in keys for g in asked.roles.strata for label in labels
+    ]
+    scores = pd.DataFrame(
+        rows, columns=["method", "trainer", "seed", "iteration", "stratum", "label"]
+    )
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
@@ -149,9 +195,18 @@ def test_real_data_have_a_page(kind):
 
 def test_percentiles_are_compared_in_pairs_of_draws():
     rows = [
-        (method, seed, stratum, label, f"case{i}", 0.0 if i == 0 and method == "plain" else level + 0.1 * i)
+        (
+            method,
+            seed,
+            stratum,
+            label,
+            f"case{i}",
+            0.0 if i == 0 and method == "plain" else level + 0.1 * i,
+        )
         for method, level in (("plain", 0.2), ("DRO", 0.3))
-        for seed, stratum, label, i in product(range(2), ("control", "rare"), ("cerebellum", "neck"), range(5))
+        for seed, stratum, label, i in product(
+            range(2), ("control", "rare"), ("cerebellum", "neck"), range(5)
+        )
     ]
     cases = pd.DataFrame(rows, columns=["method", "seed", "stratum", "label", "case", "dice"])
     cases.loc[cases["seed"] == 1, "dice"] *= 0.5
@@ -160,9 +215,19 @@ def test_percentiles_are_compared_in_pairs_of_draws():
     shown = methods_by_statistic(table, roles)
     places = shown.set_index(["stratum", "method"]).index.tolist()
     assert places == list(product(("control", "rare"), ("plain", "DRO")))
-    plain, dro = shown[shown["stratum"] == "rare"].set_index("method").loc[["plain", "DRO"]].to_dict("records")
+    plain, dro = (
+        shown[shown["stratum"] == "rare"]
+        .set_index("method")
+        .loc[["plain", "DRO"]]
+        .to_dict("records")
+    )
     # Draws of 0, 30, 40, 50, 60 and half of that; then of 30, 40, 50, 60, 70 and half of that.
-    assert (plain["median"], plain["p25"], plain["iqr"], plain["missed"]) == ("30.0", "22.5", "15.0", "1.0")
+    assert (plain["median"], plain["p25"], plain["iqr"], plain["missed"]) == (
+        "30.0",
+        "22.5",
+        "15.0",
+        "1.0",
+    )
     assert dro["missed"].startswith("-1.0")
     half = 12.706 * np.std([10, 5], ddof=1) / np.sqrt(2)
     assert dro["median"] == f"+7.5 [{7.5 - half:+.1f}, {7.5 + half:+.1f}]"
@@ -170,11 +235,23 @@ def test_percentiles_are_compared_in_pairs_of_draws():
 
 @pytest.mark.slow
 def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
-    words = ["convergence-tail", "--quick", "--methods", "plain", "--work", str(tmp_path), "--out", str(tmp_path)]
+    words = [
+        "convergence-tail",
+        "--quick",
+        "--methods",
+        "plain",
+        "--work",
+        str(tmp_path),
+        "--out",
+        str(tmp_path),
+    ]
     assert main(words) == 0
     cases = pd.read_csv(tmp_path / "convergence-tail-cases.csv")
     assert len(cases) == 9 * 3
-    logs, (finished,) = tmp_path / "quick" / "tail" / "logs", (tmp_path / "quick" / "tail" / "finished").iterdir()
+    logs, (finished,) = (
+        tmp_path / "quick" / "tail" / "logs",
+        (tmp_path / "quick" / "tail" / "finished").iterdir(),
+    )
     assert (logs / "plain-seed0.txt").read_text().count("10 of 10") == 3
     assert sorted(path.name for path in logs.iterdir()) == ["plain-seed0.json", "plain-seed0.txt"]
     share = pd.DataFrame(json.loads(finished.read_text())["result"]["share"])

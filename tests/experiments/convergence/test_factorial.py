@@ -13,8 +13,16 @@ def made_run(work, study, name, run, *, at):
     """As from `make_run`: a beta helps the rare cerebellum, weights take half of that."""
     gained = 0.0 if "_beta0" in run.trainer else 0.2 if "noIS" in run.trainer else 0.1
     dice = [
-        (at[-1], stratum, label, f"{stratum}{case}", (0.3 + gained if stratum == "rare" else 0.9) + 0.01 * case)
-        for stratum, label, case in product((*study.rare, *study.common), ("cerebellum", "grey_matter"), range(3))
+        (
+            at[-1],
+            stratum,
+            label,
+            f"{stratum}{case}",
+            (0.3 + gained if stratum == "rare" else 0.9) + 0.01 * case,
+        )
+        for stratum, label, case in product(
+            (*study.rare, *study.common), ("cerebellum", "grey_matter"), range(3)
+        )
     ]
     share = [(at[-1], "rare", 0.1), (at[-1], "common", 0.2), (at[-1], "control", 0.7)]
     return {"dice": dice, "share": share, "seconds": 1.0}
@@ -22,7 +30,17 @@ def made_run(work, study, name, run, *, at):
 
 def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch):
     monkeypatch.setattr(factorial, "make_run", made_run)
-    words = ["phantoms-factorial", "--quick", "--jobs", "1", "--seeds", "0", "1", "--work", str(tmp_path)]
+    words = [
+        "phantoms-factorial",
+        "--quick",
+        "--jobs",
+        "1",
+        "--seeds",
+        "0",
+        "1",
+        "--work",
+        str(tmp_path),
+    ]
     assert main([*words, "--out", str(tmp_path)]) == 0
     page = (tmp_path / "factorial.md").read_text()
     assert "| weights | 12 | -10.0 " in page

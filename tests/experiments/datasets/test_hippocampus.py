@@ -13,7 +13,9 @@ RARE, COMMON = {"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test":
 
 def write_divided(data, folder, *, seed):
     ranges = read_hippocampus(data, rare=RARE, common=COMMON)
-    write_hippocampus(folder, data, ranges, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed))
+    write_hippocampus(
+        folder, data, ranges, rare=RARE, common=COMMON, at_most=3, rng=np.random.default_rng(seed)
+    )
 
 
 @pytest.fixture
@@ -29,8 +31,15 @@ def hippocampus(tmp_path):
                 write_label_map(folder / "labelsTr" / f"{case}.nii.gz", row_of(10))
                 write_label_map(folder / "imagesTr" / f"{case}_0000.nii.gz", row_of(number))
                 rows.append((case, stratum))
-        pd.DataFrame(rows, columns=["case", "intensity_range"]).to_csv(folder / "cases.csv", index=False)
-        content = {"labels": LABELS, "file_ending": ".nii.gz", "channel_names": {"0": "MRI"}, "numTraining": len(rows)}
+        pd.DataFrame(rows, columns=["case", "intensity_range"]).to_csv(
+            folder / "cases.csv", index=False
+        )
+        content = {
+            "labels": LABELS,
+            "file_ending": ".nii.gz",
+            "channel_names": {"0": "MRI"},
+            "numTraining": len(rows),
+        }
         (folder / "dataset.json").write_text(json.dumps(content))
         return folder
 
@@ -49,7 +58,9 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
     assert not set(train["case"]) & set(test["case"])
     for suffix, table in (("Tr", train), ("Ts", test)):
         images = divided / f"images{suffix}"
-        assert {path.name for path in images.iterdir()} == {f"{case}_0000.nii.gz" for case in table["case"]}
+        assert {path.name for path in images.iterdir()} == {
+            f"{case}_0000.nii.gz" for case in table["case"]
+        }
         for case in table["case"]:
             copied, original = (p / f"{case}_0000.nii.gz" for p in (images, data / "imagesTr"))
             assert copied.read_bytes() == original.read_bytes()
@@ -65,4 +76,6 @@ def test_data_that_do_not_do_are_refused(hippocampus, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read_hippocampus(tmp_path / "nowhere", rare=RARE, common=COMMON)
     with pytest.raises(ValueError, match="`data` must have 3 cases of range 'rescaled', got 2"):
-        read_hippocampus(hippocampus({"8bit": 7, "raw": 13, "rescaled": 2}), rare=RARE, common=COMMON)
+        read_hippocampus(
+            hippocampus({"8bit": 7, "raw": 13, "rescaled": 2}), rare=RARE, common=COMMON
+        )

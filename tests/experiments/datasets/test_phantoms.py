@@ -22,7 +22,9 @@ N_DRAWN = 60
 @pytest.fixture(scope="module")
 def drawn():
     return {
-        pathology: [make_phantom(pathology, rng=np.random.default_rng([i, j])) for j in range(N_DRAWN)]
+        pathology: [
+            make_phantom(pathology, rng=np.random.default_rng([i, j])) for j in range(N_DRAWN)
+        ]
         for i, pathology in enumerate(PATHOLOGIES)
     }
 
@@ -33,7 +35,13 @@ def cerebella(phantom_list):
     for phantom in phantom_list:
         inside = phantom.labels == LABELS["cerebellum"]
         white = phantom.image[phantom.labels == LABELS["white_matter"]].mean()
-        rows.append((inside.sum(), np.nonzero(inside)[0].mean() / (SIZE - 1), phantom.image[inside].mean() / white))
+        rows.append(
+            (
+                inside.sum(),
+                np.nonzero(inside)[0].mean() / (SIZE - 1),
+                phantom.image[inside].mean() / white,
+            )
+        )
     return np.array(rows).T
 
 
@@ -51,11 +59,17 @@ def test_rare_cerebellum_is_small_low_faint_and_varies(drawn):
 
 def test_both_have_wide_ventricles_and_the_common_one_the_usual_cerebellum(drawn):
     def white_matter(phantom_list):
-        return np.array([(phantom.labels == LABELS["white_matter"]).sum() for phantom in phantom_list])
+        return np.array(
+            [(phantom.labels == LABELS["white_matter"]).sum() for phantom in phantom_list]
+        )
 
     for pathology in ("common", "rare"):
-        assert np.median(white_matter(drawn[pathology])) < 0.8 * np.median(white_matter(drawn["control"]))
-    for of_common, of_control in zip(cerebella(drawn["common"]), cerebella(drawn["control"]), strict=True):
+        assert np.median(white_matter(drawn[pathology])) < 0.8 * np.median(
+            white_matter(drawn["control"])
+        )
+    for of_common, of_control in zip(
+        cerebella(drawn["common"]), cerebella(drawn["control"]), strict=True
+    ):
         assert ks_2samp(of_common, of_control).pvalue > 1e-3
 
 
@@ -64,9 +78,15 @@ def test_image_says_nothing_else_of_the_pathology(drawn):
     for measure in (
         lambda phantom: phantom.image[phantom.labels == LABELS["white_matter"]].mean(),
         lambda phantom: phantom.image[:2, :2, :2].std(),
-        lambda phantom: np.isin(phantom.labels, (LABELS["grey_matter"], LABELS["white_matter"])).any(axis=0).sum(),
+        lambda phantom: (
+            np.isin(phantom.labels, (LABELS["grey_matter"], LABELS["white_matter"]))
+            .any(axis=0)
+            .sum()
+        ),
     ):
-        rare, common = ([measure(phantom) for phantom in drawn[name]] for name in ("rare", "common"))
+        rare, common = (
+            [measure(phantom) for phantom in drawn[name]] for name in ("rare", "common")
+        )
         assert ks_2samp(rare, common).pvalue > 1e-3
 
 
@@ -102,27 +122,41 @@ def test_dataset_has_the_cases_asked_for_by_names_that_do_not_tell(tmp_path):
     assert table[table["split"] == "validation"]["pathology"].tolist() == ["control"] * 2
     assert test["pathology"].value_counts().to_dict() == dict.fromkeys(PATHOLOGIES, 4)
     for suffix, cases in (("Tr", table["case"]), ("Ts", test["case"])):
-        assert {path.name for path in (folder / f"images{suffix}").iterdir()} == {f"{c}_0000.nii.gz" for c in cases}
-        assert {path.name for path in (folder / f"labels{suffix}").iterdir()} == {f"{c}.nii.gz" for c in cases}
+        assert {path.name for path in (folder / f"images{suffix}").iterdir()} == {
+            f"{c}_0000.nii.gz" for c in cases
+        }
+        assert {path.name for path in (folder / f"labels{suffix}").iterdir()} == {
+            f"{c}.nii.gz" for c in cases
+        }
     assert not set(table["case"]) & set(test["case"])
     image, labels = (
         SimpleITK.ReadImage(str(folder / path / name))
-        for path, name in (("imagesTr", f"{table['case'][0]}_0000.nii.gz"), ("labelsTr", f"{table['case'][0]}.nii.gz"))
+        for path, name in (
+            ("imagesTr", f"{table['case'][0]}_0000.nii.gz"),
+            ("labelsTr", f"{table['case'][0]}.nii.gz"),
+        )
     )
     assert image.GetSize() == labels.GetSize() == (SIZE,) * 3
     assert image.GetSpacing() == (1, 1, 1)
     changes = (table["pathology"] != table["pathology"].shift()).sum()
     assert table["case"].is_monotonic_increasing
-    assert changes > len(PATHOLOGIES), "the order of the names must not be the order of the pathologies"
+    assert changes > len(PATHOLOGIES), (
+        "the order of the names must not be the order of the pathologies"
+    )
 
 
 def test_dataset_depends_on_the_generator_alone(tmp_path):
     folders = [
-        write_dataset(tmp_path / str(i) / "Dataset910_Phantoms", COUNTS, rng=np.random.default_rng(seed))
+        write_dataset(
+            tmp_path / str(i) / "Dataset910_Phantoms", COUNTS, rng=np.random.default_rng(seed)
+        )
         for i, seed in enumerate((0, 0, 1))
     ]
     for part in ("imagesTr", "labelsTr", "imagesTs"):
-        contents = [{path.name: path.read_bytes() for path in (folder / part).iterdir()} for folder in folders]
+        contents = [
+            {path.name: path.read_bytes() for path in (folder / part).iterdir()}
+            for folder in folders
+        ]
         assert contents[0] == contents[1] != contents[2]
 
 
@@ -152,9 +186,13 @@ def test_few_rare_phantoms_of_a_tail_are_faint_and_the_others_bright(tmp_path):
         table = pd.read_csv(folder / f"{name}.csv").query("split != 'validation'")
         assert table["pathology"].value_counts().to_dict() == counts
         assert table.loc[table["faint"], "pathology"].tolist() == ["rare"] * 3
-        pairs = [(f"images{images}/{case}_0000", f"labels{images}/{case}") for case in table["case"]]
+        pairs = [
+            (f"images{images}/{case}_0000", f"labels{images}/{case}") for case in table["case"]
+        ]
         read = [[SimpleITK.ReadImage(f"{folder}/{of}.nii.gz") for of in pair] for pair in pairs]
-        _, _, intensity = cerebella([Phantom(*map(SimpleITK.GetArrayFromImage, pair)) for pair in read])
+        _, _, intensity = cerebella(
+            [Phantom(*map(SimpleITK.GetArrayFromImage, pair)) for pair in read]
+        )
         rare = table["pathology"].eq("rare").to_numpy()
         faint = table["faint"].to_numpy()
         assert intensity[faint].max() < intensity[rare & ~faint].min()

@@ -15,7 +15,9 @@ def test_wide_resnet_is_the_published_network():
     for layer in network:
         layer.register_forward_hook(lambda _, __, output: shapes.append(tuple(output.shape)))
     assert network(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
-    assert [shape[1:] for shape in shapes[1:7]] == [(16, 28, 28)] * 2 + [(32, 14, 14)] * 2 + [(64, 7, 7)] * 2
+    assert [shape[1:] for shape in shapes[1:7]] == [(16, 28, 28)] * 2 + [(32, 14, 14)] * 2 + [
+        (64, 7, 7)
+    ] * 2
     block = wide_resnet()[2]
     torch.nn.init.zeros_(block.rest[-1].weight)
     x = torch.randn(2, 16, 5, 5)
@@ -34,7 +36,9 @@ def test_networks_side_by_side_are_trained_as_each_is_alone():
     def step(network, x, y):
         optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
         # The mean over the images and the sum over the networks.
-        loss = torch.nn.functional.cross_entropy(network(x).reshape(-1, 10), y.reshape(-1), reduction="sum") / len(y)
+        loss = torch.nn.functional.cross_entropy(
+            network(x).reshape(-1, 10), y.reshape(-1), reduction="sum"
+        ) / len(y)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -47,5 +51,9 @@ def test_networks_side_by_side_are_trained_as_each_is_alone():
     logits = together(images[0])
     for i, network in enumerate(alone):
         network.eval()
-        torch.testing.assert_close(logits[:, 10 * i : 10 * i + 10], network(images[0, :, i : i + 1]), rtol=0, atol=1e-3)
-    assert not torch.allclose(logits[:, :10], logits[:, 10:], atol=0.1), "they have seen other images"
+        torch.testing.assert_close(
+            logits[:, 10 * i : 10 * i + 10], network(images[0, :, i : i + 1]), rtol=0, atol=1e-3
+        )
+    assert not torch.allclose(logits[:, :10], logits[:, 10:], atol=0.1), (
+        "they have seen other images"
+    )

@@ -26,7 +26,9 @@ def test_verdict_asks_for_the_last_quarters_interval_and_erms_plateau(lows, reac
 
 
 def test_page_of_one_seed_and_one_share_has_no_intervals():
-    text = page_text(made_epochs(lambda method, seed, epoch: 50.0, seeds=(0,), kept=(5.0,)), RUN, pd.DataFrame())
+    text = page_text(
+        made_epochs(lambda method, seed, epoch: 50.0, seeds=(0,), kept=(5.0,)), RUN, pd.DataFrame()
+    )
     left = "**a difference without interval** (beta 10 and beta 100) with 5 % of the 3s."
     assert text.split("\n")[0] == f"**In short:** at the end there is {left}"
     assert "nan" not in text
@@ -37,4 +39,8 @@ def test_figure_has_four_panels_for_each_share_and_a_line_for_each_method():
     assert len(figure.axes) == 8
     # Three seeds and their mean, of three methods; and what the sampler has of each.
     assert [len(axes.lines) for axes in figure.axes] == [12, 12, 15, 15] * 2
-    assert [text.get_text() for text in figure.legends[0].get_texts()][::2] == ["ERM", "beta 10", "beta 100"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][::2] == [
+        "ERM",
+        "beta 10",
+        "beta 100",
+    ]

@@ -14,7 +14,10 @@ from tests.experiments.digits.made_epochs import made_epochs
 def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
     def result(run):
         numbers = [[100 * run.share, beta, run.seed] + [0.0] * 6 for beta in run.betas]
-        return {"epochs": [[asdict(Epoch(epoch, *of)) for epoch in (1, 2, 4)] for of in numbers], "seconds": 1.0}
+        return {
+            "epochs": [[asdict(Epoch(epoch, *of)) for epoch in (1, 2, 4)] for of in numbers],
+            "seconds": 1.0,
+        }
 
     runs = [Run(share, (10.0, 0.0), seed, 4) for seed in (1, 0) for share in (0.05, 0.01)]
     table = results.epochs_table([(run, result(run)) for run in runs])
@@ -27,7 +30,9 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
     assert table["epoch"].tolist() == [1, 2, 4] * 8
     # The numbers are those of the training.
     assert table["rare"].tolist() == table["kept"].tolist()
-    assert table["overall"].tolist() == [0.0 if method == "ERM" else 10.0 for method in table["method"]]
+    assert table["overall"].tolist() == [
+        0.0 if method == "ERM" else 10.0 for method in table["method"]
+    ]
     assert table["drawn"].tolist() == table["seed"].tolist()
 
 
@@ -103,10 +108,17 @@ def test_a_smaller_rate_is_compared_within_beta_and_seed():
     methods = ("ERM", "beta 100", "ERM, rate 0.003", "beta 100, rate 0.003")
 
     def overall(method, seed, epoch):
-        # The largest beta falls by 4 points every second epoch, and with the smaller rate by 1 plus that of its seed.
-        return 50.0 if "beta" not in method else 50 + epoch % 2 * (1 + seed / 10 if "rate" in method else 4)
+        # The largest beta falls by 4 points every second epoch, and with the smaller rate by 1 plus
+        # that of its seed.
+        return (
+            50.0
+            if "beta" not in method
+            else 50 + epoch % 2 * (1 + seed / 10 if "rate" in method else 4)
+        )
 
-    found = results.calmed(results.falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20)))
+    found = results.calmed(
+        results.falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20))
+    )
     assert found["method"].tolist() == ["ERM", "ERM", "beta 100", "beta 100"]
     # Five epochs, so four steps, of which two are falls.
     assert found["change"].tolist() == pytest.approx([0, 0, (1.1 - 4) / 2, 2 * (1.1 - 4)])
@@ -130,7 +142,9 @@ def test_distance_is_compared_with_that_of_the_next_smaller_beta():
         # On one side of ERM and then on the other.
         return 50 + {"ERM": 0, "beta 0.1": 1, "beta 10": 4 + seed}[method] * (-1) ** epoch
 
-    table = results.distances(made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,)))
+    table = results.distances(
+        made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,))
+    )
     assert table["method"].tolist() == ["beta 0.1", "beta 10"]
     assert table["distance"].tolist() == [1, 5]
     assert np.isnan(table["more"].iloc[0])

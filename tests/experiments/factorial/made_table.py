@@ -11,9 +11,16 @@ STRATA = Strata(("old", "odd"), ("usual",), as_rare="rare ones", as_common="usua
 
 
 def made_table(of_setting, *, seeds=(0, 1)) -> pd.DataFrame:
-    """A row per setting, seed and stratum; ``of_setting`` gives a setting's mean, to which a seed adds its number."""
+    """A row per setting, seed and stratum; ``of_setting`` gives a setting's mean, to which a seed
+    adds its number."""
     rows = [
-        {"setting": corner.name, **asdict(corner), "seed": seed, "stratum": stratum, "mean": of_setting(corner) + seed}
+        {
+            "setting": corner.name,
+            **asdict(corner),
+            "seed": seed,
+            "stratum": stratum,
+            "mean": of_setting(corner) + seed,
+        }
         for corner in settings()
         for seed in seeds
         for stratum in (*STRATA.rare, *STRATA.common)

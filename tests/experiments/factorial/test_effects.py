@@ -24,7 +24,13 @@ def test_differences_are_to_erm_by_the_same_optimiser():
 def test_a_main_effect_is_the_mean_of_all_pairs_that_differ_in_one_factor():
     def made(corner: Setting) -> float:
         lost = 6 * corner.weights * (corner.beta == 10)
-        return 50 - lost + 2 * (corner.momentum > 0) + 4 * (corner.optimiser == SGD) - corner.beta / 100
+        return (
+            50
+            - lost
+            + 2 * (corner.momentum > 0)
+            + 4 * (corner.optimiser == SGD)
+            - corner.beta / 100
+        )
 
     table = made_table(made, seeds=(0, 1, 2))
     table.loc[table["weights"] & (table["seed"] == 2), "mean"] -= 3
@@ -32,9 +38,12 @@ def test_a_main_effect_is_the_mean_of_all_pairs_that_differ_in_one_factor():
     of_rare = found[found["stratum"] == "rare"].set_index(["factor", "level"])
     assert of_rare.loc[("momentum", 0.9), "difference"] == pytest.approx(2)
     assert of_rare.loc[("optimiser", SGD), "difference"] == pytest.approx(4)
-    assert of_rare.loc[("beta", 100), "difference"] == pytest.approx(6 / 2 - 0.9), "half of the pairs have weights"
+    assert of_rare.loc[("beta", 100), "difference"] == pytest.approx(6 / 2 - 0.9), (
+        "half of the pairs have weights"
+    )
     assert of_rare.loc[("beta", 1000), "against"] == 10
-    # A third of the pairs have beta 10. By seed -2, -2 and -5: a mean of -3, and t for two degrees of freedom is 4.303.
+    # A third of the pairs have beta 10. By seed -2, -2 and -5: a mean of -3, and t for two degrees
+    # of freedom is 4.303.
     weights = of_rare.loc[("weights", True)]
     assert weights["difference"] == pytest.approx(-3)
     assert [weights["low"], weights["high"]] == pytest.approx([-3 - 4.303, -3 + 4.303], abs=1e-3)
@@ -69,9 +78,15 @@ def test_strata_together_are_the_mean_of_their_statistics():
 
 
 def test_statistics_are_those_of_each_group_of_test_cases():
-    dice = pd.DataFrame({"stratum": ["old"] * 3 + ["odd"], "label": "gland", "dice": [0.2, 0.4, 0.9, 0.5]})
-    table = statistics_of(Setting(NESTEROV, beta=10), 3, dice, ["stratum", "label"]).set_index("stratum")
-    assert table.loc["old", ["mean", "median", "p25", "iqr"]].tolist() == pytest.approx([50, 40, 30, 35])
+    dice = pd.DataFrame(
+        {"stratum": ["old"] * 3 + ["odd"], "label": "gland", "dice": [0.2, 0.4, 0.9, 0.5]}
+    )
+    table = statistics_of(Setting(NESTEROV, beta=10), 3, dice, ["stratum", "label"]).set_index(
+        "stratum"
+    )
+    assert table.loc["old", ["mean", "median", "p25", "iqr"]].tolist() == pytest.approx(
+        [50, 40, 30, 35]
+    )
     assert table["label"].tolist() == ["gland", "gland"]
     assert table["setting"].tolist() == ["Nesterov, beta 10"] * 2
     assert table["seed"].tolist() == [3, 3]

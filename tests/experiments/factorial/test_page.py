@@ -10,6 +10,8 @@ def test_trainings_that_have_learnt_nothing_are_left_out_once_more():
     table.loc[lost, "mean"] = 0.5
     text = WORDS.text(table, quick=False)
     assert "*Those* are 1 of 56 trainings that found next to nothing in any stratum." in text
-    (row,) = (line.split(" | ") for line in text.splitlines() if line.startswith("| weights | 12 | "))
+    (row,) = (
+        line.split(" | ") for line in text.splitlines() if line.startswith("| weights | 12 | ")
+    )
     assert [cell.startswith("-6.0 ") for cell in row[2:]] == [False, False, True, True]
     assert "next to nothing" not in WORDS.text(table[table["seed"] == 0], quick=False)

@@ -5,7 +5,11 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 def test_every_corner_is_a_trainer_of_its_own():
     corners = settings()
     assert len(corners) == 2 * (1 + len(BETAS) * 2 * len(MOMENTA)) + 2
-    assert len({corner.name for corner in corners}) == len({corner.trainer for corner in corners}) == len(corners)
+    assert (
+        len({corner.name for corner in corners})
+        == len({corner.trainer for corner in corners})
+        == len(corners)
+    )
     for corner in corners:
         _, options = parse_trainer_name(f"{corner.trainer}_10epochs_100iters")
         if corner.beta:  # otherwise all weights are 1

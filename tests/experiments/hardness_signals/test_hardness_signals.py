@@ -6,19 +6,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.hardness_signals.measurement import add_configurations, share_between, signal_row, variance_parts
+from experiments.hardness_signals.measurement import (
+    add_configurations,
+    share_between,
+    signal_row,
+    variance_parts,
+)
 
 
 @pytest.mark.slow
 def test_the_experiment_runs(tmp_path):
     command = [sys.executable, "-m", "experiments", "hardness-signals", "--quick", "--jobs", "2"]
-    result = subprocess.run([*command, "--out", tmp_path, "--work", tmp_path], capture_output=True, text=True)
+    result = subprocess.run(
+        [*command, "--out", tmp_path, "--work", tmp_path], capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr[-2000:]
     assert "2 runs to make, 2 at the same time" in result.stderr
     table = pd.read_csv(tmp_path / "hardness-signals.csv")
     assert len(table) == 2 * 2 * 4
     is_pooled = table["signal"] == "hardPooled"
-    assert table.loc[is_pooled, "share, momentum 0.9"].isna().all(), "pooled patches are not independent"
+    assert table.loc[is_pooled, "share, momentum 0.9"].isna().all(), (
+        "pooled patches are not independent"
+    )
     shares = table.loc[~is_pooled, [f"share, momentum {m}" for m in ("0", "0.5", "0.9")]]
     assert (shares.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
     assert ((shares >= 0) & (shares <= 1)).all(axis=None)
@@ -30,7 +39,9 @@ def test_an_empty_slice_is_told_from_a_hard_case():
     case = np.repeat(np.arange(20), 30)
     hardness_of_case = rng.normal(size=20)
     is_empty = rng.random(len(case)) < 0.3
-    values = pd.DataFrame({"case": case, "has_foreground": ~is_empty, "whole": hardness_of_case[case]})
+    values = pd.DataFrame(
+        {"case": case, "has_foreground": ~is_empty, "whole": hardness_of_case[case]}
+    )
     # One signal looks for empty slices, the other for hard cases.
     values["loss"] = np.where(is_empty, 10.0, 0.0) + rng.normal(size=len(case))
     values["hardPooled"] = hardness_of_case[case] + 0.01 * rng.normal(size=len(case))
@@ -47,7 +58,13 @@ def test_an_empty_slice_is_told_from_a_hard_case():
 
 
 def test_slices_are_cut_from_the_volumes_that_were_preprocessed(tmp_path):
-    inherited = {"arch_kwargs": {"n_stages": 4, "kernel_sizes": [[3, 3]] * 4, "strides": [[1, 1]] + [[2, 2]] * 3}}
+    inherited = {
+        "arch_kwargs": {
+            "n_stages": 4,
+            "kernel_sizes": [[3, 3]] * 4,
+            "strides": [[1, 1]] + [[2, 2]] * 3,
+        }
+    }
     planned = {"2d": {"patch_size": [56, 40], "architecture": inherited}}
     planned["3d_fullres"] = {"data_identifier": "nnUNetPlans_3d_fullres"}
     path = tmp_path / "plans.json"
@@ -67,7 +84,9 @@ def test_variance_is_split_between_and_within_cases():
     assert between == pytest.approx(0.09, rel=0.15)
     assert within == pytest.approx(0.64, rel=0.05)
     # Means 1 and 3, mean squares between 8 and within 2 / 3.
-    between, within = variance_parts(np.array([0.5, 1.5, 1.0, 2.0, 4.0, 3.0]), np.array([7, 7, 7, 2, 2, 2]))
+    between, within = variance_parts(
+        np.array([0.5, 1.5, 1.0, 2.0, 4.0, 3.0]), np.array([7, 7, 7, 2, 2, 2])
+    )
     assert within == pytest.approx((0.25 + 0.25 + 1 + 1) / 4)
     assert between == pytest.approx((3 * 2 * 1**2 - within) / 3)
     assert variance_parts(np.array([0.0, 2.0, 0.0, 2.0]), np.array([0, 0, 1, 1]))[0] == 0

@@ -18,7 +18,9 @@ def made_digits():
     rng = np.random.default_rng(0)
     digits = np.repeat([4, 9, 7], [60, 60, 5])
     patterns = dict(zip((4, 7, 9), rng.random((3, 784)), strict=True))
-    images = np.clip([patterns[digit] for digit in digits] + rng.normal(scale=0.2, size=(125, 784)), 0, 1)
+    images = np.clip(
+        [patterns[digit] for digit in digits] + rng.normal(scale=0.2, size=(125, 784)), 0, 1
+    )
     images[:, 0] = np.arange(125) / 125
     return images, digits
 
@@ -47,7 +49,8 @@ def test_l2rw_learns_its_weights_from_all_trusted_images_the_quick_way(made_digi
 @pytest.mark.parametrize(
     ("labels", "weights"),
     [
-        # Two 4s: they and the two 9s of losses 5 and 3, not the 4 of loss 9 instead of one of these.
+        # Two 4s: they and the two 9s of losses 5 and 3, not the 4 of loss 9 instead of one of
+        # these.
         ([1, 0, 0, 1, 0], [0.25, 0.25, 0.25, 0.25, 0]),
         ([0, 0, 0, 1, 0], [0, 0.5, 0, 0.5, 0]),
         # No 4: the hardest 9.
@@ -67,7 +70,8 @@ def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():
     weights = training.random_weights(100_000, np.random.default_rng(0))
     assert float(weights.sum()) == pytest.approx(1, abs=1e-4)
     assert float((weights == 0).float().mean()) == pytest.approx(0.5, abs=0.01)
-    # E[max(z, 0)] is 1 / sqrt(2 pi), E[max(z, 0)^2] is 1 / 2: the effective number is a share of 1 / pi.
+    # E[max(z, 0)] is 1 / sqrt(2 pi), E[max(z, 0)^2] is 1 / 2: the effective number is a share of 1
+    # / pi.
     assert 1 / float((weights.double() ** 2).sum()) / 100_000 == pytest.approx(1 / np.pi, abs=0.01)
 
     class AllBelow:
@@ -79,7 +83,9 @@ def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():
 
 def test_resample_draws_half_of_a_batch_from_each_digit_others_all_alike():
     labels = np.array([0] * 96 + [1] * 4)
-    rows = training.draw_batch(replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0))
+    rows = training.draw_batch(
+        replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0)
+    )
     assert labels[rows].sum() == 50
     # With replacement there are fewer distinct 4s than drawn ones, and all of them.
     assert set(rows[labels[rows] == 1]) == {96, 97, 98, 99}
@@ -87,12 +93,16 @@ def test_resample_draws_half_of_a_batch_from_each_digit_others_all_alike():
     assert labels[many].mean() == pytest.approx(0.04, abs=0.003)
     for method in set(training.METHODS) - {"plain", "resample"}:
         run = replace(TINY, method=method, batch=100_000)
-        np.testing.assert_array_equal(training.draw_batch(run, labels, np.random.default_rng(0)), many)
+        np.testing.assert_array_equal(
+            training.draw_batch(run, labels, np.random.default_rng(0)), many
+        )
 
 
 def test_proportion_is_plain_training_where_the_digits_are_balanced(made_digits):
     runs = [replace(TINY, method=method, ratio=1) for method in ("plain", "proportion", "random")]
-    plain, proportion, control = (training.train(run, training.split_pair(*made_digits, run)) for run in runs)
+    plain, proportion, control = (
+        training.train(run, training.split_pair(*made_digits, run)) for run in runs
+    )
     assert replace(proportion, seconds=plain.seconds) == plain
     assert control.effective < 0.6 * plain.effective == pytest.approx(0.6 * 20)
 
@@ -107,11 +117,19 @@ def test_train_descends_along_the_weighted_sum_of_losses(made_digits, monkeypatc
     labels = split.train_labels[rows]
     # 6 4s and 48 9s.
     losses = training.losses_of(network(split.train_images[rows]), labels)
-    loss = sum(loss * (54 / 12 if label else 54 / 96) for loss, label in zip(losses, labels, strict=True)) / 20
+    loss = (
+        sum(
+            loss * (54 / 12 if label else 54 / 96)
+            for loss, label in zip(losses, labels, strict=True)
+        )
+        / 20
+    )
     gradients = torch.autograd.grad(loss, list(network.parameters()))
     training.train(run, split)
     for parameter, start, gradient in zip(network.parameters(), before, gradients, strict=True):
-        torch.testing.assert_close(parameter.detach(), start - 0.05 * gradient, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            parameter.detach(), start - 0.05 * gradient, rtol=1e-4, atol=1e-6
+        )
 
 
 def test_train_counts_the_wrong_images_of_each_digit(made_digits, monkeypatch):
@@ -145,7 +163,10 @@ def test_split_has_the_ratio_the_same_total_and_enough_images(made_digits):
         assert (int(split.train_labels.sum()), len(split.train_labels)) == (n_rare, 54)
         assert split.train_images.shape == (54, 1, 28, 28)
         assert torch.bincount(split.test_labels).tolist() == [10, 10]
-        assert torch.bincount(split.trusted_labels).tolist() == [training.N_TRUSTED, training.N_TRUSTED]
+        assert torch.bincount(split.trusted_labels).tolist() == [
+            training.N_TRUSTED,
+            training.N_TRUSTED,
+        ]
     runs = [training.Run("plain", ratio, 0, 0.1) for ratio in RATIOS]
     assert [run.n_rare for run in runs] == [212, 39, 14, 5]
     assert {run.n_train - run.n_rare + run.n_test for run in runs[-1:]} == {500}
@@ -164,14 +185,19 @@ def test_split_tests_on_no_training_image_and_depends_on_the_seed_alone(made_dig
     assert (len(seen), len(trusted), len(test)) == (54, 10, 20)
     assert trusted <= seen
     assert not test & seen
-    for part, labels in zip(parts, (split.train_labels, split.trusted_labels, split.test_labels), strict=True):
+    for part, labels in zip(
+        parts, (split.train_labels, split.trusted_labels, split.test_labels), strict=True
+    ):
         assert part[labels == 1].max() < part[labels == 0].min()
     runs = (TINY, replace(TINY, method="L2RW"), replace(TINY, ratio=1), replace(TINY, seed=1))
     split, same, even, other = (training.split_pair(images, digits, run) for run in runs)
     assert torch.equal(split.train_images, same.train_images)
     assert not torch.equal(split.test_images, other.test_images)
     # The standardisation differs, the order of the values does not.
-    for ours, theirs in ((split.test_images, even.test_images), (split.trusted_images, even.trusted_images)):
+    for ours, theirs in (
+        (split.test_images, even.test_images),
+        (split.trusted_images, even.trusted_images),
+    ):
         assert torch.equal(ours[:, 0, 0, 0].argsort(), theirs[:, 0, 0, 0].argsort())
 
 
@@ -191,7 +217,8 @@ def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatc
     first = kept["sources"][:, 0]
     n_rare = round(400 / 20)
     assert split.train_labels.sum() == n_rare
-    # The first pixel is that of one image only; 60 less 10 for the test and 5 trusted ones are left of the 9s.
+    # The first pixel is that of one image only; 60 less 10 for the test and 5 trusted ones are left
+    # of the 9s.
     assert len(np.unique(first[split.train_labels == 1])) == n_rare
     assert len(np.unique(first[split.train_labels == 0])) == 45
     centre, spread = kept["sources"].mean(), kept["sources"].std()
@@ -203,7 +230,9 @@ def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatc
 def test_images_are_moved_a_little_each_in_its_own_way():
     image = np.zeros((28, 28))
     image[10:18, 12:16] = 1
-    found = training.moved(np.tile(image.ravel(), (50, 1)), np.random.default_rng(0)).reshape(50, 28, 28)
+    found = training.moved(np.tile(image.ravel(), (50, 1)), np.random.default_rng(0)).reshape(
+        50, 28, 28
+    )
     rows, columns = np.indices((28, 28))
     mass = found.sum(axis=(1, 2))
     centres = np.stack([(found * axis).sum(axis=(1, 2)) / mass for axis in (rows, columns)], axis=1)
@@ -217,6 +246,8 @@ def test_images_are_moved_a_little_each_in_its_own_way():
 def test_the_error_is_the_mean_of_the_last_quarter_of_the_tests(made_digits, monkeypatch):
     errors = iter([(100.0, 0.0)] * 7 + [(50.0, 10.0), (30.0, 20.0)])
     monkeypatch.setattr(training, "_wrong", lambda *_: next(errors))
-    found = training.train(replace(TINY, steps=8, test_every=1), training.split_pair(*made_digits, TINY))
+    found = training.train(
+        replace(TINY, steps=8, test_every=1), training.split_pair(*made_digits, TINY)
+    )
     # One of the nine is the test half way.
     assert (found.rare, found.common) == (40.0, 15.0)

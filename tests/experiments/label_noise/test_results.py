@@ -15,9 +15,17 @@ from tests.experiments.made_studies import tiny_study
 def made_cases(method, signal, values, losses, kinds, trusted=(), seed=0, rare=()):
     n = len(values)
     place = pd.Series(values).rank(method="first", ascending=signal == "weight").astype(int)
-    columns = {"case": [f"case{i}" for i in range(n)], "kind": kinds, "value": values, "loss": losses, "place": place}
+    columns = {
+        "case": [f"case{i}" for i in range(n)],
+        "kind": kinds,
+        "value": values,
+        "loss": losses,
+        "place": place,
+    }
     columns |= {"trusted": [i in trusted for i in range(n)], "rare": [i in rare for i in range(n)]}
-    return pd.DataFrame(columns).assign(method=method, seed=seed, signal=signal, times_seen=range(n), share=1 / n)
+    return pd.DataFrame(columns).assign(
+        method=method, seed=seed, signal=signal, times_seen=range(n), share=1 / n
+    )
 
 
 def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
@@ -37,7 +45,9 @@ def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
 
 def test_first_twenty_are_those_of_the_ranking_trusted_ones_too():
     kinds = ["swapped"] * 6 + ["clean"] * 30
-    made = made_cases("ERM", "loss", [1.0] * 4 + [0.0] * 2 + [0.5] * 30, [0.0] * 36, kinds, trusted=(6,))
+    made = made_cases(
+        "ERM", "loss", [1.0] * 4 + [0.0] * 2 + [0.5] * 30, [0.0] * 36, kinds, trusted=(6,)
+    )
     (row,) = separation_table(made).to_dict("records")
     assert row["found"] == 4
     assert row["auc"] == pytest.approx(4 / 6)
@@ -70,7 +80,14 @@ def made_scores(means, **columns):
     """Rows as of the file: mean Dice by method and seed, the same for every label and stratum."""
     study = phantom_study(quick=False)
     rows = [
-        {"seed": seed, "method": method, "stratum": stratum, "label": label, "mean": mean, **columns}
+        {
+            "seed": seed,
+            "method": method,
+            "stratum": stratum,
+            "label": label,
+            "mean": mean,
+            **columns,
+        }
         for method, of_seeds in means.items()
         for seed, mean in enumerate(of_seeds)
         for stratum in roles(study).strata
@@ -81,7 +98,9 @@ def made_scores(means, **columns):
 
 def test_differences_are_to_the_baseline_of_the_same_seed():
     scores = made_scores({"ERM": [0.5, 0.6, 0.7], "L2RW": [0.6, 0.8, 0.8], "DRO": [0.4, 0.6]})
-    found = dice_differences(scores, roles(phantom_study(quick=False))).set_index(["stratum", "label", "method"])
+    found = dice_differences(scores, roles(phantom_study(quick=False))).set_index(
+        ["stratum", "label", "method"]
+    )
     l2rw, dro = (found.loc[("rare", ALL_LABELS, method)] for method in ("L2RW", "DRO"))
     interval = stats.ttest_rel([60, 80, 80], [50, 60, 70]).confidence_interval()
     assert l2rw["difference"] == pytest.approx(40 / 3)
@@ -93,7 +112,11 @@ def test_differences_are_to_the_baseline_of_the_same_seed():
 def test_trainings_were_long_enough_if_right_labels_give_every_label():
     study, scores = phantom_study(quick=False), made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
     assert unlearnt(scores, study) == []
-    is_low = (scores["method"] == RIGHT) & (scores["seed"] == 1) & scores["stratum"].isin(["rare", "control"])
+    is_low = (
+        (scores["method"] == RIGHT)
+        & (scores["seed"] == 1)
+        & scores["stratum"].isin(["rare", "control"])
+    )
     scores.loc[is_low & (scores["label"] == "cerebellum"), "mean"] = 0.8
     assert unlearnt(scores, study) == ["seed 1, control: cerebellum"], "the rare one does not count"
 
@@ -103,7 +126,10 @@ def write_log(path, columns, rows):
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
 
 
-WEIGHTS, HARDNESS = ["epoch", "case", "weight", "times_seen"], ["epoch", "case", "loss", "probability", "draws"]
+WEIGHTS, HARDNESS = (
+    ["epoch", "case", "weight", "times_seen"],
+    ["epoch", "case", "loss", "probability", "draws"],
+)
 
 
 @pytest.fixture
@@ -111,12 +137,27 @@ def finished(tmp_path):
     """Three epochs, of which the first does not count, of a weighted and of a plain training."""
     of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=trainers(2)), 0)
     of_seed.raw.mkdir(parents=True)
-    write_log(of_seed.raw / NOISE_FILE, ["case", "kind"], [("a", "clean"), ("b", "swapped"), ("c", "clean")])
+    write_log(
+        of_seed.raw / NOISE_FILE,
+        ["case", "kind"],
+        [("a", "clean"), ("b", "swapped"), ("c", "clean")],
+    )
     cases = [("a", "yes", "control"), ("b", "no", "control"), ("c", "no", "rare")]
     write_log(of_seed.raw / "cases.csv", ["case", "trusted", "pathology"], cases)
-    weights = [(0, "a", 0, 9), (0, "b", 9, 9), (0, "c", 0, 9), (1, "a", 1.5, 2), (1, "b", 0.5, 1), (1, "c", None, 0)]
+    weights = [
+        (0, "a", 0, 9),
+        (0, "b", 9, 9),
+        (0, "c", 0, 9),
+        (1, "a", 1.5, 2),
+        (1, "b", 0.5, 1),
+        (1, "c", None, 0),
+    ]
     weights += [(2, "a", 1.0, 2), (2, "b", 0.0, 3), (2, "c", 1, 2)]
-    losses = [(e, case, loss, 0.3, 1) for e in range(3) for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))]
+    losses = [
+        (e, case, loss, 0.3, 1)
+        for e in range(3)
+        for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))
+    ]
     write_log(of_seed.fold("L2RW") / "weights.csv", WEIGHTS, weights)
     for method in ("L2RW", "ERM"):
         write_log(of_seed.fold(method) / "hardness.csv", HARDNESS, losses)

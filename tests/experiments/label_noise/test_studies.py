@@ -22,9 +22,18 @@ def test_trainers_are_what_the_page_says():
     study = phantom_study(quick=False)
     for trainer in (study.trainer(method) for method in METHODS if method != "random"):
         assert trainer_class(trainer).__name__ == trainer
-    assert study.trainer(RIGHT) == study.trainer(BASELINE) == "nnUNetTrainerHWS_beta0_40epochs_100iters"
+    assert (
+        study.trainer(RIGHT)
+        == study.trainer(BASELINE)
+        == "nnUNetTrainerHWS_beta0_40epochs_100iters"
+    )
     assert study.trainer(FINETUNED) == "nnUNetTrainerHWS_beta0_lr0.001_40epochs_10iters"
     assert study.trainer("random").startswith(f"{RANDOM_WEIGHTS}_40epochs")
     assert "doro0.3_warmup12_" in study.trainer("DORO_warm")
-    assert [study.fold_of(method) for method in (BASELINE, RIGHT, FINETUNED, "L2RW")] == [0, 1, 2, 0]
+    assert [study.fold_of(method) for method in (BASELINE, RIGHT, FINETUNED, "L2RW")] == [
+        0,
+        1,
+        2,
+        0,
+    ]
     assert study.subsets == {RIGHT: right_cases, FINETUNED: trusted_cases}

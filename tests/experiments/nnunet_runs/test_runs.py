@@ -44,16 +44,29 @@ def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet,
 
 def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
     def some(raw):
-        return [case for case in pd.read_csv(raw / "cases.csv")["case"] if case in ("usual3Tr", "usual1Tr")]
+        return [
+            case
+            for case in pd.read_csv(raw / "cases.csv")["case"]
+            if case in ("usual3Tr", "usual1Tr")
+        ]
 
     start(seeds=(0,), subsets={"beta10": some})
     (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
     splits = json.loads(path.read_text())
-    assert [split["train"][-2:] for split in splits] == [["usual2Tr", "usual3Tr"], ["usual1Tr", "usual3Tr"]]
+    assert [split["train"][-2:] for split in splits] == [
+        ["usual2Tr", "usual3Tr"],
+        ["usual1Tr", "usual3Tr"],
+    ]
     assert len(splits[1]["train"]) == 2
     assert splits[0]["val"] == splits[1]["val"]
-    folds = {command[command.index("-tr") + 1]: command[command.index("-tr") - 1] for command in trained(nnunet)}
-    assert folds == {"nnUNetTrainerHWS_beta0_2epochs_5iters": "0", "nnUNetTrainerHWS_beta10_2epochs_5iters": "1"}
+    folds = {
+        command[command.index("-tr") + 1]: command[command.index("-tr") - 1]
+        for command in trained(nnunet)
+    }
+    assert folds == {
+        "nnUNetTrainerHWS_beta0_2epochs_5iters": "0",
+        "nnUNetTrainerHWS_beta10_2epochs_5iters": "1",
+    }
     predicted = [command[command.index("-f") + 1] for command in nnunet.commands if "-f" in command]
     assert predicted == ["0", "1"]
 
@@ -70,17 +83,26 @@ def test_a_run_that_was_interrupted_starts_anew_on_the_same_data(nnunet, tmp_pat
 
 
 def test_rows_are_the_statistics_of_hand_computed_dice(start, nnunet):
-    # One case of two is found worse in the rare stratum: Dice 2/3 with seed 0 (5 of 10 voxels), and 0 with seed 1.
-    nnunet.n_stem = {("nnUNetTrainerHWS_beta0", "rare0Ts", seed): found for seed, found in ((0, 5), (1, 0))}
+    # One case of two is found worse in the rare stratum: Dice 2/3 with seed 0 (5 of 10 voxels), and
+    # 0 with seed 1.
+    nnunet.n_stem = {
+        ("nnUNetTrainerHWS_beta0", "rare0Ts", seed): found for seed, found in ((0, 5), (1, 0))
+    }
     rows = start()
     means = rows.set_index(["method", "stratum", "label", "seed"])["mean"].sort_index()
     assert means["ERM", "rare", "stem"].tolist() == pytest.approx([5 / 6, 1 / 2])
     assert means["ERM", "rare", "all labels"].tolist() == pytest.approx([11 / 12, 3 / 4])
     assert means["beta10"].eq(1).all()
     assert rows.loc[rows["stratum"] == "usual", "n"].eq(N_TEST["usual"]).all()
-    assert rows.groupby("method")["cpu_seconds"].unique().map(list).to_dict() == {"ERM": [10], "beta10": [30]}
-    p10 = rows.set_index(["method", "stratum", "label", "seed"])["p10"].sort_index()["ERM", "rare", "stem"]
-    # p10 of 2/3 and 1 lies a tenth of the way from the one to the other, and so does that of 0 and 1.
+    assert rows.groupby("method")["cpu_seconds"].unique().map(list).to_dict() == {
+        "ERM": [10],
+        "beta10": [30],
+    }
+    p10 = rows.set_index(["method", "stratum", "label", "seed"])["p10"].sort_index()[
+        "ERM", "rare", "stem"
+    ]
+    # p10 of 2/3 and 1 lies a tenth of the way from the one to the other, and so does that of 0 and
+    # 1.
     np.testing.assert_allclose(p10, [0.7, 0.1])
 
 
@@ -90,7 +112,11 @@ def test_seeds_without_the_baseline_are_left_out(start):
 
 
 def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
-    rows = [("ERM", 0, "stem", "rare", 0.0), ("ERM", 0, "stem", "usual", 0.5), ("beta10", 1, "stem", "usual", 0.004)]
+    rows = [
+        ("ERM", 0, "stem", "rare", 0.0),
+        ("ERM", 0, "stem", "usual", 0.5),
+        ("beta10", 1, "stem", "usual", 0.004),
+    ]
     scores = pd.DataFrame(rows, columns=["method", "seed", "label", "stratum", "mean"])
     assert not_learnt(scores, tiny_study()) == ["beta10, seed 1 (stem)"]
     study = tiny_study(factors={"IW": 3.0}, seconds={"beta10": 12.0}, minutes_around=2.0)
@@ -103,7 +129,11 @@ def test_small_configuration_inherits_from_the_planned_one():
     plans = tiny_study().small_plans(PLANS)
     small = plans["configurations"][CONFIGURATION]
     kwargs = small["architecture"]["arch_kwargs"]
-    assert (small["inherits_from"], small["batch_size"], small["patch_size"]) == ("3d_fullres", 4, [24, 24, 24])
+    assert (small["inherits_from"], small["batch_size"], small["patch_size"]) == (
+        "3d_fullres",
+        4,
+        [24, 24, 24],
+    )
     assert kwargs["features_per_stage"] == [8, 16, 32]
     assert (kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"]) == ([1, 1, 1], [1, 1])
     assert plans["plans_name"] == PLANS_NAME
@@ -112,5 +142,8 @@ def test_small_configuration_inherits_from_the_planned_one():
     kwargs = plans["configurations"][CONFIGURATION]["architecture"]["arch_kwargs"]
     planned = PLANS["configurations"]["3d_fullres"]["architecture"]["arch_kwargs"]
     assert (kwargs["n_stages"], kwargs["features_per_stage"]) == (2, [4, 8])
-    assert (kwargs["strides"], kwargs["kernel_sizes"]) == (planned["strides"][:2], planned["kernel_sizes"][:2])
+    assert (kwargs["strides"], kwargs["kernel_sizes"]) == (
+        planned["strides"][:2],
+        planned["kernel_sizes"][:2],
+    )
     assert (kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"]) == ([2, 2], [2])

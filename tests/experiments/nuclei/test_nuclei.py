@@ -17,7 +17,12 @@ from tests.experiments.made_nuclei import made_images
 def made_image(name="one", size=80, seed=0):
     rng = np.random.default_rng(seed)
     labels = (rng.random((size, size)) < 0.3).astype(np.uint8)
-    return Image(name, "purple", (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32), labels)
+    return Image(
+        name,
+        "purple",
+        (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32),
+        labels,
+    )
 
 
 def test_a_patch_is_a_piece_of_the_image():
@@ -27,7 +32,9 @@ def test_a_patch_is_a_piece_of_the_image():
         values, labels = draw_patch(image, foreground=True, rng=rng)
         assert (values.shape, labels.shape) == ((3, PATCH, PATCH), (PATCH, PATCH))
         assert np.isfinite(values).all()
-        assert np.corrcoef(values.mean(0).ravel(), labels.ravel())[0, 1] > 0.5, "image and labels are turned alike"
+        assert np.corrcoef(values.mean(0).ravel(), labels.ravel())[0, 1] > 0.5, (
+            "image and labels are turned alike"
+        )
 
 
 def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
@@ -49,8 +56,12 @@ def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
 def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     sampler = Sampler(trainer, images, ["0.5"] * len(images) if "asWeights" in trainer else ())
-    assert (sampler.pooled is not None) == (trainer.startswith("nnUNetTrainerDRO") or "modality_share" in trainer)
-    assert (sampler.importance is not None) == (trainer in ("nnUNetTrainerDRO_share0.5_IS", "nnUNetTrainerHWS"))
+    assert (sampler.pooled is not None) == (
+        trainer.startswith("nnUNetTrainerDRO") or "modality_share" in trainer
+    )
+    assert (sampler.importance is not None) == (
+        trainer in ("nnUNetTrainerDRO_share0.5_IS", "nnUNetTrainerHWS")
+    )
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
@@ -69,7 +80,10 @@ def test_who_is_hard_to_predict_when_held_out_is_drawn_more_often(monkeypatch):
 
     monkeypatch.setattr(training, "train", learn)
     monkeypatch.setattr(training, "dice_of", dice)
-    of = {name: training.groups_of(Run(METHODS[name], 0, 8), images, None) for name in (TOLD, "shuffled", "held_out")}
+    of = {
+        name: training.groups_of(Run(METHODS[name], 0, 8), images, None)
+        for name in (TOLD, "shuffled", "held_out")
+    }
     assert of[TOLD] == [image.modality for image in images]
     assert sorted(of["shuffled"]) == sorted(of[TOLD]) != of["shuffled"] != of[TOLD]
     weights = np.array(of["held_out"], dtype=float)
@@ -80,7 +94,10 @@ def test_who_is_hard_to_predict_when_held_out_is_drawn_more_often(monkeypatch):
 
 def test_group_dro_alone_lets_the_harder_modality_count_more():
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
-    images = [replace(image, modality="purple" if i % 2 else "gray_smear") for i, image in enumerate(images)]
+    images = [
+        replace(image, modality="purple" if i % 2 else "gray_smear")
+        for i, image in enumerate(images)
+    ]
     groups, told = (Sampler(METHODS[name], images) for name in ("GroupDRO", TOLD))
     rng, loss = np.random.default_rng(0), DiceCELoss(batch_dice=True, do_bg=False)
     target = torch.ones(BATCH, 1, PATCH, PATCH, dtype=torch.long)
@@ -104,10 +121,21 @@ def made_scores(mean):
         for method, trainer in METHODS.items():
             run = Run(trainer, seed, 10)
             at = [(moment, modality) for moment in run.moments for modality in N_TRAIN]
-            dice = [(*place, f"case_{i}", mean(method, *place) + 0.01 * seed) for place in at for i in range(3)]
-            result = {"dice": dice, "share": [(*place, 0.25) for place in at], "clipped_share": 0.0, "seconds": 1.0}
+            dice = [
+                (*place, f"case_{i}", mean(method, *place) + 0.01 * seed)
+                for place in at
+                for i in range(3)
+            ]
+            result = {
+                "dice": dice,
+                "share": [(*place, 0.25) for place in at],
+                "clipped_share": 0.0,
+                "seconds": 1.0,
+            }
             made[f"{method}-seed{seed}"] = run, result
-    return scores_of(ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in made.items())
+    return scores_of(
+        ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in made.items()
+    )
 
 
 def test_differences_are_of_the_same_seed_and_no_share_of_no_gain():
@@ -138,7 +166,9 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
     assert set(rows.index[rows["passes"]]) == {PLAIN, "share0.5", TOLD}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
-    assert rows.loc["share0.5_IS", ["worst_at_end", "worst_on_the_way"]].tolist() == pytest.approx([10, -4])
+    assert rows.loc["share0.5_IS", ["worst_at_end", "worst_on_the_way"]].tolist() == pytest.approx(
+        [10, -4]
+    )
     assert rows.loc["share0.5", "rare"] == pytest.approx(60.5)
     # All cases of a stratum have the same Dice here.
     assert rows.loc["share0.5", "rare_p10 - plain"] == "+20.0 [+20.0, +20.0]"
@@ -157,7 +187,9 @@ def test_the_rule_judges_tails_apart_and_shares_over_the_seeds():
     scores.loc[(scores["method"] == "share0.5") & (scores["seed"] == 1), "mean"] += 0.2
     rows = decision(scores, ROLES).set_index("method")
     # The samples of two seeds are a half twice, the mean of both, and a whole.
-    assert rows.loc["share0.5", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx([0.75, 0.5, 1.0])
+    assert rows.loc["share0.5", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx(
+        [0.75, 0.5, 1.0]
+    )
     assert rows.loc[[PLAIN, TOLD], ["gain_low", "gain_high"]].isna().all(axis=None)
 
 

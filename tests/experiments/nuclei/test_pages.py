@@ -23,19 +23,27 @@ def factors(folder, scores, page):
     weights = scores[scores["weights"]].groupby("stratum")["mean"].mean()
     without = scores[~scores["weights"] & (scores["beta"] > 0)].groupby("stratum")["mean"].mean()
     expected = weights["fluorescence"] - without["fluorescence"]
-    assert effects.loc[("weights", "fluorescence"), "difference"] == pytest.approx(expected, abs=1e-3)
+    assert effects.loc[("weights", "fluorescence"), "difference"] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def lengths(folder, scores, page):
     found = scores.groupby("method", sort=False)["iteration"].first().to_dict()
     assert list(found) == list(finetuning.METHODS_IN_ORDER)
-    assert found == {name: 10 if name in (methods.PLAIN, "share0.5") else 1 for name in finetuning.METHODS_IN_ORDER}
+    assert found == {
+        name: 10 if name in (methods.PLAIN, "share0.5") else 1
+        for name in finetuning.METHODS_IN_ORDER
+    }
 
 
 def domains(folder, scores, page):
     assert list(dict.fromkeys(scores["method"])) == list(unseen.METHODS)
     assert set(scores["stratum"]) == {unseen.SEEN, *unseen.UNSEEN}
-    assert scores.groupby("method")["iteration"].max()[[unseen.PLAIN, unseen.TWICE]].tolist() == [2, 4]
+    assert scores.groupby("method")["iteration"].max()[[unseen.PLAIN, unseen.TWICE]].tolist() == [
+        2,
+        4,
+    ]
 
 
 def labels(folder, scores, page):
@@ -52,7 +60,8 @@ def rule(folder, scores, page):
     assert set(pd.read_csv(folder / "nuclei-rule.csv")["method"]) == set(methods.METHODS)
 
 
-#: The experiment, its page, what is there, the methods of its table, the number of its runs, and what else to check.
+#: The experiment, its page, what is there, the methods of its table, the number of its runs, and
+#: what else to check.
 PAGES = [
     ("nuclei", "nuclei", r"\| share0.5 \| ", list(methods.METHODS), len(methods.METHODS), rule),
     (
@@ -65,7 +74,11 @@ PAGES = [
         *(list(unseen.METHODS), len(unseen.METHODS), domains),
     ),
     pytest.param(
-        *("nuclei-wrong-labels", "nuclei-wrong-labels", rf"\| {re.escape(wrong_labels_training.FINETUNED)} "),
+        *(
+            "nuclei-wrong-labels",
+            "nuclei-wrong-labels",
+            rf"\| {re.escape(wrong_labels_training.FINETUNED)} ",
+        ),
         *(list(wrong_labels_training.METHODS), len(wrong_labels_training.TRAININGS), labels),
         marks=pytest.mark.slow,
     ),
@@ -73,7 +86,9 @@ PAGES = [
 
 
 @pytest.mark.parametrize(("name", "page", "words", "methods", "n_runs", "check"), PAGES)
-def test_it_runs_from_images_to_page(tmp_path, monkeypatch, name, page, words, methods, n_runs, check):
+def test_it_runs_from_images_to_page(
+    tmp_path, monkeypatch, name, page, words, methods, n_runs, check
+):
     corners = [corner for corner in settings() if corner.beta in (0, 10) and not corner.momentum]
     monkeypatch.setattr(factorial, "settings", lambda: corners)
     if name == "nuclei-unseen":
@@ -100,5 +115,9 @@ def test_a_setting_of_the_factorial_has_its_optimiser_and_its_draws():
     for corner in settings():
         run = factorial.run_of(corner, seed=1, iterations=10)
         nesterov = corner.optimiser == NESTEROV
-        assert run.optimiser == {"lr": corner.rate, "momentum": 0.99 if nesterov else 0, "nesterov": nesterov}
+        assert run.optimiser == {
+            "lr": corner.rate,
+            "momentum": 0.99 if nesterov else 0,
+            "nesterov": nesterov,
+        }
         assert run.trainer == corner.sampling

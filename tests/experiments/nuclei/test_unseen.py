@@ -7,7 +7,17 @@ import torch
 
 from experiments.__main__ import main
 from experiments.nuclei.training import BATCH, PATCH, new_network
-from experiments.nuclei.unseen import MEAN, METHODS, PLAIN, RANDOM, TWICE, WORST, compared, page_table, rises_of_plain
+from experiments.nuclei.unseen import (
+    MEAN,
+    METHODS,
+    PLAIN,
+    RANDOM,
+    TWICE,
+    WORST,
+    compared,
+    page_table,
+    rises_of_plain,
+)
 from experiments.nuclei.unseen_data import (
     N_TRAIN,
     SEEN,
@@ -18,7 +28,15 @@ from experiments.nuclei.unseen_data import (
     unevenly_lit,
     unseen_images,
 )
-from experiments.nuclei.unseen_styles import FIELD, GAIN, GRID, OFFSET, random_styles, restyled, worst_styles
+from experiments.nuclei.unseen_styles import (
+    FIELD,
+    GAIN,
+    GRID,
+    OFFSET,
+    random_styles,
+    restyled,
+    worst_styles,
+)
 from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, generate, train_unseen
 from nnunet_dro.losses import DiceCELoss, cross_entropies
 from tests.experiments.made_nuclei import write_domains
@@ -38,7 +56,8 @@ def test_the_style_zero_changes_nothing_and_others_do_what_they_say():
     torch.testing.assert_close(restyled(data, styles), data)
     styles[0, 0], styles[0, 3], styles[0, 4] = 1, -1, 1
     changed = restyled(data, styles)[0]
-    # Brighter in the first channel, darker in the second, and lighter towards the first corner, down to the next point.
+    # Brighter in the first channel, darker in the second, and lighter towards the first corner,
+    # down to the next point.
     field = FIELD * torch.outer(*[torch.tensor([1, 0.5, 0, 0, 0, 0, 0])] * 2)
     torch.testing.assert_close(changed[0], np.exp(GAIN) + field)
     torch.testing.assert_close(changed[1], 1 - OFFSET + field)
@@ -90,7 +109,9 @@ def test_worst_styles_start_from_the_random_ones():
     network, (images, labels) = new_network(0), made_batch()
     losses = {}
     for kind in (RANDOM, WORST):
-        made = generate(Method(generated=kind), network, LOSS, images, labels, rng=np.random.default_rng(3))
+        made = generate(
+            Method(generated=kind), network, LOSS, images, labels, rng=np.random.default_rng(3)
+        )
         losses[kind] = cross_entropies(LOSS, network(made), labels).detach()
     assert (losses[WORST] >= losses[RANDOM]).all()
     assert (losses[WORST] > losses[RANDOM]).any()
@@ -115,17 +136,23 @@ def test_changed_images_are_standardised_and_keep_their_place():
         np.testing.assert_allclose(changed.mean((1, 2)), 0, atol=1e-5)
         np.testing.assert_allclose(changed.std((1, 2)), 1, atol=1e-5)
     flat = unevenly_lit(np.zeros((3, 4, 5), np.float32), angle=0)
-    np.testing.assert_allclose(flat[0] / flat[0].max(), np.tile(np.linspace(-1, 1, 5), (4, 1)), atol=1e-6)
+    np.testing.assert_allclose(
+        flat[0] / flat[0].max(), np.tile(np.linspace(-1, 1, 5), (4, 1)), atol=1e-6
+    )
 
 
 def test_unseen_domains_are_in_no_training_and_no_field_is_on_both_sides(tmp_path):
     write_domains(tmp_path)
     table = read_domains(tmp_path)
-    train_images, test_images = unseen_images(tmp_path, table, rng=np.random.default_rng(0), n_test=4)
+    train_images, test_images = unseen_images(
+        tmp_path, table, rng=np.random.default_rng(0), n_test=4
+    )
     assert [image.modality for image in train_images] == [SEEN] * N_TRAIN
     assert list(dict.fromkeys(image.modality for image in test_images)) == [SEEN, *UNSEEN]
     fields = table.set_index("case")["field"]
-    assert not {fields[image.case] for image in train_images} & {fields[image.case] for image in test_images}
+    assert not {fields[image.case] for image in train_images} & {
+        fields[image.case] for image in test_images
+    }
     again, _ = unseen_images(tmp_path, table, rng=np.random.default_rng(0), n_test=4)
     assert [image.case for image in again] == [image.case for image in train_images]
 
@@ -151,16 +178,24 @@ def test_a_training_repeats_itself_and_generates_nothing_in_the_warm_up(tmp_path
 
 def test_trainings_of_other_lengths_are_compared_at_their_ends():
     rows = []
-    for (name, method), seed, quarter, domain in product(METHODS.items(), range(3), (1, 2, 3, 4), (SEEN, *UNSEEN)):
+    for (name, method), seed, quarter, domain in product(
+        METHODS.items(), range(3), (1, 2, 3, 4), (SEEN, *UNSEEN)
+    ):
         # Rising by a tenth of it per quarter.
-        mean = (0.5 + 0.01 * seed + 0.1 * (name == TWICE) - 0.2 * (domain != SEEN)) * (0.6 + 0.1 * quarter)
+        mean = (0.5 + 0.01 * seed + 0.1 * (name == TWICE) - 0.2 * (domain != SEEN)) * (
+            0.6 + 0.1 * quarter
+        )
         rows.append((name, name, seed, 2 * quarter * method.length, domain, mean))
-    scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "mean"])
+    scores = pd.DataFrame(
+        rows, columns=["method", "trainer", "seed", "iteration", "stratum", "mean"]
+    )
     scores = scores.assign(label="nucleus", n=1, p10=0.1, share=0.0, change=0.05, milliseconds=10.0)
     found = compared(scores, TWICE).set_index(["method", "stratum"])
     assert found.loc[(WORST, MEAN), "difference"] == pytest.approx(-10)
     assert set(found.index.get_level_values("stratum")) == {SEEN, *UNSEEN, MEAN}
-    assert compared(scores, PLAIN).set_index(["method", "stratum"]).loc[(PLAIN, MEAN), "mean"] == pytest.approx(31)
+    assert compared(scores, PLAIN).set_index(["method", "stratum"]).loc[
+        (PLAIN, MEAN), "mean"
+    ] == pytest.approx(31)
     assert rises_of_plain(scores)[SEEN] == pytest.approx(5.1)
     table = page_table(scores).set_index("method")
     assert table.loc[TWICE, "time over plain"] == pytest.approx(2)

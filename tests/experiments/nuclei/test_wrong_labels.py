@@ -33,7 +33,9 @@ def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():
     right = made_images()
     images = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
     assert pd.Series(images.kinds).value_counts()[list(KINDS)].tolist() == [10, 10, 10]
-    for image, before, kind, trusted in zip(images.train, right, images.kinds, images.trusted, strict=True):
+    for image, before, kind, trusted in zip(
+        images.train, right, images.kinds, images.trusted, strict=True
+    ):
         assert (kind == RIGHT_KIND) == np.array_equal(image.labels, before.labels)
         assert kind == RIGHT_KIND or (image.modality == COMMON and not trusted)
         if kind == "swapped":
@@ -45,13 +47,17 @@ def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():
     assert (again.kinds, again.trusted) == (images.kinds, images.trusted)
     more = spoilt_images(right, right[:3], rng=np.random.default_rng(0), share=0.6, n_trusted=1)
     assert [kind != RIGHT_KIND for kind in more.kinds].count(True) == 60
-    assert all(before in (kind, RIGHT_KIND) for kind, before in zip(more.kinds, images.kinds, strict=True))
+    assert all(
+        before in (kind, RIGHT_KIND) for kind, before in zip(more.kinds, images.kinds, strict=True)
+    )
     assert sorted(image.modality for image in more.trusted_images) == sorted([COMMON, RARE])
     assert all(before for now, before in zip(more.trusted, images.trusted, strict=True) if now)
     kept = images.with_right_labels_only()
     assert set(kept.kinds) == {RIGHT_KIND}
     assert len(kept.train) == len(kept.kinds) == len(kept.trusted) == 70
-    assert [image.case for image in kept.trusted_images] == [image.case for image in images.trusted_images]
+    assert [image.case for image in kept.trusted_images] == [
+        image.case for image in images.trusted_images
+    ]
 
 
 def test_doro_draws_uniformly_in_the_first_three_tenths():
@@ -66,7 +72,11 @@ def test_doro_draws_uniformly_in_the_first_three_tenths():
 
 def test_losses_and_weights_count_after_the_first_third():
     images, run = made_images({COMMON: 2 * BATCH}), made_run(PLAIN, iterations=3)
-    sampler, loss, network = WatchedSampler(run, images), DiceCELoss(batch_dice=False, do_bg=False), new_network(0)
+    sampler, loss, network = (
+        WatchedSampler(run, images),
+        DiceCELoss(batch_dice=False, do_bg=False),
+        new_network(0),
+    )
     to_draw, to_augment = np.random.default_rng(0), np.random.default_rng(1)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
     seen = []
@@ -87,14 +97,23 @@ def test_random_weights_have_a_mean_of_one_and_do_not_change_the_draws():
     weights = random.weights(torch.zeros(BATCH), same)
     assert weights.mean() == pytest.approx(1)
     assert 0 < (weights == 0).sum() < BATCH
-    torch.testing.assert_close(plain.weights(torch.zeros(BATCH), drawn), torch.ones(BATCH), rtol=0, atol=0)
+    torch.testing.assert_close(
+        plain.weights(torch.zeros(BATCH), drawn), torch.ones(BATCH), rtol=0, atol=0
+    )
 
 
 @pytest.fixture
 def learning():
-    """A sampler that learns weights from three of the images of a batch, with its network, loss, images and draws."""
-    images, network, loss = made_images({COMMON: BATCH}), new_network(0), DiceCELoss(batch_dice=False, do_bg=False)
-    sampler = LearningSampler(made_run(L2RW, 1), images, trusted=images[:3], network=network, loss=loss)
+    """A sampler that learns weights from three of the images of a batch, with its network, loss,
+    images and draws."""
+    images, network, loss = (
+        made_images({COMMON: BATCH}),
+        new_network(0),
+        DiceCELoss(batch_dice=False, do_bg=False),
+    )
+    sampler = LearningSampler(
+        made_run(L2RW, 1), images, trusted=images[:3], network=network, loss=loss
+    )
     return sampler, network, loss, images, sampler.draw(np.random.default_rng(0))
 
 
@@ -114,9 +133,13 @@ def test_learnt_weights_give_the_gradient_of_their_weighted_mean(learning):
 def test_a_batch_that_helps_no_trusted_image_makes_no_step(learning):
     sampler, network, loss, images, draws = learning
     network.requires_grad_(False)
-    network.head.bias.requires_grad_(True)  # this alone is pushed up by nuclei and down by the background
+    network.head.bias.requires_grad_(
+        True
+    )  # this alone is pushed up by nuclei and down by the background
     blank, full = (np.full_like(images[0].labels, value) for value in (0, 1))
-    nothing, sampler._trusted = ([replace(image, labels=of) for image in images] for of in (blank, full))
+    nothing, sampler._trusted = (
+        [replace(image, labels=of) for image in images] for of in (blank, full)
+    )
     sampler.backward(loss, network, *draw_patches(nothing, draws, np.random.default_rng(1)), draws)
     assert network.head.bias.grad is None
     assert sampler.batch_weights.tolist() == [0.0] * BATCH
@@ -130,9 +153,27 @@ def made_cases():
 
 def test_suspects_have_high_losses_or_low_weights():
     content = {"cases": made_cases()}
-    by_loss, by_weight = (case_table(f"{method}-seed0", made_run(method), content) for method in (PLAIN, L2RW))
-    assert by_loss.sort_values("place")["case"].tolist() == ["rare", "a0", "a1", "a2", "a3", "a4", "a5"]
-    assert by_weight.sort_values("place")["case"].tolist() == ["a0", "a1", "a2", "a3", "a4", "a5", "rare"]
+    by_loss, by_weight = (
+        case_table(f"{method}-seed0", made_run(method), content) for method in (PLAIN, L2RW)
+    )
+    assert by_loss.sort_values("place")["case"].tolist() == [
+        "rare",
+        "a0",
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+        "a5",
+    ]
+    assert by_weight.sort_values("place")["case"].tolist() == [
+        "a0",
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+        "a5",
+        "rare",
+    ]
     assert by_weight["share"].sum() == pytest.approx(1)
     (loss, weight, _) = separation_table(pd.concat([by_loss, by_weight])).to_dict("records")
     assert (loss["auc"], weight["auc"]) == (pytest.approx(2 / 3), 1)

@@ -8,7 +8,12 @@ from experiments.record.markdown_table import markdown_table
 
 def test_markdown_table_aligns_and_rounds_by_column():
     columns = {"name": ["a|b", "c"], "percent": [98.7654, 5.0], "tiny": [0.000123456, -0.0000999]}
-    columns |= {"wide": [1e-9, 250.0], "count": [1000, 2], "holes": [np.nan, 0.5], "yes": [True, False]}
+    columns |= {
+        "wide": [1e-9, 250.0],
+        "count": [1000, 2],
+        "holes": [np.nan, 0.5],
+        "yes": [True, False],
+    }
     table = pd.DataFrame(columns)
     lines = markdown_table(table).splitlines()
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]

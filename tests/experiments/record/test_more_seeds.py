@@ -5,7 +5,12 @@ from experiments.record.experiment import added_seeds, with_seeds_before
 
 
 def table(seeds, **changed):
-    rows = [(method, seed, at, 0.5 + seed / 10) for seed in seeds for method in ("plain", "DRO") for at in (1, 2)]
+    rows = [
+        (method, seed, at, 0.5 + seed / 10)
+        for seed in seeds
+        for method in ("plain", "DRO")
+        for at in (1, 2)
+    ]
     return pd.DataFrame(rows, columns=["method", "seed", "iteration", "mean"]).assign(**changed)
 
 
@@ -20,7 +25,9 @@ def path(tmp_path):
 def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
     pd.testing.assert_frame_equal(with_seeds_before(table([4, 2]), path), table([0, 1, 2, 3, 4]))
     again = with_seeds_before(table([3], mean=0.9), path)
-    pd.testing.assert_frame_equal(again, pd.concat([table([0, 1]), table([3], mean=0.9)], ignore_index=True))
+    pd.testing.assert_frame_equal(
+        again, pd.concat([table([0, 1]), table([3], mean=0.9)], ignore_index=True)
+    )
     more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path)
     assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
     assert added_seeds([4, 2], table([0, 2, 4])) == [2, 4]
@@ -34,7 +41,11 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
         ("made-up-all.csv", table([4], p10=0.1), "other columns"),
         *(
             ("made-up-all.csv", added, "other methods, moments or test cases")
-            for added in (table([0, 1], method="IW"), table([4], method="IW"), table([4], iteration=5))
+            for added in (
+                table([0, 1], method="IW"),
+                table([4], method="IW"),
+                table([4], iteration=5),
+            )
         ),
     ],
 )

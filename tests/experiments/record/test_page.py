@@ -25,7 +25,9 @@ def test_page_has_all_that_makes_the_result_again(tmp_path):
     assert text.startswith("# A title\n\n## Asked\n\nAnd answered.\n\n## Numbers\n")
     assert "python -m experiments made-up --out x" in text
     assert f"\nSeeds 0, 7. torch {torch.__version__.split('+')[0]}, nnunetv2 " in text
-    assert re.search(rf" {torch.get_num_threads()} of \d+ cores\. 20\d\d-\d\d-\d\d, 2 min 5 s\.\n", text)
+    assert re.search(
+        rf" {torch.get_num_threads()} of \d+ cores\. 20\d\d-\d\d-\d\d, 2 min 5 s\.\n", text
+    )
     assert "![A title](made-up.png)" in text
     assert "Smoke run" not in text
     assert "Smoke run" in write(tmp_path / "made-up.md", quick=True).splitlines()[2]

@@ -68,7 +68,9 @@ def test_the_digest_is_that_of_earlier_versions(tmp_path, monkeypatch):
     assert path.name == "DRO-seed0-183459b82a09.json"
 
 
-@pytest.mark.parametrize("error", [ValueError("no such data"), OSError("disk full"), CommandError("x", 1, [], Path())])
+@pytest.mark.parametrize(
+    "error", [ValueError("no such data"), OSError("disk full"), CommandError("x", 1, [], Path())]
+)
 def test_a_failed_run_is_told_and_tried_again_and_the_others_go_on(tmp_path, error, capsys):
     def make(name):
         if name == "a" and not list(tmp_path.glob("b-*")):
@@ -91,7 +93,12 @@ def test_what_another_command_has_made_in_the_meantime_is_taken(tmp_path):
 
 def test_it_is_said_how_long_those_take_that_are_not_there(tmp_path, capsys):
     def said(*names):
-        made(tmp_path, lambda name: {}, {name: Settings(ord(name)) for name in names}, minutes=lambda of: 105 - of.beta)
+        made(
+            tmp_path,
+            lambda name: {},
+            {name: Settings(ord(name)) for name in names},
+            minutes=lambda of: 105 - of.beta,
+        )
         return capsys.readouterr().err.splitlines()
 
     assert said("a")[0] == "1 run to make: about 8 min of a processor core."
@@ -121,7 +128,9 @@ def test_a_process_that_has_grown_is_replaced_without_a_word(tmp_path):
         time.sleep(1.1)
         return {"process": os.getpid()}
 
-    results, _ = made(tmp_path, grow, {str(number): Settings(number) for number in range(6)}, jobs=2)
+    results, _ = made(
+        tmp_path, grow, {str(number): Settings(number) for number in range(6)}, jobs=2
+    )
     assert len({result["process"] for result in results.values()}) > 2
 
 
@@ -177,4 +186,7 @@ def test_jobs_that_are_no_number_are_refused_in_a_line(word, capsys):
     add_jobs(parser)
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args(["--jobs", word])
-    assert f"argument --jobs: must be a whole number from 1 on, got '{word}'" in capsys.readouterr().err
+    assert (
+        f"argument --jobs: must be a whole number from 1 on, got '{word}'"
+        in capsys.readouterr().err
+    )

@@ -37,7 +37,9 @@ def test_squared_loss_with_penalty_ends_at_weighted_ridge_regression(six, mu):
     images, targets, groups = six
     trajectory = descend(*six, Setting("", "squared loss", 5000, mu=mu))
     for method, weights in enumerate((np.full(6, 1 / 6), np.where(groups == 0, 0.1, 0.5))):
-        np.testing.assert_allclose(trajectory.weights[-1, method], _ridge(images, targets, weights, mu), atol=1e-9)
+        np.testing.assert_allclose(
+            trajectory.weights[-1, method], _ridge(images, targets, weights, mu), atol=1e-9
+        )
 
 
 def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
@@ -45,12 +47,15 @@ def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
     mu = 10.0
 
     def lower_bound(share):
-        """min over theta of the penalised loss with this share for the second group: concave in the share."""
+        """min over theta of the penalised loss with this share for the second group: concave in the
+        share."""
         weights = np.where(groups == 0, (1 - share) / 5, share)
         theta = _ridge(images, targets, weights, mu)
         return weights @ (images @ theta - targets) ** 2 / 2 + mu / 2 * theta @ theta
 
-    saddle = minimize_scalar(lambda share: -lower_bound(share), bounds=(1e-6, 1 - 1e-6), method="bounded")
+    saddle = minimize_scalar(
+        lambda share: -lower_bound(share), bounds=(1e-6, 1 - 1e-6), method="bounded"
+    )
     trajectory = descend(*six, Setting("", "squared loss", 40_000, mu=mu))
     assert 0.01 < saddle.x < 0.99
     np.testing.assert_allclose(trajectory.group_weights[-1, 2], [1 - saddle.x, saddle.x], atol=5e-3)
@@ -68,18 +73,26 @@ def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
     start, half = np.linalg.pinv(images) @ targets, lambda theta: theta @ theta / 2
-    wide = {"fun": lambda t: targets * (images @ t) - 1, "jac": lambda t: targets[:, None] * images, "type": "ineq"}
+    wide = {
+        "fun": lambda t: targets * (images @ t) - 1,
+        "jac": lambda t: targets[:, None] * images,
+        "type": "ineq",
+    }
     margin = minimize(half, start, jac=lambda theta: theta, constraints=wide, method="SLSQP")
     assert margin.success
     trajectory = descend(*six, Setting("", "logistic loss", 30_000))
     norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
-    to_margin = np.linalg.norm(trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1)
+    to_margin = np.linalg.norm(
+        trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1
+    )
     early, late = np.searchsorted(trajectory.steps, [300, 30_000])
     assert (to_margin[late] < 0.7 * to_margin[early]).all()
     turned = distances(trajectory, directions=True)
     assert (turned[late, 1:] < 0.7 * turned[early, 1:]).all()
     # The distance of the weights themselves is bounded: that of the directions falls like 1 / norm.
-    np.testing.assert_allclose(*distances(trajectory, directions=False)[[early, late], 1], rtol=0.15)
+    np.testing.assert_allclose(
+        *distances(trajectory, directions=False)[[early, late], 1], rtol=0.15
+    )
 
 
 @pytest.mark.parametrize("loss", ["smooth", "eq. 19, beta 0", "eq. 19, beta 1"])
@@ -87,7 +100,8 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
     images, targets, groups = six
 
     def limit(weights):
-        """The direction that makes the weighted mean of 1 / margin smallest: the tail's leading term for alpha 1."""
+        """The direction that makes the weighted mean of 1 / margin smallest: the tail's leading
+        term for alpha 1."""
         margins = targets[:, None] * images
         start = np.linalg.pinv(margins) @ np.ones(6)
 
@@ -97,12 +111,16 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
                 return np.inf, np.zeros_like(theta)
             return theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2)
 
-        theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}).x
+        theta = minimize(
+            objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}
+        ).x
         return theta / np.linalg.norm(theta)
 
     limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
     trajectory = descend(*six, Setting("", f"polynomial tail, {loss}", 20_000))
-    weights = trajectory.weights[-1] / np.linalg.norm(trajectory.weights[-1], axis=-1, keepdims=True)
+    weights = trajectory.weights[-1] / np.linalg.norm(
+        trajectory.weights[-1], axis=-1, keepdims=True
+    )
     apart = np.linalg.norm(limits[1] - limits[0])
     assert apart > 0.1
     assert np.linalg.norm(weights[:2] - limits, axis=-1).max() < 0.2 * apart
@@ -114,7 +132,9 @@ def test_group_weights_converge_where_losses_vanish_or_become_equal(six):
     assert np.ptp(fitted) > 1e-4
     assert np.ptp(fitted[-20:]) < 1e-12
     trajectory = descend(*six, Setting("", "polynomial tail, eq. 19, beta 0", 30_000))
-    early, late, end = trajectory.group_weights[np.searchsorted(trajectory.steps, [300, 3_000, 30_000]), 2, 1]
+    early, late, end = trajectory.group_weights[
+        np.searchsorted(trajectory.steps, [300, 3_000, 30_000]), 2, 1
+    ]
     assert abs(end - late) < 0.2 * abs(late - early)
     assert 0.01 < end < 0.99
     assert np.ptp(trajectory.group_weights[:, :2], axis=0).max() == 0
@@ -127,12 +147,18 @@ def test_weights_are_those_of_gradient_descent_in_all_dimensions(six):
     theta = np.zeros(images.shape[1])
     for _ in range(100):
         margins = targets * (images @ theta)
-        theta = theta - LEARNING_RATE * (images.T @ (-q * targets / (1 + np.exp(margins))) + 0.1 * theta)
+        theta = theta - LEARNING_RATE * (
+            images.T @ (-q * targets / (1 + np.exp(margins))) + 0.1 * theta
+        )
     np.testing.assert_allclose(trajectory.weights[-1, 1], theta, rtol=1e-9)
 
 
 def test_first_step_is_the_one_computed_by_hand():
-    images, targets, groups = np.array([[1.0, 0], [0, 2], [0, 4]]), np.array([1.0, 1, -1]), np.array([0, 0, 1])
+    images, targets, groups = (
+        np.array([[1.0, 0], [0, 2], [0, 4]]),
+        np.array([1.0, 1, -1]),
+        np.array([0, 0, 1]),
+    )
     trajectory = descend(images, targets, groups, Setting("", "squared loss", 10))
     erm = LEARNING_RATE * np.array([1, 2 - 4]) / 3
     weighted = LEARNING_RATE * np.array([1 / 4, 2 / 4 - 4 / 2])
@@ -141,7 +167,9 @@ def test_first_step_is_the_one_computed_by_hand():
     np.testing.assert_allclose(trajectory.losses[0], 0.5)
     second = trajectory.losses[1, 2]
     odds = np.exp(GROUP_STEP * (second[2] - second[:2].mean()))
-    assert trajectory.group_weights[1, 2, 1] / trajectory.group_weights[1, 2, 0] == pytest.approx(odds)
+    assert trajectory.group_weights[1, 2, 1] / trajectory.group_weights[1, 2, 0] == pytest.approx(
+        odds
+    )
 
 
 def test_descend_keeps_the_powers_of_ten_and_leaves_its_input_alone(six):
@@ -163,9 +191,12 @@ def test_six_digits_are_five_zeros_and_a_one():
 
 
 def _ridge(images, targets, weights, mu):
-    """argmin of sum_i weights_i (f_i - y_i)^2 / 2 + mu / 2 ||theta||^2, as a plain least squares problem."""
+    """argmin of sum_i weights_i (f_i - y_i)^2 / 2 + mu / 2 ||theta||^2, as a plain least squares
+    problem."""
     rows = np.vstack([np.sqrt(weights)[:, None] * images, np.sqrt(mu) * np.eye(images.shape[1])])
-    return np.linalg.lstsq(rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None)[0]
+    return np.linalg.lstsq(
+        rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None
+    )[0]
 
 
 def test_only_group_dro_moves_its_weights_and_towards_the_larger_loss():
@@ -178,6 +209,8 @@ def test_only_group_dro_moves_its_weights_and_towards_the_larger_loss():
     before = losses.copy()
     of_examples = weights.of_examples(losses)
     np.testing.assert_allclose(weights.values[:2], [[3 / 4, 1 / 4], [1 / 2, 1 / 2]])
-    assert weights.values[2, 1] / weights.values[2, 0] == pytest.approx(np.exp(GROUP_STEP * (7 - 2)))
+    assert weights.values[2, 1] / weights.values[2, 0] == pytest.approx(
+        np.exp(GROUP_STEP * (7 - 2))
+    )
     np.testing.assert_allclose(of_examples.sum(axis=1), 1)
     np.testing.assert_array_equal(losses, before)

@@ -13,7 +13,8 @@ def six():
 
 
 def test_limit_of_orthogonal_examples_is_the_one_computed_by_hand():
-    # With margins a theta_1 and b theta_2: theta_i^3 is proportional to w_i / (length of the example).
+    # With margins a theta_1 and b theta_2: theta_i^3 is proportional to w_i / (length of the
+    # example).
     found = tail_limit(np.array([[2.0, 0, 0], [0, 1, 0]]), np.array([0.8, 0.05]))
     expected = np.array([np.cbrt(0.8 / 2), np.cbrt(0.05), 0])
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-7)
@@ -33,7 +34,9 @@ def test_group_dro_ends_where_the_worst_group_is_best(six):
     best = _on_the_ball(lambda z: max((1 / z[groups == group]).mean() for group in (0, 1)), margins)
     plain = tail_limit(margins, np.full(6, 1 / 6))
     weighting, dro = tail_distances(images, targets, groups)
-    assert weighting == pytest.approx(np.linalg.norm(tail_limit(margins, np.where(groups == 0, 0.1, 0.5)) - plain))
+    assert weighting == pytest.approx(
+        np.linalg.norm(tail_limit(margins, np.where(groups == 0, 0.1, 0.5)) - plain)
+    )
     assert dro == pytest.approx(np.linalg.norm(best - plain), abs=5e-3)
 
 
@@ -45,7 +48,13 @@ def _on_the_ball(objective, margins):
         lambda c: objective(np.maximum(margins @ span.T @ c / np.linalg.norm(c), 1e-6)),
         start / np.linalg.norm(start),
         method="Nelder-Mead",
-        options={"maxiter": 40_000, "maxfev": 40_000, "xatol": 1e-9, "fatol": 1e-14, "adaptive": True},
+        options={
+            "maxiter": 40_000,
+            "maxfev": 40_000,
+            "xatol": 1e-9,
+            "fatol": 1e-14,
+            "adaptive": True,
+        },
     )
     theta = span.T @ found.x
     return theta / np.linalg.norm(theta)

@@ -18,9 +18,14 @@ def examples():
 def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
     functions, weights = [], []
     for units in (16, 128, 1024):
-        ends = [networks.train_network(*examples, networks.Network(units, seed, 2_000)) for seed in range(3)]
+        ends = [
+            networks.train_network(*examples, networks.Network(units, seed, 2_000))
+            for seed in range(3)
+        ]
         assert max(end.losses.max() for end, _ in ends) < 1e-7
-        functions.append(np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0))
+        functions.append(
+            np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0)
+        )
         weights.append(np.mean([_relative(end) for end, _ in ends], axis=0))
     for found, factor in ((functions, 0.25), (weights, 0.6)):
         assert (found[1] < factor * found[0]).all()
@@ -28,12 +33,17 @@ def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
 
 
 def test_methods_are_apart_on_the_way(examples):
-    early, late = (networks.train_network(*examples, networks.Network(256, 0, steps))[0] for steps in (10, 1_500))
+    early, late = (
+        networks.train_network(*examples, networks.Network(256, 0, steps))[0]
+        for steps in (10, 1_500)
+    )
     for one, other in zip(_relative(early), _relative(late), strict=True):
         assert one > 5 * other
 
 
-@pytest.mark.parametrize(("loss", "mu"), [("squared loss", 0.0), ("squared loss", 0.2), ("logistic loss", 0.2)])
+@pytest.mark.parametrize(
+    ("loss", "mu"), [("squared loss", 0.0), ("squared loss", 0.2), ("logistic loss", 0.2)]
+)
 def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
     images, targets, groups, others = examples
     network = networks.Network(8, 3, 25, loss, mu)
@@ -46,7 +56,9 @@ def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
 
 def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples):
     before = [part.copy() for part in examples]
-    first, same, other = (networks.train_network(*examples, networks.Network(8, seed, 5))[1] for seed in (0, 0, 1))
+    first, same, other = (
+        networks.train_network(*examples, networks.Network(8, seed, 5))[1] for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-3
     for part, copy in zip(examples, before, strict=True):
@@ -79,7 +91,11 @@ def _relative(end):
 def _with_torch(images, targets, groups, others, network, method):
     """Outputs and movement of one method, with the gradients of torch for every weight."""
     rng = np.random.default_rng(network.seed)
-    start = [rng.normal(size=(network.units, images.shape[1])), rng.normal(size=network.units), np.zeros(network.units)]
+    start = [
+        rng.normal(size=(network.units, images.shape[1])),
+        rng.normal(size=network.units),
+        np.zeros(network.units),
+    ]
     weights = [torch.tensor(part, requires_grad=True) for part in start]
     q = torch.tensor([[5 / 6, 1 / 6], [1 / 2, 1 / 2], [1 / 2, 1 / 2]][method], dtype=torch.float64)
 
@@ -95,7 +111,9 @@ def _with_torch(images, targets, groups, others, network, method):
         if method == 2:
             q = q * torch.exp(GROUP_STEP * means.detach())
             q = q / q.sum()
-        moved = sum(((w - torch.tensor(part)) ** 2).sum() for w, part in zip(weights, start, strict=True))
+        moved = sum(
+            ((w - torch.tensor(part)) ** 2).sum() for w, part in zip(weights, start, strict=True)
+        )
         gradients = torch.autograd.grad(q @ means + network.mu / 2 * moved, weights)
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):

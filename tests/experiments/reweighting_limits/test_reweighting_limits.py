@@ -13,7 +13,9 @@ from tests.experiments.made_studies import needs_digits
 
 @needs_digits
 def test_quick_run_writes_the_record_and_shows_the_claims(tmp_path, capsys):
-    main(["reweighting-limits", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")])
+    main(
+        ["reweighting-limits", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")]
+    )
     page = tmp_path / "reweighting-limits.md"
     assert capsys.readouterr().out == f"{page}\n"
     text = page.read_text()
@@ -24,12 +26,19 @@ def test_quick_run_writes_the_record_and_shows_the_claims(tmp_path, capsys):
     tails = [name for name in last.index if name.startswith("polynomial tail")]
     assert len(tails) == 3
     for method in ("weighting", "Group DRO"):
-        weights, directions, functions = (f"{what}, {method}" for what in ("weights", "directions", "functions"))
+        weights, directions, functions = (
+            f"{what}, {method}" for what in ("weights", "directions", "functions")
+        )
         assert last.loc["squared loss", weights] < 1e-4 * table.loc[("squared loss", 10), weights]
-        assert last.loc["squared loss, mu 0.1", weights] < 0.1 * last.loc["squared loss, mu 10", weights]
+        assert (
+            last.loc["squared loss, mu 0.1", weights]
+            < 0.1 * last.loc["squared loss, mu 10", weights]
+        )
         for tail in tails:
             assert last.loc["logistic loss", directions] < 0.5 * last.loc[tail, directions]
-            assert last.loc[tail, directions] == pytest.approx(last.loc[tail, f"limit, {method}"], rel=0.1)
+            assert last.loc[tail, directions] == pytest.approx(
+                last.loc[tail, f"limit, {method}"], rel=0.1
+            )
         narrow, wide = (
             last.loc[[f"network, {units} units, seed {seed}" for seed in (0, 1)], functions].mean()
             for units in (16, 128)
@@ -46,7 +55,11 @@ def test_rows_are_the_powers_of_ten_with_distances_to_erm():
     # Weights (3, 4) of ERM, with the others 1 and 2 away from them, after 5 and 10 steps.
     weights = np.array([[3.0, 4], [3, 5], [5, 4]])
     of_groups = np.tile([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6]], (2, 1, 1))
-    found = summary(Trajectory(np.array([5, 10]), np.stack([weights / 2, weights]), np.ones((2, 3, 6)), of_groups))
+    found = summary(
+        Trajectory(
+            np.array([5, 10]), np.stack([weights / 2, weights]), np.ones((2, 3, 6)), of_groups
+        )
+    )
     runs = {
         "one": (Setting("one", "squared loss", 10), found),
         "tail": (Setting("tail", "squared loss", 10, polynomial=True), found),

@@ -16,6 +16,10 @@ def test_the_study_is_of_trainers_that_nnunet_finds_on_the_said_counts():
     assert trainers["ERM"] == "nnUNetTrainerHWS_beta0_10epochs_100iters"
     for method in SOURCES:
         options = trainer_class(trainers[method]).options
-        assert (options.epochs, options.iterations, options.learning_rate) == (10, 10, LEARNING_RATE)
+        assert (options.epochs, options.iterations, options.learning_rate) == (
+            10,
+            10,
+            LEARNING_RATE,
+        )
         anew = study.trainers[method.removesuffix("_finetuned")]
         assert finetuning_trainer(f"{anew}_10epochs_10iters") == trainers[method]

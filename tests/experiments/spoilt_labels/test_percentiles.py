@@ -20,7 +20,8 @@ def test_gap_is_equation_15_less_the_smallest_that_so_few_losses_exceed():
 def test_gap_has_a_star_where_the_bound_is_above_all_losses():
     table = bound_table(pd.DataFrame({"method": "ERM", "seed": 0, "loss": LOSSES}))
     assert (table["broken"] == 0).all()
-    # A tenth of the cases share the largest loss: a large beta bounds the 10 % by it and the 1 % above it.
+    # A tenth of the cases share the largest loss: a large beta bounds the 10 % by it and the 1 %
+    # above it.
     shown = gaps(table).set_index("beta").loc["1000"]
     assert shown["1 %"].endswith("*")
     assert float(shown["10 %"].rstrip("*")) == pytest.approx(1 / np.std(LOSSES), abs=0.01)

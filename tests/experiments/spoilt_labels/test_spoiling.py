@@ -40,9 +40,14 @@ def test_shift_keeps_the_volumes_and_is_as_small_as_does(ball):
     less = np.roll(ball, tuple(((distance - 1) * np.sign(offset)).astype(int)), axis=(0, 1, 2))
     assert spoiling.mean_dice(ball, less) >= 0.5
     rng = np.random.default_rng(0)
-    found = {tuple(np.sign(np.argwhere(spoiling.shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5)) for _ in range(60)}
+    found = {
+        tuple(np.sign(np.argwhere(spoiling.shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5))
+        for _ in range(60)
+    }
     assert len(found) == 8
-    with pytest.raises(ValueError, match=r"`labels` must be small enough in the image .* got 64 of 64 voxels"):
+    with pytest.raises(
+        ValueError, match=r"`labels` must be small enough in the image .* got 64 of 64 voxels"
+    ):
         spoiling.shifted(np.ones((4, 4, 4), np.uint8), rng=np.random.default_rng(0))
 
 
@@ -53,7 +58,9 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
         assert (left == label).sum() == round(volume / 3)
     assert spoiling.mean_dice(ball, left) == pytest.approx(0.5, abs=0.01)
     # What is left of the inner ball is a ball: nothing outside is nearer to its centre.
-    distance = np.sqrt(((np.stack(np.meshgrid(*[np.arange(20)] * 3, indexing="ij")) - 9.5) ** 2).sum(axis=0))
+    distance = np.sqrt(
+        ((np.stack(np.meshgrid(*[np.arange(20)] * 3, indexing="ij")) - 9.5) ** 2).sum(axis=0)
+    )
     inner = ball == 2
     assert distance[left == 2].mean() < distance[inner & (left == 0)].mean()
     assert distance[left == 2].max() < distance[inner].max()
@@ -64,13 +71,23 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
 
 def test_mean_dice_by_hand(ball):
     # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
-    reference, prediction = np.array([0, 0, 1, 1, 2, 2], np.uint8), np.array([0, 0, 1, 2, 2, 2], np.uint8)
+    reference, prediction = (
+        np.array([0, 0, 1, 1, 2, 2], np.uint8),
+        np.array([0, 0, 1, 2, 2, 2], np.uint8),
+    )
     assert spoiling.mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
     for kind in spoiling.KINDS:
-        assert spoiling.mean_dice(ball, spoiling.spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
+        assert (
+            spoiling.mean_dice(
+                ball, spoiling.spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))
+            )
+            < 0.51
+        )
 
 
-@pytest.mark.parametrize(("n_cases", "n_spared", "n_spoilt"), [(100, 0, 30), (20, 0, 6), (31, 0, 9), (100, 15, 30)])
+@pytest.mark.parametrize(
+    ("n_cases", "n_spared", "n_spoilt"), [(100, 0, 30), (20, 0, 6), (31, 0, 9), (100, 15, 30)]
+)
 def test_three_of_ten_are_spoilt_and_trusted_and_spared_ones_are_right(n_cases, n_spared, n_spoilt):
     cases = [f"case{i:03d}" for i in range(n_cases)]
     spared = cases[: 2 * n_spared : 2]
@@ -79,8 +96,13 @@ def test_three_of_ten_are_spoilt_and_trusted_and_spared_ones_are_right(n_cases, 
     assert set(noise["kind"].value_counts()[list(spoiling.KINDS)]) == {n_spoilt // 3}
     is_spared, is_trusted = noise["case"].isin(spared), noise["trusted"] == "yes"
     assert set(noise["kind"][is_spared | is_trusted]) == {"clean"}
-    assert ((is_trusted & is_spared).sum(), (is_trusted & ~is_spared).sum()) == (min(1, n_spared), 5)
-    pd.testing.assert_frame_equal(spoiling.draw_noise(cases[::-1], spared, rng=np.random.default_rng(0)), noise)
+    assert ((is_trusted & is_spared).sum(), (is_trusted & ~is_spared).sum()) == (
+        min(1, n_spared),
+        5,
+    )
+    pd.testing.assert_frame_equal(
+        spoiling.draw_noise(cases[::-1], spared, rng=np.random.default_rng(0)), noise
+    )
     assert not noise.equals(spoiling.draw_noise(cases, spared, rng=np.random.default_rng(1)))
 
 
@@ -101,7 +123,9 @@ def test_dataset_is_spoilt_as_its_file_says_and_no_trainer_sees_it(tmp_path):
     changed = []
     for case in table.index:
         right, now = (
-            SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / name / "labelsTr" / f"{case}.nii.gz")))
+            SimpleITK.GetArrayFromImage(
+                SimpleITK.ReadImage(str(tmp_path / name / "labelsTr" / f"{case}.nii.gz"))
+            )
             for name in ("right", "spoilt")
         )
         if (now != right).any():
@@ -111,4 +135,6 @@ def test_dataset_is_spoilt_as_its_file_says_and_no_trainer_sees_it(tmp_path):
             assert case not in noise.index or noise.loc[case, "dice"] == 1
     assert changed == noise.index[noise["kind"] != "clean"].tolist()
     assert len(changed) == 6
-    assert sorted(spoiling.right_cases(tmp_path / "spoilt")) == [case for case in noise.index if case not in changed]
+    assert sorted(spoiling.right_cases(tmp_path / "spoilt")) == [
+        case for case in noise.index if case not in changed
+    ]

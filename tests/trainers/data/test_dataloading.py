@@ -12,7 +12,12 @@ from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from scipy.stats import chisquare
 
 from nnunet_dro.sampling import HardnessTable, expected_draws
-from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
+from nnunet_dro.trainers.data.dataloading import (
+    DrawsByHardness,
+    HardnessDataLoader,
+    loader_of,
+    put_loader,
+)
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from tests.trainers.draws import draws_of
 
@@ -44,7 +49,9 @@ def test_batches_carry_their_draws(make_trainer):
     batch = next(loader)
     indices = draws_of(batch).indices.numpy()
     assert list(batch["keys"]) == [table.cases[i] for i in indices]
-    np.testing.assert_allclose(draws_of(batch).stale_losses.numpy(), table.losses[indices], rtol=1e-6)
+    np.testing.assert_allclose(
+        draws_of(batch).stale_losses.numpy(), table.losses[indices], rtol=1e-6
+    )
     expected = expected_draws(table.probabilities(), size=2) / 2
     np.testing.assert_allclose(draws_of(batch).probabilities, expected[indices], rtol=1e-6)
     assert draws_of(batch).betas.tolist() == [10, 10]
@@ -114,9 +121,11 @@ def test_siblings_do_not_draw_the_same(make_trainer):
 
 
 class InMemory:
-    """Volumes whose voxels say where they are: channels are the three coordinates and the position of the case.
+    """Volumes whose voxels say where they are: channels are the three coordinates and the position
+    of the case.
 
-    Class 1 is a ball, class 2 its upper corner; ``ignored`` of the first axis is without annotation.
+    Class 1 is a ball, class 2 its upper corner; ``ignored`` of the first axis is without
+    annotation.
     """
 
     def __init__(self, shapes, *, ignored=0.0, without_foreground=()):
@@ -132,7 +141,9 @@ class InMemory:
                 label_map[ball & (grid > centre).all(0)] = 2
             label_map[: int(ignored * shape[0])] = IGNORE
             data = np.concatenate([grid, np.full((1, *shape), k)]).astype(np.float32)
-            locations = DefaultPreprocessor._sample_foreground_locations(label_map[None], [1, 2, list(ANNOTATED)])
+            locations = DefaultPreprocessor._sample_foreground_locations(
+                label_map[None], [1, 2, list(ANNOTATED)]
+            )
             if not ignored:
                 del locations[ANNOTATED]
             self.cases[name] = data, label_map[None], None, {"class_locations": locations}
@@ -142,7 +153,14 @@ class InMemory:
 
 
 def nnunet_loader(
-    data, patch, *, final_patch=None, oversample=0.0, has_ignore=False, batch_size=20, cls=nnUNetDataLoader
+    data,
+    patch,
+    *,
+    final_patch=None,
+    oversample=0.0,
+    has_ignore=False,
+    batch_size=20,
+    cls=nnUNetDataLoader,
 ):
     label_manager = SimpleNamespace(all_labels=LABELS, has_ignore_label=has_ignore)
     return cls(data, batch_size, patch, final_patch or patch, label_manager, oversample)
@@ -156,18 +174,24 @@ def with_subvolumes(plain, subvolumes, cls=HardnessDataLoader, beta=3.0):
 
 
 def centres_of(batch, patch):
-    """Coordinates (b, 3) and cases (b,) of the voxels at the centres of the patches: their lower half is patch // 2."""
+    """Coordinates (b, 3) and cases (b,) of the voxels at the centres of the patches: their lower
+    half is patch // 2."""
     # Without augmentation nnU-Net 2.6 has arrays.
-    voxels = np.asarray(batch["data"])[(slice(None), slice(None), *(p // 2 for p in patch))].astype(int)
+    voxels = np.asarray(batch["data"])[(slice(None), slice(None), *(p // 2 for p in patch))].astype(
+        int
+    )
     return voxels[:, :3], voxels[:, 3]
 
 
 def centres_of_random_crops(plain, shape):
-    """The range that nnU-Net centres its random crops in, tried out: lowest and highest, each of shape (3,)."""
+    """The range that nnU-Net centres its random crops in, tried out: lowest and highest, each of
+    shape (3,)."""
     was, plain.has_ignore = plain.has_ignore, False
     corners = np.array([plain.get_bbox(shape, False, None)[0] for _ in range(1500)])
     plain.has_ignore = was
-    return corners.min(0) + np.array(plain.patch_size) // 2, corners.max(0) + np.array(plain.patch_size) // 2
+    return corners.min(0) + np.array(plain.patch_size) // 2, corners.max(0) + np.array(
+        plain.patch_size
+    ) // 2
 
 
 GEOMETRIES = {
@@ -176,7 +200,12 @@ GEOMETRIES = {
     "2d": ([(5, 14, 16)], (6, 7), None, (5, 2, 2)),
     "2d, a larger patch before augmentation": ([(6, 14, 16)], (9, 10), (6, 7), (3, 3, 2)),
     "patch larger than the volume": ([(6, 7, 9)], (9, 10, 12), (8, 8, 8), (2, 2, 2)),
-    "volumes of different size": ([(12, 14, 10), (5, 20, 8), (9, 6, 17)], (4, 5, 6), (4, 4, 4), (2, 3, 2)),
+    "volumes of different size": (
+        [(12, 14, 10), (5, 20, 8), (9, 6, 17)],
+        (4, 5, 6),
+        (4, 4, 4),
+        (2, 3, 2),
+    ),
     "more cells than voxels": ([(3, 14, 10)], (2, 5, 6), None, (5, 2, 2)),
 }
 
@@ -188,7 +217,9 @@ def test_patches_are_centred_in_the_cell_that_was_drawn(geometry, forced, has_ig
     """Or, where nnU-Net keeps patches away from the border, at the nearest centre it has."""
     shapes, patch, final_patch, grid = GEOMETRIES[geometry]
     data = InMemory(shapes, ignored=0.4 if has_ignore else 0.0)
-    plain = nnunet_loader(data, patch, final_patch=final_patch, oversample=float(forced), has_ignore=has_ignore)
+    plain = nnunet_loader(
+        data, patch, final_patch=final_patch, oversample=float(forced), has_ignore=has_ignore
+    )
     ranges = [centres_of_random_crops(plain, shape) for shape in shapes]
     subvolumes = subvolumes_of(plain, grid)
     loader = with_subvolumes(plain, subvolumes, beta=0.0)
@@ -196,23 +227,38 @@ def test_patches_are_centred_in_the_cell_that_was_drawn(geometry, forced, has_ig
     for _ in range(15):
         batch = loader.generate_train_batch()
         centres, cases = centres_of(batch, patch)
-        for item, centre, case, name in zip(draws_of(batch).indices, centres, cases, batch["keys"], strict=True):
+        for item, centre, case, name in zip(
+            draws_of(batch).indices, centres, cases, batch["keys"], strict=True
+        ):
             assert (case, name) == (subvolumes.case_of[item], data.identifiers[case])
             start, stop = subvolumes.bounds(item, shapes[case])
             lowest, highest = ranges[case]
             locations = data.cases[name][3]["class_locations"]
             wanted = []
             for key in ((1, 2), (ANNOTATED,))[not forced] if forced or has_ignore else ():
-                wanted += [row[1:] for row in locations[key] if (row[1:] >= start).all() and (row[1:] < stop).all()]
+                wanted += [
+                    row[1:]
+                    for row in locations[key]
+                    if (row[1:] >= start).all() and (row[1:] < stop).all()
+                ]
             if forced and has_ignore and not wanted:
-                wanted = [r[1:] for r in locations[ANNOTATED] if (r[1:] >= start).all() and (r[1:] < stop).all()]
+                wanted = [
+                    r[1:]
+                    for r in locations[ANNOTATED]
+                    if (r[1:] >= start).all() and (r[1:] < stop).all()
+                ]
             if wanted:
-                # nnU-Net's own rule: a voxel too near the lower border is not the centre, but as near as can be.
+                # nnU-Net's own rule: a voxel too near the lower border is not the centre, but as
+                # near as can be.
                 assert tuple(centre) in {tuple(np.maximum(voxel, lowest)) for voxel in wanted}
             else:
                 assert not has_ignore, "no cell without annotation is drawn"
-                for c, first, last, low, high in zip(centre, start, stop - 1, lowest, highest, strict=True):
-                    assert max(first, low) <= c <= min(last, high) or c == (low if last < low else high)
+                for c, first, last, low, high in zip(
+                    centre, start, stop - 1, lowest, highest, strict=True
+                ):
+                    assert max(first, low) <= c <= min(last, high) or c == (
+                        low if last < low else high
+                    )
             seen.add(int(item))
     assert len(seen) > 0.9 * len(subvolumes)
 
@@ -238,7 +284,8 @@ def test_random_crops_are_uniform_over_the_cell(shape):
 
 
 def test_cells_are_drawn_at_random_where_nothing_is_annotated():
-    """nnU-Net warns of each such crop; that there is no annotation was said when the sub-volumes were made."""
+    """nnU-Net warns of each such crop; that there is no annotation was said when the sub-volumes
+    were made."""
     data = InMemory([(8, 8, 8)], ignored=1.0)
     plain = nnunet_loader(data, (4, 4, 4), has_ignore=True, oversample=0.5, batch_size=200)
     loader = with_subvolumes(plain, subvolumes_of(plain, (2, 2, 2)), beta=0.0)
@@ -269,7 +316,10 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     table = HardnessTable(subvolumes.names, beta=2.0, exploration=1e-4, replace=True)
     loader = HardnessDataLoader.taking_over(plain, table, subvolumes)
     ready, counts = context.Event(), context.Queue()
-    workers = [context.Process(target=_count_cells, args=(loader, seed, 60, ready, counts)) for seed in range(2)]
+    workers = [
+        context.Process(target=_count_cells, args=(loader, seed, 60, ready, counts))
+        for seed in range(2)
+    ]
     for worker in workers:
         worker.start()
     losses = np.random.default_rng(1).normal(0, 0.5, size=12)
@@ -287,7 +337,17 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
 class RarestClass(nnUNetDataLoader):
     """A loader with its own get_bbox, called in its own way: class 2 wherever there is any."""
 
-    def get_bbox(self, data_shape, force_fg, class_locations, case, overwrite_class=None, verbose=False, *, note=""):
+    def get_bbox(
+        self,
+        data_shape,
+        force_fg,
+        class_locations,
+        case,
+        overwrite_class=None,
+        verbose=False,
+        *,
+        note="",
+    ):
         self.asked.append((case, note, class_locations))
         if force_fg and len(class_locations[2]):
             overwrite_class = 2
@@ -298,7 +358,9 @@ class RarestClass(nnUNetDataLoader):
         for j, name in enumerate(names):
             data, _, _, properties = self._data.load_case(name)
             force_fg = self.get_do_oversample(j)
-            low, _ = self.get_bbox(data.shape[1:], force_fg, properties["class_locations"], name, note="mine")
+            low, _ = self.get_bbox(
+                data.shape[1:], force_fg, properties["class_locations"], name, note="mine"
+            )
             patches.append([b + p // 2 for b, p in zip(low, self.patch_size, strict=True)])
         return {"keys": names, "centres": np.array(patches)}
 
@@ -311,14 +373,18 @@ def test_a_loader_with_its_own_choice_of_patches_keeps_it_within_cells():
     data = InMemory([(12, 12, 12)])
     plain = nnunet_loader(data, (4, 4, 4), oversample=1.0, batch_size=100, cls=RarestClass)
     plain.asked = []
-    loader = with_subvolumes(plain, Subvolumes(("case_0",), (2, 2, 2)), RarestClassByHardness, beta=0.0)
+    loader = with_subvolumes(
+        plain, Subvolumes(("case_0",), (2, 2, 2)), RarestClassByHardness, beta=0.0
+    )
     batch = loader.generate_train_batch()
     items = draws_of(batch).indices.numpy()
     assert (batch["centres"] // 6 == loader.subvolumes.cell_of[items]).all()
     assert {asked[:2] for asked in plain.asked} == {("case_0", "mine")}
     label_map = data.cases["case_0"][1][0]
     with_class_2 = label_map[tuple(batch["centres"].T)] == 2
-    assert (with_class_2 == (items == 7)).all(), "class 2 is in the last cell, and there it is always preferred"
+    assert (with_class_2 == (items == 7)).all(), (
+        "class 2 is in the last cell, and there it is always preferred"
+    )
     assert with_class_2.any()
     assert not with_class_2.all()
     data = InMemory([(12, 12, 12)])
@@ -346,9 +412,14 @@ def test_a_loader_that_does_not_choose_once_per_sample_is_refused(n_calls):
         pass
 
     plain = nnunet_loader(InMemory([(12, 12, 12)]), (4, 4, 4), cls=Odd)
-    assert OddByHardness.taking_over(plain, HardnessTable(["case_0"], beta=1.0)).generate_train_batch()
+    assert OddByHardness.taking_over(
+        plain, HardnessTable(["case_0"], beta=1.0)
+    ).generate_train_batch()
     loader = with_subvolumes(plain, Subvolumes(("case_0",), (2, 1, 1)), OddByHardness)
-    with pytest.raises(RuntimeError, match=r"`OddByHardness.generate_train_batch` must call get_bbox once per sample"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"`OddByHardness.generate_train_batch` must call get_bbox once per sample",
+    ):
         loader.generate_train_batch()
 
 
@@ -387,6 +458,8 @@ def test_batches_of_a_project_come_from_the_cells_of_its_cases(make_trainer, con
     for _ in range(3):
         batch = next(loader)
         items = draws_of(batch).indices.numpy()
-        assert [name.rpartition("@")[0] for name in np.array(subvolumes.names)[items]] == list(batch["keys"])
+        assert [name.rpartition("@")[0] for name in np.array(subvolumes.names)[items]] == list(
+            batch["keys"]
+        )
         assert batch["data"].shape == expected["data"].shape
         assert [t.shape for t in batch["target"]] == [t.shape for t in expected["target"]]

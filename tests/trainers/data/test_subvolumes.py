@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.data.subvolumes import Subvolumes, cells_of_voxels, locations_inside, subvolumes_of
+from nnunet_dro.trainers.data.subvolumes import (
+    Subvolumes,
+    cells_of_voxels,
+    locations_inside,
+    subvolumes_of,
+)
 
 KEY = (-1, 0, 1, 2)
 SHAPE = (6, 4, 4)
@@ -28,13 +33,17 @@ def test_cells_partition_the_volume_evenly(shape, grid):
         assert (start >= 0).all()
         assert (start < stop).all()
         assert (stop <= shape).all()
-        has_voxels = all((i + 1) * s // a > i * s // a for i, a, s in zip(cell, grid, shape, strict=True))
+        has_voxels = all(
+            (i + 1) * s // a > i * s // a for i, a, s in zip(cell, grid, shape, strict=True)
+        )
         if has_voxels:
             count[tuple(map(slice, start, stop))] += 1
         else:
             assert (stop - start).min() == 1
     assert (count == 1).all()
-    sizes = np.array([np.subtract(*subvolumes.bounds(item, shape)[::-1]) for item in range(len(subvolumes))])
+    sizes = np.array(
+        [np.subtract(*subvolumes.bounds(item, shape)[::-1]) for item in range(len(subvolumes))]
+    )
     assert (np.ptp(sizes, axis=0) <= 1).all()
     voxels = np.array(list(np.ndindex(shape)))
     cells = cells_of_voxels(voxels, shape, grid)
@@ -50,13 +59,24 @@ def test_cells_of_an_axis_by_hand():
     along_first = [(start[0], stop[0]) for start, stop in bounds[::3]]
     assert along_first == [(0, 3), (3, 6), (6, 10)]
     along_second = [(start[1], stop[1]) for start, stop in bounds[:3]]
-    assert along_second == [(0, 1), (0, 1), (1, 2)], "two voxels in three cells: the first has none and takes voxel 0"
+    assert along_second == [(0, 1), (0, 1), (1, 2)], (
+        "two voxels in three cells: the first has none and takes voxel 0"
+    )
     assert {(start[2], stop[2]) for start, stop in bounds} == {(0, 7)}
 
 
 def test_items_are_every_cell_of_every_case_in_order():
     subvolumes = Subvolumes(("x", "y"), (1, 2, 2))
-    assert subvolumes.names == ["x@0,0,0", "x@0,0,1", "x@0,1,0", "x@0,1,1", "y@0,0,0", "y@0,0,1", "y@0,1,0", "y@0,1,1"]
+    assert subvolumes.names == [
+        "x@0,0,0",
+        "x@0,0,1",
+        "x@0,1,0",
+        "x@0,1,1",
+        "y@0,0,0",
+        "y@0,0,1",
+        "y@0,1,0",
+        "y@0,1,1",
+    ]
     assert subvolumes.case_of.tolist() == [0] * 4 + [1] * 4
     assert subvolumes.cell_of.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1]] * 2
     assert len(subvolumes) == 8
@@ -71,20 +91,29 @@ def test_items_are_every_cell_of_every_case_in_order():
     assert [b.tolist() for b in subvolumes.bounds(2, (6, 4, 4))] == [[3, 0, 2], [6, 4, 4]]
 
 
-@given(st.lists(st.text(alphabet="a@,01.", min_size=1, max_size=6), min_size=1, max_size=5, unique=True), grids)
+@given(
+    st.lists(
+        st.text(alphabet="a@,01.", min_size=1, max_size=6), min_size=1, max_size=5, unique=True
+    ),
+    grids,
+)
 def test_names_are_unique_and_tell_case_and_cell(cases, grid):
     subvolumes = Subvolumes(tuple(cases), grid)
     names = subvolumes.names
     assert len(set(names)) == len(names) == len(cases) * np.prod(grid)
     assert HardnessTable(names).cases == tuple(names)
     if np.prod(grid) > 1:
-        for name, case, cell in zip(names, subvolumes.case_of, subvolumes.cell_of.tolist(), strict=True):
+        for name, case, cell in zip(
+            names, subvolumes.case_of, subvolumes.cell_of.tolist(), strict=True
+        ):
             assert name.rpartition("@")[::2] == (cases[case], ",".join(map(str, cell)))
 
 
 @pytest.mark.parametrize("grid", [(1, 2), (1, 0, 2), (1, 1.5, 2)])
 def test_a_grid_that_cannot_be_is_refused(grid):
-    with pytest.raises(ValueError, match=rf"`grid` must be three numbers of cells >= 1, got {re.escape(str(grid))}"):
+    with pytest.raises(
+        ValueError, match=rf"`grid` must be three numbers of cells >= 1, got {re.escape(str(grid))}"
+    ):
         Subvolumes(("a",), grid)
 
 
@@ -97,7 +126,11 @@ def test_locations_inside_a_box_are_those_brute_force_finds():
     }
     start, stop = np.array([2, 3, 4]), np.array([5, 9, 5])
     inside = locations_inside(locations, start, stop)
-    wanted = [row.tolist() for row in locations[1] if all(start[d] <= row[d + 1] < stop[d] for d in range(3))]
+    wanted = [
+        row.tolist()
+        for row in locations[1]
+        if all(start[d] <= row[d + 1] < stop[d] for d in range(3))
+    ]
     assert wanted
     assert inside[1].tolist() == wanted
     assert list(inside) == [1, (1, 2), 2]
@@ -114,7 +147,9 @@ def loader_of(annotated, load=None, *, has_ignore=True):
         return np.zeros((1, *SHAPE)), None, None, properties
 
     data = SimpleNamespace(load_case=load or from_memory)
-    return SimpleNamespace(indices=list(annotated), has_ignore=has_ignore, annotated_classes_key=KEY, _data=data)
+    return SimpleNamespace(
+        indices=list(annotated), has_ignore=has_ignore, annotated_classes_key=KEY, _data=data
+    )
 
 
 def refuse_to_load(case):
@@ -149,7 +184,10 @@ def test_cells_and_cases_without_annotated_voxels_are_no_items():
     def load(case):
         return np.zeros((1, *SHAPE)), None, None, {"class_locations": {1: []}}
 
-    with pytest.raises(ValueError, match=r"`a` must be preprocessed with the dataset's ignore label.*nnUNetv2_prepro"):
+    with pytest.raises(
+        ValueError,
+        match=r"`a` must be preprocessed with the dataset's ignore label.*nnUNetv2_prepro",
+    ):
         subvolumes_of(loader_of({"a": []}, load), (2, 1, 1))
 
 
@@ -165,7 +203,9 @@ def test_many_cases_are_read_at_once_with_progress():
 
     loader._data.load_case = load
     subvolumes = subvolumes_of(loader, (2, 1, 1), report=lines.append)
-    assert subvolumes.cell_of[:, 0].tolist() == [1, 0] * 600, "whoever is read first, the order is that of the cases"
+    assert subvolumes.cell_of[:, 0].tolist() == [1, 0] * 600, (
+        "whoever is read first, the order is that of the cases"
+    )
     assert ["500 of 1200" in lines[0], "1000 of 1200" in lines[1], len(lines)] == [True, True, 3]
 
 

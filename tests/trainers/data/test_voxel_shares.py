@@ -1,4 +1,5 @@
-"""Shares of the classes among the training voxels, against nnU-Net's own targets and counts by hand."""
+"""Shares of the classes among the training voxels, against nnU-Net's own targets and counts by
+hand."""
 
 import json
 import os
@@ -11,12 +12,22 @@ import pytest
 import torch
 from batchgeneratorsv2.transforms.utils.remove_label import RemoveLabelTansform
 from batchgeneratorsv2.transforms.utils.seg_to_regions import ConvertSegmentationToRegionsTransform
-from nnunetv2.training.dataloading.nnunet_dataset import infer_dataset_class, nnUNetDatasetBlosc2, nnUNetDatasetNumpy
+from nnunetv2.training.dataloading.nnunet_dataset import (
+    infer_dataset_class,
+    nnUNetDatasetBlosc2,
+    nnUNetDatasetNumpy,
+)
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.label_handling.label_handling import LabelManager
 
 from nnunet_dro.losses import VoxelLoss
-from nnunet_dro.trainers.data.voxel_shares import count_labels, label_shares, region_shares, voxel_counts, voxel_shares
+from nnunet_dro.trainers.data.voxel_shares import (
+    count_labels,
+    label_shares,
+    region_shares,
+    voxel_counts,
+    voxel_shares,
+)
 
 CASES = ("a", "b", "c")
 
@@ -33,27 +44,37 @@ def no_counts_from_before():
 
 @pytest.mark.parametrize("kind", ["labels", "regions", "ignore", "regions_ignore"])
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_shares_are_those_of_nnunets_targets_in_the_training_cases(make_trainer, configuration, kind):
+def test_shares_are_those_of_nnunets_targets_in_the_training_cases(
+    make_trainer, configuration, kind
+):
     trainer = make_trainer(nnUNetTrainer, configuration, kind)
     shares = voxel_shares(trainer)
     training = trainer.get_tr_and_val_datasets()[0]
     assert len(training.identifiers) == 8
-    targets = [nnunets_target(training.load_case(case)[1][:], trainer.label_manager) for case in training.identifiers]
+    targets = [
+        nnunets_target(training.load_case(case)[1][:], trainer.label_manager)
+        for case in training.identifiers
+    ]
     inside = sum(target.flatten(1).sum(1) for target, _ in targets)
     n_voxels = sum(int(takes_part.sum()) for _, takes_part in targets)
     n_channels = trainer.label_manager.num_segmentation_heads
     expected = (inside + 1) / (n_voxels + (2 if trainer.label_manager.has_regions else n_channels))
     assert len(shares) == n_channels
     np.testing.assert_allclose(shares, expected.numpy(), rtol=1e-12)
-    voxel_loss = VoxelLoss(regions=trainer.label_manager.has_regions, shares=shares, tau=1.0, gamma=0.1)
+    voxel_loss = VoxelLoss(
+        regions=trainer.label_manager.has_regions, shares=shares, tau=1.0, gamma=0.1
+    )
     assert voxel_loss.n_shares == n_channels
 
 
 def nnunets_target(segmentation, labels):
-    """What nnU-Net's transforms make of a segmentation: channels (c, *spatial), and which voxels take part."""
+    """What nnU-Net's transforms make of a segmentation: channels (c, *spatial), and which voxels
+    take part."""
     sample = RemoveLabelTansform(-1, 0)(segmentation=torch.from_numpy(np.asarray(segmentation)))
     if labels.has_regions:
-        regions = list(labels.foreground_regions) + ([labels.ignore_label] if labels.has_ignore_label else [])
+        regions = list(labels.foreground_regions) + (
+            [labels.ignore_label] if labels.has_ignore_label else []
+        )
         sample = ConvertSegmentationToRegionsTransform(regions=regions, channel_in_seg=0)(**sample)
         target = sample["segmentation"].bool()
         takes_part = ~target[-1] if labels.has_ignore_label else torch.ones_like(target[0])
@@ -61,7 +82,9 @@ def nnunets_target(segmentation, labels):
     else:
         segmentation = sample["segmentation"][0]
         takes_part = (
-            segmentation != labels.ignore_label if labels.has_ignore_label else torch.ones_like(segmentation) > 0
+            segmentation != labels.ignore_label
+            if labels.has_ignore_label
+            else torch.ones_like(segmentation) > 0
         )
         target = torch.stack([segmentation == label for label in labels.all_labels])
     return (target & takes_part).double(), takes_part
@@ -71,7 +94,9 @@ def test_a_second_training_reads_no_case_and_another_fold_its_own(make_trainer, 
     counted = []
     load_case = nnUNetDatasetBlosc2.load_case
     monkeypatch.setattr(
-        nnUNetDatasetBlosc2, "load_case", lambda self, case: counted.append(case) or load_case(self, case)
+        nnUNetDatasetBlosc2,
+        "load_case",
+        lambda self, case: counted.append(case) or load_case(self, case),
     )
     first = make_trainer(nnUNetTrainer, fold=0)
     shares = voxel_shares(first)
@@ -92,11 +117,15 @@ def test_cascades_and_ranks_have_the_same_shares(make_trainer):
     expected = voxel_shares(trainer)
     folder = Path(trainer.preprocessed_dataset_folder)
     assert infer_dataset_class(str(folder)) is nnUNetDatasetBlosc2
-    assert [path.name for path in folder.parent.glob("*voxel_counts*")] == [f"{folder.name}_voxel_counts.json"]
+    assert [path.name for path in folder.parent.glob("*voxel_counts*")] == [
+        f"{folder.name}_voxel_counts.json"
+    ]
     next(Path(trainer.preprocessed_dataset_folder_base).glob("*_voxel_counts.json")).unlink()
     trainer.folder_with_segs_from_previous_stage = "/nowhere"
     assert voxel_shares(trainer) == expected
-    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    torch.distributed.init_process_group(
+        "gloo", rank=0, world_size=1, store=torch.distributed.HashStore()
+    )
     try:
         trainer.is_ddp = True
         assert voxel_shares(trainer) == expected
@@ -108,7 +137,8 @@ def test_cascades_and_ranks_have_the_same_shares(make_trainer):
 
 
 def test_shares_of_labels_and_regions_by_hand():
-    """Outside of the mask is background; the ignore label and unknown ones do not count; each label has one more."""
+    """Outside of the mask is background; the ignore label and unknown ones do not count; each label
+    has one more."""
     counts = {-1: 10, 0: 29, 1: 6, 3: 1000, 9: 5}
     assert label_shares(counts, [0, 1, 2]) == pytest.approx((40 / 48, 7 / 48, 1 / 48))
     assert label_shares({}, [0, 1]) == (0.5, 0.5)
@@ -118,9 +148,13 @@ def test_shares_of_labels_and_regions_by_hand():
     assert region_shares({}, [1], ignore_label=None) == (0.5,)
     assert min(region_shares({1: 10**15}, [1, 2], ignore_label=None)) > 0
     assert max(region_shares({1: 10**15}, [1, 2], ignore_label=None)) < 1
-    labels = LabelManager({"background": 0, "inner": [2], "outer": [1, 2], "ignore": 3}, regions_class_order=[2, 1])
+    labels = LabelManager(
+        {"background": 0, "inner": [2], "outer": [1, 2], "ignore": 3}, regions_class_order=[2, 1]
+    )
     assert labels.has_regions
-    shares = region_shares({0: 60, 1: 30, 2: 10, 3: 50}, labels.foreground_regions, ignore_label=labels.ignore_label)
+    shares = region_shares(
+        {0: 60, 1: 30, 2: 10, 3: 50}, labels.foreground_regions, ignore_label=labels.ignore_label
+    )
     assert shares == pytest.approx((11 / 102, 41 / 102))
 
 
@@ -135,7 +169,9 @@ def test_labels_are_counted_as_by_numpy(dtype, n_labels):
     values = rng.integers(lowest, n_labels, size=(1, 90, 80, 75)).astype(dtype)
     values[0, :40] = lowest
     labels, counts = np.unique(values, return_counts=True)
-    assert count_labels(values) == dict(zip(labels.astype(int).tolist(), counts.tolist(), strict=True))
+    assert count_labels(values) == dict(
+        zip(labels.astype(int).tolist(), counts.tolist(), strict=True)
+    )
     assert count_labels(values[:, ::2].transpose(0, 3, 1, 2)) == count_labels(values[:, ::2].copy())
 
 
@@ -150,7 +186,11 @@ def made_dataset(folder, dataset_class, seed=0, cases=CASES, shape=(30, 41, 37))
     expected = {}
     for case in cases:
         segmentation = rng.integers(-1, 2 if case == "c" else 3, size=(1, *shape)).astype(np.int8)
-        settings = {} if dataset_class is nnUNetDatasetNumpy else {"chunks": (1, 7, 20, 16), "blocks": (1, 7, 10, 8)}
+        settings = (
+            {}
+            if dataset_class is nnUNetDatasetNumpy
+            else {"chunks": (1, 7, 20, 16), "blocks": (1, 7, 10, 8)}
+        )
         for path in Path(folder).glob(f"{case}[_.]*"):
             path.unlink()
         image = np.zeros(segmentation.shape, dtype=np.float32)
@@ -169,7 +209,9 @@ def folder(tmp_path):
 
 def counted(dataset, folder, *, cases=CASES, log=None, jobs=1):
     cache = folder.with_name("counts.json")
-    return voxel_counts(dataset, cases, folder=folder, cache=cache, log=log or (lambda line: None), jobs=jobs)
+    return voxel_counts(
+        dataset, cases, folder=folder, cache=cache, log=log or (lambda line: None), jobs=jobs
+    )
 
 
 class OnlySegmentations(nnUNetDatasetBlosc2):
@@ -234,9 +276,14 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     for _ in range(2):
         counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append)
     cache = folder.with_name("counts.json")
-    assert lines == [f"Counting the voxels of each label in 3 of 3 training cases, to keep in {cache}"]
+    assert lines == [
+        f"Counting the voxels of each label in 3 of 3 training cases, to keep in {cache}"
+    ]
     kept = json.loads(cache.read_text())
-    assert {case: {int(label): n for label, n in entry["voxels"].items()} for case, entry in kept.items()} == expected
+    assert {
+        case: {int(label): n for label, n in entry["voxels"].items()}
+        for case, entry in kept.items()
+    } == expected
     assert kept["a"]["bytes"] == (folder / "a_seg.b2nd").stat().st_size
     assert sorted(path.name for path in folder.parent.iterdir()) == ["counts.json", folder.name]
     cache.unlink()
@@ -283,7 +330,16 @@ def test_a_file_of_another_second_is_counted_again(folder, seconds, n_new):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"\xff\xfe", b"[]", b"3", b'{"a": 3}', b'{"a": {"bytes": 1}}', b'{"a": {"voxels": []}, "b": null}'],
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b'{"a": 3}',
+        b'{"a": {"bytes": 1}}',
+        b'{"a": {"voxels": []}, "b": null}',
+    ],
 )
 def test_a_file_of_counts_that_is_not_understood_is_made_anew(folder, content):
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
@@ -343,12 +399,16 @@ def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     made_dataset(folder, nnUNetDatasetBlosc2)
     path = folder / "b_seg.b2nd"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(ValueError, match=r"^The segmentation of training case 'b' in .* must be readable"):
+    with pytest.raises(
+        ValueError, match=r"^The segmentation of training case 'b' in .* must be readable"
+    ):
         counted(nnUNetDatasetBlosc2(str(folder)), folder)
 
     class Broken:
         def load_case(self, case):
             raise BadZipFile("File is not a zip file")
 
-    with pytest.raises(ValueError, match=r"case 'a' .* must be readable: File is not a zip file. Run nnUNetv2_prep"):
+    with pytest.raises(
+        ValueError, match=r"case 'a' .* must be readable: File is not a zip file. Run nnUNetv2_prep"
+    ):
         counted(Broken(), folder)

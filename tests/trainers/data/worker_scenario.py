@@ -1,4 +1,5 @@
-"""Twenty cases, one of them hard, through nnU-Net's augmenter with real worker processes; prints its share of draws.
+"""Twenty cases, one of them hard, through nnU-Net's augmenter with real worker processes; prints
+its share of draws.
 
 Run as a program, with the start method as its argument.
 """
@@ -35,7 +36,9 @@ def main(start_method: str) -> None:
     plain = NamesOnly(None, 2, infinite=True)
     plain.indices = cases
     loader = NamesByHardness.taking_over(plain, table)
-    augmenter = NonDetMultiThreadedAugmenter(loader, None, num_processes=2, num_cached=6, wait_time=0.002)
+    augmenter = NonDetMultiThreadedAugmenter(
+        loader, None, num_processes=2, num_cached=6, wait_time=0.002
+    )
     counts = np.zeros((3, N_CASES), dtype=int)
     for iteration in range(900):
         batch = next(augmenter)

@@ -12,7 +12,12 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.losses import VoxelLoss
 from nnunet_dro.trainers.gils.nnUNetTrainerGILS import nnUNetTrainerGILS
 from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
-from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
+from nnunet_dro.trainers.gils.perturbation_log import (
+    Example,
+    PerturbationLog,
+    draw_example,
+    make_example,
+)
 from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from tests.trainers.draws import check_same_network, draws_of, log_of, run_epoch
@@ -29,7 +34,9 @@ def cross_entropies_of(trainer, batch, smoothing=0.1):
         outputs = trainer.network(batch["data"])
         return sum(
             weight * VoxelLoss(regions=False, smoothing=smoothing)(level, target).flatten(1).mean(1)
-            for weight, level, target in zip(trainer.loss.plain.weight_factors, outputs, batch["target"], strict=True)
+            for weight, level, target in zip(
+                trainer.loss.plain.weight_factors, outputs, batch["target"], strict=True
+            )
         )
 
 
@@ -37,8 +44,12 @@ def test_label_smoothing_is_in_the_training_loss_alone(start):
     trainer, loader = start("nnUNetTrainerLS_alpha0.3", "2d_small")
     assert trainer.loss.per_case.voxel_sums.voxel_loss.smoothing == 0.3
     batch = next(loader)
-    plain = trainer.loss([level.detach() for level in trainer.network(batch["data"])], batch["target"])
-    smoothed, hard = (cross_entropies_of(trainer, batch, smoothing).mean() for smoothing in (0.3, 0.0))
+    plain = trainer.loss(
+        [level.detach() for level in trainer.network(batch["data"])], batch["target"]
+    )
+    smoothed, hard = (
+        cross_entropies_of(trainer, batch, smoothing).mean() for smoothing in (0.3, 0.0)
+    )
     loss = trainer.train_step(batch)["loss"]
     assert loss == pytest.approx(float(plain + smoothed - hard), rel=1e-4)
     assert float(smoothed - hard) > 1e-4
@@ -49,7 +60,9 @@ def test_no_smoothing_is_nnunet(start):
     plain = start(nnUNetTrainer, "2d_small")[0]
     for _ in range(3):
         batch = next(loader)
-        assert trainer.train_step(batch)["loss"] == pytest.approx(float(plain.train_step(batch)["loss"]), rel=1e-5)
+        assert trainer.train_step(batch)["loss"] == pytest.approx(
+            float(plain.train_step(batch)["loss"]), rel=1e-5
+        )
     check_same_network(trainer, plain, rtol=1e-4, atol=1e-6)
 
 
@@ -58,7 +71,8 @@ def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configur
     gils, loader = start("nnUNetTrainerGILS_alpha0.2", configuration)
     smoothed = start("nnUNetTrainerLS_alpha0.2", configuration)[0]
     monkeypatch.setattr(
-        f"{nnUNetTrainerGILS.__module__}.ascend", lambda *given, steps, **more: ascend(*given, steps=0, **more)
+        f"{nnUNetTrainerGILS.__module__}.ascend",
+        lambda *given, steps, **more: ascend(*given, steps=0, **more),
     )
     for _ in range(2):
         batch = next(loader)
@@ -80,10 +94,15 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start)
     loss = trainer.train_step(batch)["loss"]
     other.train_step({**batch, "data": generated.data})
     hardness = losses_of(other, batch)
-    assert loss == other.train_step(batch)["loss"], "the loss that is reported is that of the original"
+    assert loss == other.train_step(batch)["loss"], (
+        "the loss that is reported is that of the original"
+    )
     check_same_network(trainer, other)
     stale = trainer.hardness_log.table.losses
-    last = {int(case): float(value) for case, value in zip(draws_of(batch).indices, hardness, strict=True)}
+    last = {
+        int(case): float(value)
+        for case, value in zip(draws_of(batch).indices, hardness, strict=True)
+    }
     for case, value in last.items():
         assert stale[case] == pytest.approx(value, rel=1e-4), "stale losses are of the original"
     assert trainer.hardness_log._draws.sum() == len(batch["data"]), "a case counts once"
@@ -99,7 +118,9 @@ def test_voxels_without_a_label_do_not_count(start):
     assert trainer._perturb(batch["data"], batch["target"]).data.isfinite().all()
     regions, loader = start(nnUNetTrainerGILS, "3d_small", "regions_ignore")
     target = next(loader)["target"]
-    assert regions._n_annotated(target).tolist() == [int((mark == 0).sum()) for mark in target[0][:, -1]]
+    assert regions._n_annotated(target).tolist() == [
+        int((mark == 0).sum()) for mark in target[0][:, -1]
+    ]
     assert start(nnUNetTrainerGILS, "2d_small")[0]._n_annotated(target) is None
 
 
@@ -110,7 +131,9 @@ def test_the_labels_of_the_stage_before_stay(make_trainer):
     trainer.is_cascaded = True
     data = torch.randn(2, 3, 32, 32, 32)
     trainer.network.encoder.stages[0][0].convs[0].conv = torch.nn.Conv3d(3, 4, 3, padding=1)
-    trainer.network.encoder.stages[0][0].convs[0].all_modules[0] = torch.nn.Conv3d(3, 4, 3, padding=1)
+    trainer.network.encoder.stages[0][0].convs[0].all_modules[0] = torch.nn.Conv3d(
+        3, 4, 3, padding=1
+    )
     target = [torch.randint(0, 3, (2, 1, n, n, n)) for n in (32, 16)]
     done = trainer._perturb(data, target[: len(trainer.loss.plain.weight_factors)])
     assert torch.equal(done.data[:, 1:], data[:, 1:])
@@ -236,8 +259,12 @@ def test_the_numbers_of_an_epoch(tmp_path):
     log = PerturbationLog(steps=4)
     tensor = partial(torch.tensor, dtype=torch.float32)
     empty = torch.zeros(2, 1, 2, 2)
-    log.record(Perturbed(empty, *map(tensor, ([1, 3], [2, 4], [0, 1], [1, 2], [4, 0])), tensor([0, 1]) > 0))
-    log.record(Perturbed(empty[:1], *map(tensor, ([5], [6], [float("nan")], [3], [2])), tensor([1]) > 0))
+    log.record(
+        Perturbed(empty, *map(tensor, ([1, 3], [2, 4], [0, 1], [1, 2], [4, 0])), tensor([0, 1]) > 0)
+    )
+    log.record(
+        Perturbed(empty[:1], *map(tensor, ([5], [6], [float("nan")], [3], [2])), tensor([1]) > 0)
+    )
     (line,) = log.end_epoch(7, tmp_path)
     assert list(log.rows[-1].values()) == [7, 3, 5, 4, 0.5, 2, 0.5, 2]
     assert "steps taken back 50 %, not finite 2" in line
@@ -250,7 +277,9 @@ def test_the_example_is_the_slice_with_most_foreground_near_the_middle():
     target = torch.zeros(2, 1, 9, 3, 3)
     target[0, 0, 0] = 5
     target[1, 0, [2, 5, 8], :2] = 1
-    example = make_example(original, original + 1, target, ["a", "b"], ignore_label=5, regions=False)
+    example = make_example(
+        original, original + 1, target, ["a", "b"], ignore_label=5, regions=False
+    )
     assert example.case == "b"
     np.testing.assert_array_equal(example.original, original[1, 0, 5])
     np.testing.assert_array_equal(example.generated - example.original, 1)
@@ -259,13 +288,21 @@ def test_the_example_is_the_slice_with_most_foreground_near_the_middle():
     regions[0, :2, 1] = 1
     regions[0, 0, 2] = 1
     regions[1, 2] = 1  # nothing but voxels to ignore
-    example = make_example(original[:, :, 0], original[:, :, 0], regions, ["a", "b"], ignore_label=9, regions=True)
+    example = make_example(
+        original[:, :, 0], original[:, :, 0], regions, ["a", "b"], ignore_label=9, regions=True
+    )
     assert example.case == "a"
     assert example.labels.tolist() == [[0, 0, 0], [2, 2, 2], [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
-    "labels", [np.zeros((4, 5), int), np.ones((4, 5), int), np.arange(20).reshape(4, 5), np.ones((1, 5), int)]
+    "labels",
+    [
+        np.zeros((4, 5), int),
+        np.ones((4, 5), int),
+        np.arange(20).reshape(4, 5),
+        np.ones((1, 5), int),
+    ],
 )
 def test_any_example_can_be_drawn(tmp_path, labels):
     image = np.zeros(labels.shape, np.float32)

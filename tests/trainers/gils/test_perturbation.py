@@ -14,7 +14,9 @@ from nnunet_dro.trainers.gils.perturbation import ascend, bare, find_features_mo
 def small_network(seed=0):
     torch.manual_seed(seed)
     first = nn.Conv2d(1, 6, 3, padding=1)
-    return nn.Sequential(first, nn.InstanceNorm2d(6, affine=True), nn.LeakyReLU(), nn.Conv2d(6, 3, 1))
+    return nn.Sequential(
+        first, nn.InstanceNorm2d(6, affine=True), nn.LeakyReLU(), nn.Conv2d(6, 3, 1)
+    )
 
 
 def linear_network(n_channels=2, n_features=4, n_classes=3):
@@ -42,7 +44,9 @@ def ascended(network, data, target, **settings):
 def surrogates(network, data, original, target, gamma):
     """The formula, written without the code under test."""
     z, z0 = network[:-1](data), network[:-1](original)
-    return mean_cross_entropy(target)(network[-1](z)) - gamma / 2 * (z - z0).square().sum(1).mean((1, 2))
+    return mean_cross_entropy(target)(network[-1](z)) - gamma / 2 * (z - z0).square().sum(1).mean(
+        (1, 2)
+    )
 
 
 def test_no_step_leaves_the_batch_and_its_loss():
@@ -51,7 +55,9 @@ def test_no_step_leaves_the_batch_and_its_loss():
     assert torch.equal(done.data, data)
     assert not done.change.any()
     assert not done.feature_distance.any()
-    torch.testing.assert_close(done.surrogate_before, mean_cross_entropy(target)(network(data)).detach())
+    torch.testing.assert_close(
+        done.surrogate_before, mean_cross_entropy(target)(network(data)).detach()
+    )
     assert torch.equal(done.surrogate_after, done.surrogate_before)
     done = ascended(network, data, target, steps=15, eta=1.0, gamma=1e12)
     assert float((done.data - data).abs().max()) < 1e-6
@@ -97,7 +103,8 @@ def test_the_ascent_increases_the_surrogate_with_every_step(eta, gamma, cap):
 @pytest.mark.parametrize(("eta", "steps"), [(1.0, 5), (0.2, 300)])
 def test_linear_features_move_by_three_lipschitz_constants_over_gamma(eta, steps, gamma):
     network, (data, target) = linear_network(), batch(2)
-    # The gradient of a voxel's cross-entropy by its features is W^T (p - y), and ||p - y|| <= sqrt(2).
+    # The gradient of a voxel's cross-entropy by its features is W^T (p - y), and ||p - y|| <=
+    # sqrt(2).
     lipschitz = 2**0.5 * float(torch.linalg.matrix_norm(network[1].weight.detach()[:, :, 0, 0], 2))
     done = ascended(network, data, target, steps=steps, eta=eta, gamma=gamma)
     distance = (network[0](done.data) - network[0](data)).square().sum(1).mean((1, 2)).sqrt()
@@ -114,7 +121,12 @@ def test_plain_steps_would_break_the_bound():
     x = data.clone()
     for _ in range(15):
         x = x.detach().requires_grad_()
-        x = x + eta * 80 * torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)[0]
+        x = (
+            x
+            + eta
+            * 80
+            * torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)[0]
+        )
     assert float((x.detach() - data).abs().max()) > 1e6
     done = ascended(network, data, target, steps=15, eta=eta, gamma=gamma)
     assert done.n_rejected.any()
@@ -122,14 +134,17 @@ def test_plain_steps_would_break_the_bound():
 
 
 def test_a_linear_loss_ends_at_its_closed_form():
-    """l = <g, z> and z = x: the maximum of l - gamma/2 ||z - z_0||^2 is at x_0 + g / gamma, from any start."""
+    """l = <g, z> and z = x: the maximum of l - gamma/2 ||z - z_0||^2 is at x_0 + g / gamma, from
+    any start."""
     data = batch(2)[0]
     network = nn.Sequential(nn.Identity(), nn.Identity())
     g, gamma = torch.tensor([0.6, -0.8]), 4.0
     losses = lambda output: (output * g.view(1, 2, 1, 1)).sum(1).mean((1, 2))  # noqa: E731
     done = ascend(network, network[1], data, losses, steps=60, eta=0.1, gamma=gamma)
     torch.testing.assert_close(done.data, data + g.view(1, 2, 1, 1) / gamma, rtol=0, atol=3e-4)
-    torch.testing.assert_close(done.feature_distance, torch.full((3,), 1 / gamma), rtol=1e-3, atol=0)
+    torch.testing.assert_close(
+        done.feature_distance, torch.full((3,), 1 / gamma), rtol=1e-3, atol=0
+    )
     gain = done.surrogate_after - done.surrogate_before
     torch.testing.assert_close(gain, torch.full((3,), 0.5 / gamma), rtol=1e-3, atol=1e-5)
 
@@ -158,14 +173,17 @@ def test_a_cap_bounds_the_change_in_standard_deviations_of_the_image(eta, n_chan
         assert (done.change <= cap * deviation * 1.001).all()
         assert (done.surrogate_after >= done.surrogate_before).all()
         is_far = free.change > 3 * cap * deviation
-        assert (done.change > 0.5 * cap * deviation)[is_far].all(), "what would go far goes to the bound"
+        assert (done.change > 0.5 * cap * deviation)[is_far].all(), (
+            "what would go far goes to the bound"
+        )
     assert is_far.any() or eta < 1
     unbound = ascended(network, data, target, **settings, largest_change=1e6)
     torch.testing.assert_close(unbound.data, free.data)
 
 
 def test_voxels_cases_and_channels_move_by_themselves():
-    """With an ignore label the loss is a mean over fewer voxels, and the step stays that of the voxel."""
+    """With an ignore label the loss is a mean over fewer voxels, and the step stays that of the
+    voxel."""
     network, (data, target) = linear_network(), batch(2)
     settings = {"steps": 3, "eta": 0.3, "gamma": 0.5}
     full = ascended(network, data, target, **settings)
@@ -175,7 +193,9 @@ def test_voxels_cases_and_channels_move_by_themselves():
     def annotated(output):
         return F.cross_entropy(output, few, reduction="none").flatten(1).sum(1) / 20
 
-    done = ascend(network, network[-1], data, annotated, n_voxels=torch.tensor([20, 20, 20]), **settings)
+    done = ascend(
+        network, network[-1], data, annotated, n_voxels=torch.tensor([20, 20, 20]), **settings
+    )
     torch.testing.assert_close(done.data[:, :, :2], full.data[:, :, :2], rtol=1e-4, atol=1e-5)
     assert torch.equal(done.data[:, :, 2:], data[:, :, 2:])
     data[1] = 3.0
@@ -276,7 +296,8 @@ class InHalf(nn.Module):
 
 
 def test_gradients_do_not_underflow_in_half_precision():
-    """The gradient of a mean over a patch of 512 x 512 voxels is below what half precision can hold."""
+    """The gradient of a mean over a patch of 512 x 512 voxels is below what half precision can
+    hold."""
     network = linear_network(1)
     data, target = batch(1, (1, 512, 512))
     half = InHalf(nn.Conv2d(1, 4, 1, bias=False), nn.Conv2d(4, 3, 1, bias=False))
@@ -286,7 +307,9 @@ def test_gradients_do_not_underflow_in_half_precision():
         network[1].weight.mul_(1e-2)
     half.half()
     settings = {"steps": 1, "eta": 50.0, "gamma": 0.0}
-    done = ascend(half, half.last, data, lambda output: mean_cross_entropy(target)(output.float()), **settings)
+    done = ascend(
+        half, half.last, data, lambda output: mean_cross_entropy(target)(output.float()), **settings
+    )
     exact = ascended(network, data, target, **settings)
     assert float(exact.change) > 0.01
     torch.testing.assert_close(done.data - data, exact.data - data, rtol=0.05, atol=2e-3)
@@ -297,9 +320,12 @@ def test_gradients_do_not_underflow_in_half_precision():
 
 @pytest.mark.parametrize("deep_supervision", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "blocks"), [(PlainConvUNet, "n_conv_per_stage"), (ResidualEncoderUNet, "n_blocks_per_stage")]
+    ("kind", "blocks"),
+    [(PlainConvUNet, "n_conv_per_stage"), (ResidualEncoderUNet, "n_blocks_per_stage")],
 )
-def test_the_features_of_nnunets_networks_are_those_of_full_resolution(kind, blocks, deep_supervision):
+def test_the_features_of_nnunets_networks_are_those_of_full_resolution(
+    kind, blocks, deep_supervision
+):
     network = kind(
         1, 3, [4, 8, 16], nn.Conv2d, 3, [1, 2, 2], **{blocks: 1}, num_classes=3, n_conv_per_stage_decoder=1,
         norm_op=nn.InstanceNorm2d, nonlin=nn.ReLU, deep_supervision=deep_supervision,
@@ -313,27 +339,52 @@ def test_the_features_of_nnunets_networks_are_those_of_full_resolution(kind, blo
 
 
 def test_features_of_other_networks_are_found_by_name():
-    network = nn.ModuleDict({"body": nn.Conv2d(1, 2, 1), "head": nn.Sequential(nn.ReLU(), nn.Conv2d(2, 3, 1))})
+    network = nn.ModuleDict(
+        {"body": nn.Conv2d(1, 2, 1), "head": nn.Sequential(nn.ReLU(), nn.Conv2d(2, 3, 1))}
+    )
     assert find_features_module(network, "head.1") is network["head"][1]
     known = r"The last ones are: body, head, head.0, head.1\."
     with pytest.raises(ValueError, match=rf"got 'head.2'.*set `features_module`.*{known}"):
         find_features_module(network, "head.2")
-    with pytest.raises(ValueError, match=r"ModuleDict has no `decoder.seg_layers`.*set `features_module`"):
+    with pytest.raises(
+        ValueError, match=r"ModuleDict has no `decoder.seg_layers`.*set `features_module`"
+    ):
         find_features_module(network, "")
     network, (data, target) = small_network(), batch()
-    with pytest.raises(ValueError, match=r"`features_module` must be a module that the network calls .* does not call"):
-        ascend(network, nn.Conv2d(1, 1, 1), data, mean_cross_entropy(target), steps=1, eta=1.0, gamma=0.0)
+    with pytest.raises(
+        ValueError,
+        match=r"`features_module` must be a module that the network calls .* does not call",
+    ):
+        ascend(
+            network,
+            nn.Conv2d(1, 1, 1),
+            data,
+            mean_cross_entropy(target),
+            steps=1,
+            eta=1.0,
+            gamma=0.0,
+        )
 
 
 def test_wrappers_are_taken_off(tmp_path):
     network, (data, target) = small_network(), batch()
     assert bare(network) is network
     assert bare(torch.compile(network)) is network
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
+    )
     try:
         wrapped = nn.parallel.DistributedDataParallel(network)
         assert bare(wrapped) is network
-        ascend(bare(wrapped), network[-1], data, mean_cross_entropy(target), steps=1, eta=0.1, gamma=0.0)
+        ascend(
+            bare(wrapped),
+            network[-1],
+            data,
+            mean_cross_entropy(target),
+            steps=1,
+            eta=0.1,
+            gamma=0.0,
+        )
         for _ in range(2):  # the second raises if the first did not reach every parameter
             mean_cross_entropy(target)(wrapped(data)).mean().backward()
         assert all(p.grad is not None and p.grad.any() for p in network.parameters() if p.ndim > 1)

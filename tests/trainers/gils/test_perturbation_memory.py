@@ -1,4 +1,5 @@
-"""Memory against that of nnU-Net's training step, counted on tensors without data at 2 x 128^3 voxels."""
+"""Memory against that of nnU-Net's training step, counted on tensors without data at 2 x 128^3
+voxels."""
 
 import pytest
 

@@ -19,21 +19,37 @@ def cases_of(trainer):
 def test_trusted_are_the_training_cases_that_say_yes(make_trainer, preprocessed_table):
     trainer = make_trainer(NAME)
     cases = cases_of(trainer)
-    preprocessed_table.write_text(f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n")
+    preprocessed_table.write_text(
+        f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n"
+    )
     assert trusted_cases(trainer, cases) == [cases[0], cases[2]], "no row and no entry are no trust"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("case,site\n{0},a\n", r"`trusted` must be a column of .*cases.csv, which has site. Add it: yes for cases"),
-        ("case,trusted\n{0},maybe\n", r"`trusted` of {0} in .*cases.csv must be yes or no, got 'maybe'. Correct it."),
+        (
+            "case,site\n{0},a\n",
+            r"`trusted` must be a column of .*cases.csv, which has site. Add it: yes for cases",
+        ),
+        (
+            "case,trusted\n{0},maybe\n",
+            r"`trusted` of {0} in .*cases.csv must be yes or no, got 'maybe'. Correct it.",
+        ),
         ("case,trusted\n{0},1\n", r"`trusted` of {0} in .* must be yes or no, got '1'"),
-        ("case,trusted\n{0},no\n", r"must be yes for at least one of the 8 training cases of fold 0, got none. Check"),
-        ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes only for other cases \({validation}"),
+        (
+            "case,trusted\n{0},no\n",
+            r"must be yes for at least one of the 8 training cases of fold 0, got none. Check",
+        ),
+        (
+            "case,trusted\n{validation},yes\n",
+            r"training cases of fold 0, got yes only for other cases \({validation}",
+        ),
     ],
 )
-def test_a_table_without_trusted_cases_stops_before_the_training(make_trainer, preprocessed_table, text, message):
+def test_a_table_without_trusted_cases_stops_before_the_training(
+    make_trainer, preprocessed_table, text, message
+):
     trainer = make_trainer(NAME)
     training, validation = trainer.do_split()
     names = {"validation": validation[0]}
@@ -44,7 +60,9 @@ def test_a_table_without_trusted_cases_stops_before_the_training(make_trainer, p
 
 @pytest.mark.usefixtures("without_case_table")
 def test_no_case_table_says_what_to_write(make_trainer):
-    with pytest.raises(FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "):
+    with pytest.raises(
+        FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "
+    ):
         make_trainer(NAME).on_train_start()
 
 
@@ -55,7 +73,11 @@ def test_a_large_batch_has_few_trusted_cases():
 @pytest.mark.parametrize(("configuration", "n_trusted"), [("2d_small", 4), ("3d_small", 2)])
 def test_the_trusted_batches_have_trusted_cases_alone(start, configuration, n_trusted):
     trainer, loader = start(NAME, configuration)
-    names = loader.generator.table.cases if hasattr(loader, "generator") else loader.data_loader.table.cases
+    names = (
+        loader.generator.table.cases
+        if hasattr(loader, "generator")
+        else loader.data_loader.table.cases
+    )
     own = trainer.dataloader_trusted
     trusted = getattr(own, "generator", None) or own.data_loader
     assert set(trusted.table.cases) == {"case_01", "case_04"} & set(names)
@@ -86,7 +108,9 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
     torch.nn.utils.clip_grad_norm_(other.network.parameters(), 12)
     other.optimizer.step()
     loss = one_step(trainer, batch, trusted)["loss"]
-    assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), "the loss that is shown has no weights"
+    assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), (
+        "the loss that is shown has no weights"
+    )
     check_same_network(trainer, other, rtol=1e-4, atol=1e-6)
 
 
@@ -110,13 +134,17 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
     trainer, loader = start(NAME)
     trainer.train_step(next(loader))  # momentum
     trusted = next(trainer.dataloader_trusted)
-    for _ in range(20):  # the network learns what the trusted cases say, so that their opposite is against it
+    for _ in range(
+        20
+    ):  # the network learns what the trusted cases say, so that their opposite is against it
         trainer._step_along(gradient(trainer, trusted, trusted))
     wrong = against(trusted)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
     momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
     one_step(trainer, wrong, trusted)
-    assert all(map(torch.equal, before, trainer.network.parameters())), "no weight decay and no momentum, either"
+    assert all(map(torch.equal, before, trainer.network.parameters())), (
+        "no weight decay and no momentum, either"
+    )
     buffers = (state["momentum_buffer"] for state in trainer.optimizer.state.values())
     assert all(torch.equal(old, new) for old, new in zip(momentum, buffers, strict=True))
     trainer.weights_log.end_epoch(0, tmp_path)
@@ -129,7 +157,8 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
 
 
 def test_wrong_references_weigh_less_than_right_ones(start):
-    """The claim of Ren et al. 2018, on one batch: what contradicts the trusted cases is not learnt from."""
+    """The claim of Ren et al. 2018, on one batch: what contradicts the trusted cases is not learnt
+    from."""
     trainer, loader = start(NAME)
     trusted = next(trainer.dataloader_trusted)
     for _ in range(10):
@@ -137,7 +166,9 @@ def test_wrong_references_weigh_less_than_right_ones(start):
     right = next(loader)
     mixed = {
         "data": torch.cat([right["data"], right["data"]]),
-        "target": [torch.cat(both) for both in zip(right["target"], against(right)["target"], strict=True)],
+        "target": [
+            torch.cat(both) for both in zip(right["target"], against(right)["target"], strict=True)
+        ],
     }
     found = gradient(trainer, mixed, trusted)
     n = len(right["data"])

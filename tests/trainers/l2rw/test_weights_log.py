@@ -14,7 +14,12 @@ def step(indices, weights):
 
 
 def read(folder):
-    return pd.read_csv(folder / "weights.csv", dtype={"case": str}, keep_default_na=False, na_values={"weight": [""]})
+    return pd.read_csv(
+        folder / "weights.csv",
+        dtype={"case": str},
+        keep_default_na=False,
+        na_values={"weight": [""]},
+    )
 
 
 def test_csv_has_the_mean_weight_of_each_case(tmp_path):
@@ -42,7 +47,11 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
     log.record(step([1, 3], [1.25, 0.75]))
     (line,) = log.end_epoch(0, tmp_path)
     assert log.rows == [{"epoch": 0, "n_steps": 2, "n_without_step": 1, "zero_share": 0.5}]
-    assert log.lowest() == [("case, one", 0.0), (CASES[3], pytest.approx(0.375)), ("001", pytest.approx(1.625))]
+    assert log.lowest() == [
+        ("case, one", 0.0),
+        (CASES[3], pytest.approx(0.375)),
+        ("001", pytest.approx(1.625)),
+    ]
     said = "2 of 3 iterations made a step, zero weights 50.0 %, lowest so far: case, one (0.000)"
     assert line.startswith(f"Weights: {said}")
     log.end_epoch(1, tmp_path)

@@ -82,7 +82,9 @@ def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, what, t
     again = log_with_epochs(what, tmp_path, 6, log=resumed(what, tmp_path, first, at=3), start=3)
     names = epochs_in(tmp_path / first.file), epochs_in(tmp_path / "whole" / first.file)
     assert names == ([0, 1, 2, 3, 4, 5],) * 2
-    if what == "weights":  # those of hardness depend on the losses, which are those of the fourth epoch
+    if (
+        what == "weights"
+    ):  # those of hardness depend on the losses, which are those of the fourth epoch
         for name in ("weights.csv", "weights.png"):
             assert (tmp_path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         assert again.rows == whole.rows

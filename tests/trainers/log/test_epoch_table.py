@@ -41,7 +41,9 @@ def test_the_cure_for_few_effective_cases_is_one_of_the_rule(rule, cure):
     rows = epochs([9.0])
     assert cure in concentration_warnings(rows, 100, rule=rule)[0]
     rows[0]["mean_staleness"] = np.nan
-    assert bool(concentration_warnings(rows, 100, rule=rule)) == (not rule.needs_losses), "it does not wait for visits"
+    assert bool(concentration_warnings(rows, 100, rule=rule)) == (not rule.needs_losses), (
+        "it does not wait for visits"
+    )
 
 
 def test_a_rising_mean_loss_is_said_only_while_the_sampler_concentrates():
@@ -52,7 +54,9 @@ def test_a_rising_mean_loss_is_said_only_while_the_sampler_concentrates():
     assert "has risen for 10 epochs" in said[10][0]
     rising = [0.1 * epoch for epoch in range(11)]
     assert not concentration_warnings(epochs([50.0 + epoch for epoch in range(11)], rising), 100)
-    assert not concentration_warnings(epochs([100.0 - epoch for epoch in range(11)], [*rising[:-1], 0.5]), 100)
+    assert not concentration_warnings(
+        epochs([100.0 - epoch for epoch in range(11)], [*rising[:-1], 0.5]), 100
+    )
 
 
 def falling(hopeless, *, drawn_more, n_epochs=40):
@@ -65,9 +69,15 @@ def falling(hopeless, *, drawn_more, n_epochs=40):
 
 def test_falls_are_of_the_cases_drawn_more_often_and_of_the_others():
     losses, draws = falling(hopeless=True, drawn_more=True)
-    assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0), "fall_of_others": pytest.approx(0.37)}
+    assert falls(losses, draws) == {
+        "fall_of_drawn": pytest.approx(0),
+        "fall_of_others": pytest.approx(0.37),
+    }
     losses, draws = falling(hopeless=False, drawn_more=True)
-    assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0.74), "fall_of_others": pytest.approx(0.37)}
+    assert falls(losses, draws) == {
+        "fall_of_drawn": pytest.approx(0.74),
+        "fall_of_others": pytest.approx(0.37),
+    }
     losses, draws = falling(hopeless=True, drawn_more=True, n_epochs=15)
     losses |= {epoch: np.full(20, np.nan, dtype=np.float32) for epoch in range(5)}
     assert falls(losses, draws)["fall_of_others"] == pytest.approx(0.07)
@@ -76,15 +86,21 @@ def test_falls_are_of_the_cases_drawn_more_often_and_of_the_others():
     assert falls(*falling(hopeless=True, drawn_more=False)) == {}
 
 
-@pytest.mark.parametrize(("hopeless", "effective", "n_said"), [(True, 15.0, 1), (False, 15.0, 0), (True, 20.0, 0)])
+@pytest.mark.parametrize(
+    ("hopeless", "effective", "n_said"), [(True, 15.0, 1), (False, 15.0, 0), (True, 20.0, 0)]
+)
 def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effective, n_said):
     losses, draws = falling(hopeless, drawn_more=True)
     rows = []
     for epoch in range(40):
         so_far = {e: of_epoch for e, of_epoch in losses.items() if e <= epoch}
-        rows.append(saved_row({"epoch": epoch, "effective_cases": effective, **falls(so_far, draws)}))
+        rows.append(
+            saved_row({"epoch": epoch, "effective_cases": effective, **falls(so_far, draws)})
+        )
     said = [warning for n in range(1, 41) for warning in concentration_warnings(rows[:n], 20)]
-    assert len(said) == n_said, "and where all cases are effective, which are drawn more often is chance"
+    assert len(said) == n_said, (
+        "and where all cases are effective, which are drawn more often is chance"
+    )
     if n_said:
         assert (
             "do not get better: since the first epochs their loss has fallen by 0.000, that of the others by 0.1"
@@ -94,7 +110,10 @@ def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effec
 
 
 def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, **named):
-    rows = [saved_row({"epoch": e, "effective_cases": 90.0, "draws[centre=C]": share_of_draws}) for e in range(until)]
+    rows = [
+        saved_row({"epoch": e, "effective_cases": 90.0, "draws[centre=C]": share_of_draws})
+        for e in range(until)
+    ]
     return concentration_warnings(rows, 100, n_draws=dict.fromkeys(range(12), n_draws), **named)
 
 

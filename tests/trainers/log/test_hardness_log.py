@@ -29,7 +29,12 @@ def log_with_epochs(folder, n_epochs, log=None, start=0):
 
 
 def read(folder):
-    return pd.read_csv(folder / "hardness.csv", dtype={"case": str}, keep_default_na=False, na_values={"loss": [""]})
+    return pd.read_csv(
+        folder / "hardness.csv",
+        dtype={"case": str},
+        keep_default_na=False,
+        na_values={"loss": [""]},
+    )
 
 
 def test_csv_has_a_row_per_epoch_and_case(tmp_path):
@@ -51,7 +56,11 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
     log.record(cases_of_step([2, 3], clipped=[0, 1]))
     (line,) = log.end_epoch(0, tmp_path)
     row = log.rows[-1]
-    assert (row["effective_cases"], row["clipped_share"], row["refused_losses"]) == (pytest.approx(4), 0.5, 1)
+    assert (row["effective_cases"], row["clipped_share"], row["refused_losses"]) == (
+        pytest.approx(4),
+        0.5,
+        1,
+    )
     assert "effective cases 4.0 of 4, clipped weights 50.0 %, refused losses 1" in line
     log.end_epoch(1, tmp_path)
     assert log.rows[-1]["refused_losses"] == 0
@@ -69,7 +78,10 @@ def test_training_csv_has_a_row_per_epoch(tmp_path):
     assert last["worst_5_percent_bound"] == pytest.approx(robust + np.log(20) / 10, rel=1e-5)
     assert last["mean_loss"] < last["robust_loss"] < losses.max()
     (line,) = log.end_epoch(3, tmp_path)
-    assert f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above" in line
+    assert (
+        f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above"
+        in line
+    )
 
 
 def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
@@ -138,7 +150,11 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
     log = log_with_epochs(tmp_path, 4, log=log_of(names, beta=10.0))
     assert b"\xff" in (tmp_path / "hardness.csv").read_bytes()
     figure = draw_hardness(log._history, names, log.rows, 8, "sub-volumes")
-    assert {text.get_text().split()[0] for text in figure.axes[0].get_legend().texts} >= {"A$1_$B", "_hidden", "d"}
+    assert {text.get_text().split()[0] for text in figure.axes[0].get_legend().texts} >= {
+        "A$1_$B",
+        "_hidden",
+        "d",
+    }
     assert figure.axes[1].get_ylim()[1] > 8
 
 
