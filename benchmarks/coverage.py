@@ -50,7 +50,8 @@ SHOWN = (
     "lognormal 1.3 (mm)",
     "1 % at 300 mm, against 2 %",
 )
-BEGIN, END = "<!-- begin coverage -->\n", "<!-- end coverage -->"
+BEGIN = "<!-- begin coverage -->\n"
+END = "<!-- end coverage -->"
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], tuple[np.ndarray, np.ndarray]]
 
@@ -110,7 +111,8 @@ def mixed(at: float, share: float, of_method: float) -> Draw:
     """Beta(8, 2), but for a share of the cases at one value: another share with the method."""
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        before, chance = rng.beta(8, 2, size), rng.random(size)
+        before = rng.beta(8, 2, size)
+        chance = rng.random(size)
         return np.where(chance < share, at, before), np.where(
             chance < of_method, at, better(before, rng)
         )
@@ -122,7 +124,8 @@ def distances(sigma: float, at: float = 0, share: float = 0, of_method: float = 
     """Lognormal, but for a share of the cases at one value: another share with the method."""
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        before, chance = rng.lognormal(0.7, sigma, size), rng.random(size)
+        before = rng.lognormal(0.7, sigma, size)
+        chance = rng.random(size)
         after = before * rng.lognormal(-0.2, 0.3, size)
         return np.where(chance < share, at, before), np.where(
             rng.random(size) < of_method, at, after
@@ -191,7 +194,8 @@ def study(name: str, n: int, n_samples: int) -> Iterator[dict[str, object]]:
     rng = np.random.default_rng([n, zlib.crc32(name.encode())])
     shape = SHAPES[name]
     before, after = shape.draw(rng, (n_samples, n))
-    bounded, samples = [shape.bounded] * n_samples, list(after)
+    bounded = [shape.bounded] * n_samples
+    samples = list(after)
     read = dict(
         zip(STATISTICS, np.moveaxis(intervals(samples, bounded=bounded), 1, 0), strict=True)
     )
@@ -224,8 +228,10 @@ def mean_by_bootstrap_t(samples: np.ndarray, rng: np.random.Generator) -> np.nda
     """Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 12.5."""
     n = samples.shape[1]
     weights = rng.multinomial(n, np.full(n, 1 / n), size=N_RESAMPLES) / n
-    mean, error = samples.mean(axis=1, keepdims=True), samples.std(axis=1, ddof=1) / np.sqrt(n)
-    first, second = weights @ (samples - mean).T, weights @ ((samples - mean) ** 2).T
+    mean = samples.mean(axis=1, keepdims=True)
+    error = samples.std(axis=1, ddof=1) / np.sqrt(n)
+    first = weights @ (samples - mean).T
+    second = weights @ ((samples - mean) ** 2).T
     spread = np.sqrt(np.maximum(second - first**2, 0) / (n - 1))
     ratios = np.divide(first, spread, out=np.zeros_like(first), where=spread > 1e-12)
     high, low = np.quantile(ratios, [TAIL, 1 - TAIL], axis=0)

@@ -43,7 +43,8 @@ SPREADS = {
 }
 #: Shares of a case's deviate that all methods and trainings have in common, and that the trainings
 #: of a method have.
-COMMON, OF_METHOD = 0.8, 0.1
+COMMON = 0.8
+OF_METHOD = 0.1
 SHAPES = ((8, 2), (12, 2))
 GRID = (np.arange(1001) + 0.5) / 1001
 KEPT = ("mean", "iqr", *PERCENTILES)

@@ -97,14 +97,13 @@ def main() -> None:
 def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
     if not folder.is_dir():
         make_label_maps(kind, folder, rng=np.random.default_rng(0))
-    reference, prediction = folder / "reference", folder / "prediction"
+    reference = folder / "reference"
+    prediction = folder / "prediction"
     cases = sorted(path.name for path in reference.iterdir())
     pairs = [(reference / name, prediction / name) for name in cases]
     labels = Labels({str(value): (value,) for value in range(1, kind.n_labels + 1)})
-    dice, surfaces = (
-        Scoring(("dice",)),
-        Scoring(("dice", "hd95", "nsd"), nsd_tolerance_mm=TOLERANCE_MM),
-    )
+    dice = Scoring(("dice",))
+    surfaces = Scoring(("dice", "hd95", "nsd"), nsd_tolerance_mm=TOLERANCE_MM)
 
     def ours(scoring: Scoring) -> Callable[[Path, Path], dict[str, list[float]]]:
         def score(a: Path, b: Path) -> dict[str, list[float]]:
@@ -230,7 +229,8 @@ def surface_scorer(kind: Kind) -> Callable:
         spacing = images[0].GetSpacing()[::-1]
         dice = []
         for value in range(1, kind.n_labels + 1):
-            in_a, in_b = a == value, b == value
+            in_a = a == value
+            in_b = b == value
             distances = peer.compute_surface_distances(in_a, in_b, spacing)
             peer.compute_robust_hausdorff(distances, 95)
             peer.compute_surface_dice_at_tolerance(distances, TOLERANCE_MM)

@@ -225,7 +225,8 @@ def with_interaction(
 
 def margins_differ(attributes: list[Attribute], scores: LabelScores) -> bool:
     """Whether any stratum alone, with all cases, is significantly lower than the rest."""
-    ranks, blocks = rankdata(scores.goodness), patients_by_size(np.arange(len(scores.goodness)))
+    ranks = rankdata(scores.goodness)
+    blocks = patients_by_size(np.arange(len(scores.goodness)))
     z = [standardised(a.codes, len(a.strata), ranks, blocks) for a in attributes]
     return bool((holm(ndtr(np.concatenate(z))) <= LEVEL).any())
 

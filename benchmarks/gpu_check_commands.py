@@ -14,7 +14,9 @@ from PIL import Image
 from nnunet_dro.nnunet.command import CommandError, run_command
 
 DATASET = "Dataset901_Made"
-N_CASES, N_TRUSTED, N_TRAINING = 40, 12, 32
+N_CASES = 40
+N_TRUSTED = 12
+N_TRAINING = 32
 TRAINERS = (
     "DRO_beta0",
     "DRO",
@@ -66,12 +68,14 @@ class Project:
 
     def write_raw(self) -> None:
         """Two nested shapes in noise; every fourth image is dark on bright."""
-        rng, rows = np.random.default_rng(0), ["case,centre,trusted"]
+        rng = np.random.default_rng(0)
+        rows = ["case,centre,trusted"]
         y, x = np.mgrid[:128, :128]
         for folder in ("imagesTr", "labelsTr"):
             (self.raw / folder).mkdir(parents=True)
         for i in range(N_CASES):
-            centre, square = rng.integers(40, 88, size=2), rng.integers(200, 900)
+            centre = rng.integers(40, 88, size=2)
+            square = rng.integers(200, 900)
             label = ((y - centre[0]) ** 2 + (x - centre[1]) ** 2 < square).astype(np.uint8)
             label[(label > 0) & (y < x)] = 2
             contrast = -50.0 if i % 4 == 0 else 50.0

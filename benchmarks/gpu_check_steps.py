@@ -32,7 +32,8 @@ SMALL = {
 N_STEPS = 20
 #: Largest relative difference of the weights that 20 steps may leave: in single precision, and in
 #: half precision, where two trainings of nnUNetTrainer differ as well.
-SINGLE_LIMIT, HALF_LIMIT = 1e-3, 0.05
+SINGLE_LIMIT = 1e-3
+HALF_LIMIT = 0.05
 SIGNALS = (
     "nnUNetTrainerDRO",
     "nnUNetTrainerDRO_hardPresent",
@@ -59,7 +60,8 @@ def race(findings: Any) -> None:
     setting = SMALL[findings.device.type]["2d"]
     for name in ("nnUNetTrainerDRO", "nnUNetTrainerGILS_T1", "nnUNetTrainerL2RW"):
         trainer: Any = make_trainer(name, setting, findings.device, compiled=False)
-        steps, n_wrong = steps_of(trainer), 0
+        steps = steps_of(trainer)
+        n_wrong = 0
         for i in range(N_STEPS):
             batch = make_batch(trainer, setting, seed=100 + i)
             n_before = len(steps)
@@ -201,7 +203,8 @@ def _errors_of_losses(
             [logits.to(findings.device) if findings.is_gpu else logits.float()],
             [target.to(findings.device)],
         )
-        hardness, total = cases.hardness, cases.weighted(torch.ones(2, device=findings.device))
+        hardness = cases.hardness
+        total = cases.weighted(torch.ones(2, device=findings.device))
     exact = loss.to("cpu")([logits.double()], [target])
     hardness_error = ((hardness.cpu().double() - exact.hardness).abs() / exact.hardness.abs()).max()
     loss_error = abs(float(total) / float(exact.weighted(torch.ones(2, dtype=torch.float64))) - 1)
@@ -211,7 +214,8 @@ def _errors_of_losses(
 def _overflow(findings: Any, name: str, setting: Setting) -> None:
     trainer: Any = make_trainer(name, setting, findings.device, compiled=False)
     trainer.grad_scaler = torch.amp.GradScaler("cuda", init_scale=OVERFLOW)
-    steps, before = steps_of(trainer), weights_of(trainer)
+    steps = steps_of(trainer)
+    before = weights_of(trainer)
     trainer.train_step(make_batch(trainer, setting, seed=0))
     scale = trainer.grad_scaler.get_scale()
     findings.check(

@@ -44,15 +44,14 @@ def _pair(kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
     reference, prediction = (np.zeros(kind.shape, np.uint8) for _ in range(2))
     shape = np.array(kind.shape)
     nested = kind.n_labels <= 3
-    centre, size = shape * rng.uniform(0.4, 0.6, 3), 0.17 * shape.min() * rng.uniform(0.7, 1.3, 3)
+    centre = shape * rng.uniform(0.4, 0.6, 3)
+    size = 0.17 * shape.min() * rng.uniform(0.7, 1.3, 3)
     for label in range(1, kind.n_labels + 1):
         if nested:
             size = size * (0.7 if label > 1 else 1)
         else:
-            centre, size = (
-                shape * rng.uniform(0.2, 0.8, 3),
-                shape.min() * rng.uniform(0.03, 0.13) * rng.uniform(0.7, 1.4, 3),
-            )
+            centre = shape * rng.uniform(0.2, 0.8, 3)
+            size = shape.min() * rng.uniform(0.03, 0.13) * rng.uniform(0.7, 1.4, 3)
         _draw(reference, prediction, label, centre, size, rng)
     return reference, prediction
 

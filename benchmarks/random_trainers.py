@@ -74,7 +74,8 @@ def plans_for(
     patch_size: tuple[int, ...], batch_size: int, features: tuple[int, ...], batch_dice: bool
 ) -> dict[str, Any]:
     """nnU-Net's plans with one configuration, "benchmark"."""
-    dimensions, n_stages = len(patch_size), len(features)
+    dimensions = len(patch_size)
+    n_stages = len(features)
     strides = [[1] * dimensions] + [[2] * dimensions] * (n_stages - 1)
     configuration = {
         "data_identifier": "random",

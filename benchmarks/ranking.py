@@ -118,9 +118,11 @@ def measure(setting: Setting) -> dict[str, float]:
             *(f"{team}={root / team}" for team in teams),
         ]
         command += ["-o", str(root / "out"), "--by", "centre", "--bootstrap", str(setting.samples)]
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
-        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         size = (root / "out" / "report.html").stat().st_size / 2**20
     return {"seconds": seconds, "processor_seconds": processor, "page_MiB": size}

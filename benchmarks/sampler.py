@@ -28,9 +28,12 @@ from rich.table import Table
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 
-BATCH, BETA = 2, 100.0
+BATCH = 2
+BETA = 100.0
 SIZES = tuple(10**k for k in range(2, 8))
-N_CASES_DIVIDED, GRID, VOLUME = 100_000, (1, 2, 5), (160, 512, 512)
+N_CASES_DIVIDED = 100_000
+GRID = (1, 2, 5)
+VOLUME = (160, 512, 512)
 N_SMALL = 1000
 ROUNDS = 7
 

@@ -62,7 +62,8 @@ class Size:
     n_strata: tuple[int, ...]
 
 
-FULL, QUICK = Size(20_000, 100, (20, 40)), Size(200, 3, (2, 3))
+FULL = Size(20_000, 100, (20, 40))
+QUICK = Size(200, 3, (2, 3))
 
 
 @dataclass
@@ -73,7 +74,8 @@ class Clock:
 
     def time(self, step: str, function: Callable[[], Any]) -> Any:
         """Run a step."""
-        seconds, of_processor = time.perf_counter(), time.process_time()
+        seconds = time.perf_counter()
+        of_processor = time.process_time()
         found = function()
         row = {"step": step, "seconds": time.perf_counter() - seconds}
         row |= {"processor_seconds": time.process_time() - of_processor}
@@ -219,7 +221,8 @@ def drawn_scores(
         index=False
     )
     n = len(scores)
-    absent, missed = rng.random(n) < 0.05, rng.random(n) < 0.01
+    absent = rng.random(n) < 0.05
+    missed = rng.random(n) < 0.01
     reference = np.where(absent, 0, rng.integers(100, 100_000, n))
     prediction = np.where(absent | missed, 0, rng.integers(100, 100_000, n))
     scores["dice"] = np.where(absent, np.nan, np.where(missed, 0, rng.beta(8, 2, n)))

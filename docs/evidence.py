@@ -61,7 +61,8 @@ def main() -> int:
         elif new != text:
             path.write_text(new, encoding="utf-8")
     for picture in evidence["picture"]:
-        file, drawn = ROOT / picture["file"], numbers_of(picture)
+        file = ROOT / picture["file"]
+        drawn = numbers_of(picture)
         is_old = numbers_in_picture(file) != drawn.to_json()
         if check and is_old:
             wrong.append(f"{picture['file']}: the picture is old. Run: python docs/evidence.py")
@@ -204,7 +205,8 @@ def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
 
 def proved(phrase: str, source: str) -> bool:
     """Whether the numbers of a phrase are those of its source, rounded."""
-    numbers, found = numbers_in(phrase), values(source)
+    numbers = numbers_in(phrase)
+    found = values(source)
     return len(numbers) == len(found) and all(map(is_rounded, numbers, found))
 
 

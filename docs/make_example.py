@@ -50,7 +50,8 @@ def main(words: Sequence[str] | None = None) -> None:
         "--out", type=Path, default=OUT, help="Folder for the pages (default: %(default)s)."
     )
     arguments = parser.parse_args(words)
-    demo, out = arguments.demo.absolute(), arguments.out.absolute()
+    demo = arguments.demo.absolute()
+    out = arguments.out.absolute()
     if not (demo / "comparison" / "report.html").is_file():
         parser.error(
             f"`demo` must be a finished demo, got {str(demo)!r}. Run: nnunet-dro demo --out FOLDER"

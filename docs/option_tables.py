@@ -63,7 +63,8 @@ def with_table(page: str, name: str) -> str:
         ValueError: If the page lacks the place of the table, or a section for a trainer or an
             option.
     """
-    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    begin = f"<!-- begin {name} -->\n"
+    end = f"<!-- end {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise ValueError(
             f"`page` must have {begin.strip()} and {end} once each, in this order. Add them."

@@ -62,7 +62,8 @@ def of_site(markdown: str, *, folder: Path) -> str:
     """
 
     def link(match: re.Match[str]) -> str:
-        text, target = match[1], match[2]
+        text = match[1]
+        target = match[2]
         path, _, anchor = target.partition("#")
         if "://" in target or not path:
             return match[0]

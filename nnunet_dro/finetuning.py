@@ -34,7 +34,8 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 
 #: First learning rate and number of epochs, where neither the trainer's name nor the user gives
 #: them. How the learning rate was chosen stands in docs/finetuning.md.
-LEARNING_RATE, EPOCHS = 0.01, 100
+LEARNING_RATE = 0.01
+EPOCHS = 100
 
 #: What a configuration must have in common with the source's: the network expects images as they
 #: were.
@@ -120,15 +121,15 @@ def find_source(given: str, target: Target) -> Path:
 def read_source(path: Path) -> SourceModel:
     """Read a model; what is not a checkpoint of nnU-Net is refused."""
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
-    weights, arguments = checkpoint["network_weights"], checkpoint["init_args"]
-    axes, model_folder = (
-        checkpoint.get("inference_allowed_mirroring_axes"),
-        path.absolute().parents[1],
-    )
+    weights = checkpoint["network_weights"]
+    arguments = checkpoint["init_args"]
+    axes = checkpoint.get("inference_allowed_mirroring_axes")
+    model_folder = path.absolute().parents[1]
     try:
         for prefix in ("module.", "_orig_mod."):  # of distributed training and torch.compile
             weights = {name.removeprefix(prefix): values for name, values in weights.items()}
-        trainer, epochs = checkpoint["trainer_name"], int(checkpoint.get("current_epoch", 0))
+        trainer = checkpoint["trainer_name"]
+        epochs = int(checkpoint.get("current_epoch", 0))
         return SourceModel(
             path=path,
             source=Source(trainer, str(path.absolute()), epochs, digest_of(weights)),
@@ -151,10 +152,8 @@ def check_same_task(model: SourceModel, target: Target) -> None:
     try:
         for before, now, cure in _compared(model, target):
             if what := next((what for what in before if before[what] != now[what]), None):
-                rule, got = (
-                    f"have the {what} of what is trained, {now[what]!r}",
-                    f"{before[what]!r} in {model.path}",
-                )
+                rule = f"have the {what} of what is trained, {now[what]!r}"
+                got = f"{before[what]!r} in {model.path}"
                 raise ValueError(f"`from` must {rule}, got {got}. {cure}")
     except (KeyError, TypeError, AttributeError) as error:
         got = f"others in {str(model.path)!r} or {str(target.preprocessed)!r}"

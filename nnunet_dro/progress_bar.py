@@ -57,14 +57,16 @@ def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Pr
 def _lines(title: str) -> Progress:
     """Write the progress to standard error, a line at a time."""
     start = shown = time.monotonic()
-    before, said = 0, title
+    before = 0
+    said = title
 
     def show(n_done: int, n_all: int, title: str = "") -> None:
         nonlocal start, shown, before, said
         now = time.monotonic()
         if n_done < before:
             start = shown = now
-        before, said = n_done, title or said
+        before = n_done
+        said = title or said
         if not 0 < n_done < n_all or now - shown < SECONDS_BETWEEN_LINES:
             return
         shown = now

@@ -184,10 +184,8 @@ def run_backward(
 ):
     """What PyTorch's engine does, one node of the graph after the other."""
     assert not create_graph
-    roots, wanted = (
-        [get_gradient_edge(tensor) for tensor in outputs],
-        [get_gradient_edge(tensor) for tensor in inputs],
-    )
+    roots = [get_gradient_edge(tensor) for tensor in outputs]
+    wanted = [get_gradient_edge(tensor) for tensor in inputs]
     arrived = defaultdict(dict)  # of each node, the gradient of each of its outputs
     for root, gradient in zip(roots, gradients, strict=True):
         _add(arrived, root.node, root.output_nr, gradient)
@@ -228,7 +226,8 @@ def _accumulate(variable, gradient):
 
 def _in_order(roots):
     """The nodes of a graph, each after all that lead to it."""
-    following, open_nodes = {}, [*roots]
+    following = {}
+    open_nodes = [*roots]
     while open_nodes:
         node = open_nodes.pop()
         if node not in following:

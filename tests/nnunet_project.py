@@ -63,7 +63,8 @@ class Project:
     ) -> subprocess.CompletedProcess:
         """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports
         everything itself."""
-        words, root = [command, *map(str, arguments)], self.root
+        words = [command, *map(str, arguments)]
+        root = self.root
         if anew or not hasattr(os, "fork"):
             words[0] = str(Path(sys.executable).parent / command)
             result = subprocess.run(

@@ -101,7 +101,8 @@ def calls(text):
 
 def refusal(words):
     """Why the command line would not take these words; None if it would. Nothing is run."""
-    command, words = COMMANDS, list(words)
+    command = COMMANDS
+    words = list(words)
     while hasattr(command, "commands"):
         if not words or words[0] not in command.commands:
             return f"there is no command {words[:1]}"

@@ -114,7 +114,8 @@ def test_every_option_is_locked_or_free(command, section):
     free = {"reference", "prediction", "evaluations", "output", "overwrite", "resume", "protocol"}
     free |= {"cases", "images", "dataset_json", "jobs", "workers", "method"}
     free |= {"dataset", "configuration", "trainer", "plans", "folds"}
-    options, locked = set(inspect.signature(command).parameters), set(PROTOCOL.sections[section])
+    options = set(inspect.signature(command).parameters)
+    locked = set(PROTOCOL.sections[section])
     assert options - free - (set(REFUSED) - locked) == locked
 
 
@@ -241,10 +242,8 @@ def test_a_protocol_that_was_edited_or_is_not_there_is_refused(study, tmp_path, 
 
 def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
     run_evaluate(study, out="free")
-    locked, options = (
-        study / "locked",
-        ("-o", tmp_path / "out", "--protocol", study / "protocol.toml"),
-    )
+    locked = study / "locked"
+    options = ("-o", tmp_path / "out", "--protocol", study / "protocol.toml")
 
     refused = run("compare", f"A={locked}", f"B={study / 'free'}", *options)
     check_refused(

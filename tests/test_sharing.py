@@ -197,7 +197,8 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
 
 
 def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
-    folder, output = model(), tmp_path / "model.zip"
+    folder = model()
+    output = tmp_path / "model.zip"
     output.write_text("mine")
     assert "give --overwrite" in refused(share(folder, "-o", output))
     assert output.read_text() == "mine"
@@ -224,7 +225,8 @@ def test_wrong_options_are_refused_in_one_line(model, tmp_path, arguments, messa
 
 
 def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
-    folder, output = model(folds=("0", "1")), tmp_path / "model.zip"
+    folder = model(folds=("0", "1"))
+    output = tmp_path / "model.zip"
     refused(share(tmp_path / "nothing", "-o", output), "which does not exist")
     refused(share(folder / "fold_0", "-o", output), "must hold folders fold_X")
     refused(
@@ -270,7 +272,8 @@ class NotOurs(nnUNetTrainer):
 
 def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch):
     assert sharing.find_trainer("nnUNetTrainer") is nnUNetTrainer
-    folder, output = model("nnUNetTrainerMine"), tmp_path / "model.zip"
+    folder = model("nnUNetTrainerMine")
+    output = tmp_path / "model.zip"
     others = "must be one of nnunet-dro, or a mix-in of HardnessWeighted"
     network = "must have the network of nnUNetTrainer"
     for trainer, message in ((OtherNetwork, network), (NotOurs, others), (None, others)):
@@ -302,7 +305,8 @@ for sys.argv in {commands!r}:
 
 @pytest.mark.slow
 def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
-    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_1iters"
+    here = project("labels")
+    trainer = "nnUNetTrainerDRO_beta10_1epochs_1iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     images = ("-i", here.raw / "imagesTs")
     quick = ("-device", "cpu", "-npp", 1, "-nps", 1, "--save_probabilities")

@@ -105,7 +105,9 @@ def test_the_commands_of_explorations_run_and_every_column_is_named(here):
     def maps_of(n):
         return {"labelsTs": bars(4), "predictions/dro": bars(4, int(rng.integers(0, 4)))}
 
-    centre, scanner, age = ["A", "A", "B", "B"] * 11, ["X", "Y"] * 22, [n % 37 for n in range(44)]
+    centre = ["A", "A", "B", "B"] * 11
+    scanner = ["X", "Y"] * 22
+    age = [n % 37 for n in range(44)]
     folder = here(maps_of, 44, centre=centre, scanner=scanner, age=age)
     for n in range(44):
         write_map(

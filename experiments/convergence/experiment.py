@@ -77,10 +77,12 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
 
 
 def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    scores, asked = tables["-all"], QUESTIONS[kind](None, quick=quick)
+    scores = tables["-all"]
+    asked = QUESTIONS[kind](None, quick=quick)
     if asked.folds:
         percentiles = percentiles_table(tables["-cases"], asked.roles)
-        shown, rule = methods_by_statistic(percentiles, asked.roles), decision(scores, asked.roles)
+        shown = methods_by_statistic(percentiles, asked.roles)
+        rule = decision(scores, asked.roles)
         return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)

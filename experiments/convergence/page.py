@@ -34,7 +34,9 @@ def page_text(
 ) -> str:
     """Text of the page or section above its table, from `scores_of` by the strata and, if there are any, by others."""
     found = differences(scores, asked.roles)
-    roles, study, iterations = asked.roles, asked.study, asked.iterations
+    roles = asked.roles
+    study = asked.study
+    iterations = asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
     collapsed = collapsed_trainings(at_the_end)
     of_label = found[found["label"] == roles.label]

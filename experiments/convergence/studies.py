@@ -19,7 +19,8 @@ from experiments.record import render
 from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
 #: The method that the others are compared with, and the one that is told the strata.
-PLAIN, TOLD = "plain", "IW"
+PLAIN = "plain"
+TOLD = "IW"
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
 #: has the strata.
 METHODS = {
@@ -105,17 +106,19 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
 
     train = dict(counts.train)
-    name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
+    name = "convergence"
+    words = "phantoms"
+    dataset = "Dataset910_Phantoms"
     if slices:
-        name, words, dataset = (
-            "convergence-slices",
-            "slices of phantoms",
-            "Dataset911_PhantomSlices",
-        )
+        name = "convergence-slices"
+        words = "slices of phantoms"
+        dataset = "Dataset911_PhantomSlices"
     elif times > 1:
-        name, words = f"convergence-{LENGTHS[times][0]}", f"phantoms, {LENGTHS[times][1]}"
+        name = f"convergence-{LENGTHS[times][0]}"
+        words = f"phantoms, {LENGTHS[times][1]}"
     if wrong:
-        name, words = f"{name}-wrong", f"{words}, wrong labels"
+        name = f"{name}-wrong"
+        words = f"{words}, wrong labels"
     share = SHARE if wrong else 0.0
     study = Study(
         name=name,
@@ -152,13 +155,13 @@ def tail(*, quick: bool) -> Question:
 
     2022, table 1, few of which are faint, and ensembles of folds.
     """
-    train, test = (
-        {"control": 139, "other": 10, "rare": 28},
-        {"control": 107, "other": 41, "rare": 112},
-    )
+    train = {"control": 139, "other": 10, "rare": 28}
+    test = {"control": 107, "other": 41, "rare": 112}
     if quick:
-        train, test = {"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}
-    folds, iterations = FOLDS, QUICK if quick else 4000
+        train = {"control": 6, "other": 2, "rare": 2}
+        test = {"control": 3, "other": 3, "rare": 3}
+    folds = FOLDS
+    iterations = QUICK if quick else 4000
     about = {
         "train": train,
         "test": test,

@@ -39,7 +39,8 @@ from nnunet_dro.files.output_folder import replacing, write_files
 from nnunet_dro.nnunet.command import run_command
 
 #: Iterations with the same learning rate, nnU-Net's epoch, and the only ones of a smoke run.
-EPOCH, QUICK = 100, 10
+EPOCH = 100
+QUICK = 10
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _cases_of_fold(fold: int, raw: Path) -> list[str]:
 def _in_a_process(
     work: Path, of_seed: SeedRuns, name: str, run: Run, **arguments: object
 ) -> dict[str, Any]:
-    log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
+    log = work / "logs" / f"{name}.txt"
+    result = work / "logs" / f"{name}.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     study = of_seed.study
@@ -140,7 +142,8 @@ def _held_out_weights(work: Path, of_seed: SeedRuns, train: pd.DataFrame, *, run
     iterations = max(
         min(EPOCH, run.iterations), round(HELD_OUT_LENGTH * run.iterations / EPOCH) * EPOCH
     )
-    plain, folds = Run("nnUNetTrainerHWS_beta0", run.seed, iterations), list(range(1, FOLDS + 1))
+    plain = Run("nnUNetTrainerHWS_beta0", run.seed, iterations)
+    folds = list(range(1, FOLDS + 1))
     name = f"{HELD_OUT}-seed{run.seed}"
     content = _in_a_process(work, of_seed, name, plain, at=[iterations], folds=folds, held_out=True)
     dice = pd.DataFrame(content["dice"]).groupby(3)[4].mean().loc[train["case"]]
@@ -234,12 +237,11 @@ TestCase = tuple[str, str, Any, Any]
 def _tests(
     trainer: Any, raw: Path, table: pd.DataFrame, by: str, ending_of_folders: str
 ) -> Iterator[TestCase]:
-    plans, configuration, dataset = (
-        trainer.plans_manager,
-        trainer.configuration_manager,
-        trainer.dataset_json,
-    )
-    preprocessor, ending = configuration.preprocessor_class(verbose=False), dataset["file_ending"]
+    plans = trainer.plans_manager
+    configuration = trainer.configuration_manager
+    dataset = trainer.dataset_json
+    preprocessor = configuration.preprocessor_class(verbose=False)
+    ending = dataset["file_ending"]
     for name, stratum in zip(table["case"], table[by], strict=True):
         image = raw / f"images{ending_of_folders}" / f"{name}_0000{ending}"
         label_map = raw / f"labels{ending_of_folders}" / f"{name}{ending}"
@@ -310,13 +312,12 @@ def _dice(
             logits = predictor.predict_logits_from_preprocessed_data(
                 torch.as_tensor(np.asarray(image))
             )
-            predicted, reference = logits.argmax(0).cpu().numpy(), np.asarray(of_case)[0]
+            predicted = logits.argmax(0).cpu().numpy()
+            reference = np.asarray(of_case)[0]
             for label, value in trainer.dataset_json["labels"].items():
                 if value:
-                    both, sizes = (
-                        ((predicted == value) & (reference == value)).sum(),
-                        (predicted == value).sum(),
-                    )
+                    both = ((predicted == value) & (reference == value)).sum()
+                    sizes = (predicted == value).sum()
                     total = sizes + (reference == value).sum()
                     rows.append((stratum, label, name, float(2 * both / total) if total else 1.0))
     trainer.set_deep_supervision_enabled(trainer.enable_deep_supervision)

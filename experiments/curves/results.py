@@ -173,7 +173,8 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
     the mean and of the 10th percentile are allowed.
     """
     moments = np.sort(scores["iteration"].unique())
-    last, before = moments[-1], moments[:-1]
+    last = moments[-1]
+    before = moments[:-1]
     nearest = (
         [before[np.abs(before - last / part).argmin()] for part in (10, 4, 2)]
         if len(before)
@@ -230,7 +231,8 @@ def _gain(
         return (np.nan,) * 3
     ratio = float(gained[:, 0].mean() / gained[:, 1].mean())
     samples = gained[np.array(list(product(range(len(gained)), repeat=len(gained))))].mean(axis=1)
-    gain, of_told = samples[:, 0], samples[:, 1]
+    gain = samples[:, 0]
+    of_told = samples[:, 1]
     # A share of no gain is as large as one likes; where that is more than a rarity, there is none.
     if (of_told <= 0).mean() > 0.025:
         return (np.nan,) * 3

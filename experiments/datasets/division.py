@@ -18,12 +18,15 @@ from nnunet_dro.sampling import kl_ball_beta, kl_probabilities, with_exploration
 
 #: Column of the case table that has the strata of other training cases, and that with weights by
 #: the held-out Dice.
-SHUFFLED, HELD_OUT = "shuffled", "heldout"
+SHUFFLED = "shuffled"
+HELD_OUT = "heldout"
 #: Folds of an ensemble, and of plain training for the held-out Dice.
 FOLDS = 3
 #: Length of the latter as a share of the others'; what is drawn is the fixed share and exploration
 #: of the default.
-HELD_OUT_LENGTH, DRAWN_SHARE, EXPLORATION = 0.25, 0.5, 0.1
+HELD_OUT_LENGTH = 0.25
+DRAWN_SHARE = 0.5
+EXPLORATION = 0.1
 
 
 def begin_dataset(folder: Path) -> Path:

@@ -32,7 +32,8 @@ CENTRES = ("a", "b", "c", "d")
 LABELS = {"background": 0, "lesion": 1}
 #: Voxels of a lesion, about, and its contrast with the white matter (the noise: 0.04 to 0.07);
 #: drawn uniformly in log.
-VOLUME, CONTRAST = (20, 800), (0.03, 1.2)
+VOLUME = (20, 800)
+CONTRAST = (0.03, 1.2)
 #: Share of the lesions of centre ``b`` whose contrast is in the lower half of the range, in log.
 FAINT = 0.85
 
@@ -43,7 +44,8 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
     The same state gives the same phantom.
     """
     positions = phantoms.deformed_positions(rng)
-    grey, white = rng.uniform(0.56, 0.64), rng.uniform(0.42, 0.5)
+    grey = rng.uniform(0.56, 0.64)
+    white = rng.uniform(0.42, 0.5)
     if centre == "d":
         grey, white = white, grey
     intensity = np.full(positions.shape[1:], rng.uniform(0.0, 0.08))

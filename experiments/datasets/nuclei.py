@@ -114,7 +114,8 @@ def write_nuclei(
     common = of[of["modality"] == next(iter(N_TRAIN))]
     used = set(of.loc[split["train"] + split["test"], "field"])
     split["validation"] = common.index[~common["field"].isin(used)][:2].tolist()
-    partial, rows = begin_dataset(folder), []
+    partial = begin_dataset(folder)
+    rows = []
     for side, cases in split.items():
         suffix = "Ts" if side == "test" else "Tr"
         for case in cases:

@@ -35,7 +35,8 @@ SIZE = 24
 DISPLACED_CONTRAST = (0.08, 0.18)
 #: The same of the bright ones among displaced cerebella with a tail, of which every tenth is not
 #: bright.
-BRIGHT_CONTRAST, FAINT_EVERY = (0.3, 0.5), 10
+BRIGHT_CONTRAST = (0.3, 0.5)
+FAINT_EVERY = 10
 #: Control points of a smooth random field along each axis.
 _CONTROL_POINTS = 5
 
@@ -109,8 +110,11 @@ def make_phantom(
     A ``displaced`` cerebellum is brighter than the neck by so much.
     """
     positions = deformed_positions(rng)
-    grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
-    neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
+    grey = rng.uniform(0.48, 0.58)
+    white = rng.uniform(0.74, 0.86)
+    neck = rng.uniform(0.36, 0.46)
+    fluid = rng.uniform(0.1, 0.2)
+    outside = rng.uniform(0.0, 0.08)
     intensity = np.full(positions.shape[1:], outside)
     labels = np.zeros(positions.shape[1:], dtype=np.uint8)
 
@@ -137,9 +141,11 @@ def make_phantom(
         )
         intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
     if pathology == "rare":
-        hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*displaced)
+        hindbrain = _displaced(positions, rng)
+        value = neck + rng.uniform(*displaced)
     else:
-        hindbrain, value = _in_place(positions, rng), rng.uniform(0.95, 1.1)
+        hindbrain = _in_place(positions, rng)
+        value = rng.uniform(0.95, 1.1)
     intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
     return Phantom(acquire(intensity, rng), labels)
 
@@ -246,7 +252,8 @@ def write_drawn(
     numbers = rng.permutation(len(drawn))
     rows = []
     for number, (split, stratum) in zip(numbers, drawn, strict=True):
-        case, suffix = f"phantom_{number:04d}", "Ts" if split == "test" else "Tr"
+        case = f"phantom_{number:04d}"
+        suffix = "Ts" if split == "test" else "Tr"
         phantom = make(stratum, rng=rng)
         image, label_map = (
             SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels)

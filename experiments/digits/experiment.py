@@ -76,8 +76,10 @@ EXPERIMENT = Experiment(
 
 def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
     """The text of the page above its table, from `epochs_table`, any of the trainings, and `results.calmed`."""
-    found, settled = results.gains(epochs), results.plateaus(epochs)
-    of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
+    found = results.gains(epochs)
+    settled = results.plateaus(epochs)
+    of_rare = found[found["label"] == "3s"]
+    n_epochs = epochs.groupby("kept")["epoch"].max()
     overall = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
     return render(
         "digits/page",

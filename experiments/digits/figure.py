@@ -29,7 +29,8 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
         for axes, (column, title) in zip(row, _PANELS.items(), strict=True):
             for method, of in here.groupby("method", sort=False):
                 curves = of.pivot(index="epoch", columns="seed", values=column)
-                colour, style = _COLOURS[method], "--" if method == ROLES.plain else "-"
+                colour = _COLOURS[method]
+                style = "--" if method == ROLES.plain else "-"
                 axes.plot(curves, color=colour, alpha=0.25, linewidth=0.6)
                 axes.plot(
                     curves.mean(axis=1), color=colour, linestyle=style, linewidth=1.6, label=method

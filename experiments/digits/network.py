@@ -59,7 +59,8 @@ def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
 
 
 def _layers(n_networks: int) -> nn.Sequential:
-    n_in, groups = 16 * n_networks, n_networks
+    n_in = 16 * n_networks
+    groups = n_networks
     layers: list[nn.Module] = [nn.Conv2d(n_networks, n_in, 3, padding=1, bias=False, groups=groups)]
     for features, stride in ((16, 1), (32, 2), (64, 2)):
         n_out = features * n_networks

@@ -20,12 +20,16 @@ BETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
 SMALL = (0.1, 1.0)
 #: The learning rate of the papers; and a smaller one with epochs for as much training with the
 #: larger share, and betas.
-RATE, SMALLER_RATE, SLOW_EPOCHS, SLOW = 0.01, 0.003, 200, (0.0, 100.0)
+RATE = 0.01
+SMALLER_RATE = 0.003
+SLOW_EPOCHS = 200
+SLOW = (0.0, 100.0)
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100
 #: Pixels of the rim that is cut off, as the digits are in the middle; and the side of the squares
 #: that are averaged.
-RIM, POOL = 2, 3
+RIM = 2
+POOL = 3
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Ru
     shape (n, 784), in [0, 1].
     """
     rng = np.random.default_rng([run.seed, 0])
-    train, test = [], []
+    train = []
+    test = []
     for digit in np.unique(labels):
         here = rng.permutation(np.flatnonzero(labels == digit))[: run.n_train + run.n_test]
         n_train, n_test = (
@@ -113,8 +118,11 @@ def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Ru
         )
         train.append(here[:n_train])
         test.append(here[-n_test:])
-    train_rows, test_rows = np.concatenate(train), np.concatenate(test)
-    centre, spread = images[train_rows].mean(), images[train_rows].std()
+    train_rows = np.concatenate(train)
+    test_rows = np.concatenate(test)
+    centre = images[train_rows].mean()
+    spread = images[train_rows].std()
     whole = torch.from_numpy((images - centre) / spread).float().reshape(-1, 28, 28)
-    small, targets = avg_pool2d(whole[:, RIM:-RIM, RIM:-RIM], POOL), torch.from_numpy(labels)
+    small = avg_pool2d(whole[:, RIM:-RIM, RIM:-RIM], POOL)
+    targets = torch.from_numpy(labels)
     return Split(small[train_rows], targets[train_rows], small[test_rows], targets[test_rows])

@@ -31,10 +31,8 @@ def method_of(beta: float, rate: float = RATE) -> str:
 
 
 #: The methods with the papers' learning rate, and those with the smaller one.
-METHODS, SLOW_METHODS = (
-    [method_of(beta) for beta in BETAS],
-    [method_of(beta, SMALLER_RATE) for beta in SLOW],
-)
+METHODS = [method_of(beta) for beta in BETAS]
+SLOW_METHODS = [method_of(beta, SMALLER_RATE) for beta in SLOW]
 
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
@@ -85,7 +83,8 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for training, of in epochs[quarter_of(epochs) == 1].groupby(TRAINING, sort=False):
         # The first epoch has none before it.
-        changes, sd = of[["overall", "loss", "stale_loss"]].diff().iloc[1:], of["loss_sd"].iloc[1:]
+        changes = of[["overall", "loss", "stale_loss"]].diff().iloc[1:]
+        sd = of["loss_sd"].iloc[1:]
         there = changes["overall"] <= -POINT
         rows.append(
             {
@@ -116,7 +115,8 @@ def calmed(fallen: pd.DataFrame) -> pd.DataFrame:
     by_seed = fallen.pivot(index=["kept", "seed"], columns="method", values=["fall", "lost"])
     rows = []
     for beta, (what, name) in product(SLOW, {"fall": "mean fall", "lost": "sum of falls"}.items()):
-        method, slow = method_of(beta), method_of(beta, SMALLER_RATE)
+        method = method_of(beta)
+        slow = method_of(beta, SMALLER_RATE)
         if slow in by_seed[what]:
             found = mean_interval((by_seed[what][slow] - by_seed[what][method]).dropna())
             rows.append(
@@ -180,7 +180,8 @@ def trainings_table(epochs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (kept, method, seed), of in epochs.groupby(TRAINING, sort=False):
         first, last = (of[quarter[of.index] == q] for q in (1, 4))
-        end, end_of_erm = ends[kept, method, seed], ends[kept, ROLES.plain, seed]
+        end = ends[kept, method, seed]
+        end_of_erm = ends[kept, ROLES.plain, seed]
         rows.append(
             {
                 "3s kept": f"{kept:g} %",

@@ -50,7 +50,8 @@ def train(run: Run, split: Split) -> Result:
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
     labels = split.train_labels.numpy(), split.test_labels.numpy()
-    networks, split = networks.to(device_name()), Split(*(part.to(device_name()) for part in split))
+    networks = networks.to(device_name())
+    split = Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
     names = [str(i) for i in range(n)]
@@ -103,7 +104,8 @@ def _measured(
     """What is measured of each network, from its batches, shape (networks, batches, b), and stale losses."""
     networks.eval()
     n_networks, n_train = stale.shape
-    is_rare, digits = labels[0] == RARE, labels[1]
+    is_rare = labels[0] == RARE
+    digits = labels[1]
     of_training = _logits(networks, split.train_images, n_networks)
     losses = (
         _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()

@@ -44,7 +44,8 @@ class Words:
         table = tables["-all"]
         if self.label is not None:
             table = table[table["label"] == self.label]
-        rows, both = page_table(table, self.strata), of_both(table, self.strata)
+        rows = page_table(table, self.strata)
+        both = of_both(table, self.strata)
         return Page(
             self.text(table, quick=quick),
             rows,
@@ -69,7 +70,8 @@ class Words:
 
 def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
     """What all pages say of their numbers."""
-    both, named = of_both(table, strata), table.assign(method=table["setting"], label="")
+    both = of_both(table, strata)
+    named = table.assign(method=table["setting"], label="")
     missed = collapsed_trainings(named.assign(mean=named["mean"] / 100))
     learnt = without_collapsed(named, missed)
     compared = differences_to_erm(both)

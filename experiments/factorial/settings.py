@@ -6,13 +6,16 @@ Optimiser, beta, importance weights, and the momentum of the stale losses.
 from dataclasses import dataclass
 from itertools import product
 
-NESTEROV, SGD = "Nesterov", "SGD"
+NESTEROV = "Nesterov"
+SGD = "SGD"
 #: Learning rate of nnU-Net's optimiser.
 NESTEROV_RATE = 1e-2
 #: Learning rates of SGD without momentum with which ERM is trained, and the one of all other
 #: trainings with SGD.
-RATES, RATE = (0.01, 0.1, 1.0), 0.1
-BETAS, MOMENTA = (10, 100, 1000), (0, 0.9)
+RATES = (0.01, 0.1, 1.0)
+RATE = 0.1
+BETAS = (10, 100, 1000)
+MOMENTA = (0, 0.9)
 #: Each factor of the trainings that are not ERM, the level that the others are compared with first.
 LEVELS = {
     "weights": (False, True),

@@ -100,7 +100,8 @@ def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
 
 
 def _make(options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
-    start, study = monotonic(), (_slices if len(run.patch) == 2 else _volumes)(options)
+    start = monotonic()
+    study = (_slices if len(run.patch) == 2 else _volumes)(options)
     runs = SeedRuns(options.work / study.name, study, seed=0)
     _prepare(runs, SIZES[options.quick][len(run.patch)][0])
     table = signals_of_patches(runs, run.patch, run.moments, run.n_draws)

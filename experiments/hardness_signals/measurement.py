@@ -23,7 +23,8 @@ from nnunet_dro.demo.preparation import small_plans
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}
 #: The signal that sums up the last patches of a case, and how many of them it remembers (1 - 1 /
 #: memory).
-POOLED, MEMORY = "hardPooled", 0.9
+POOLED = "hardPooled"
+MEMORY = 0.9
 #: Momenta of a history for which the share between cases is computed.
 MOMENTA = (0.0, 0.5, 0.9)
 #: Cases in a batch of 2d slices; nnU-Net plans several hundred for slices of this size.
@@ -41,7 +42,8 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
     trainer.network.train()
     n = len(trainer.hardness_log.table.cases)
     pooled, whole = (PooledHardness(n, memory=memory) for memory in (MEMORY, 1 - 1e-9))
-    visits, whole_case = np.zeros(n, dtype=int), np.full(n, np.nan)
+    visits = np.zeros(n, dtype=int)
+    whole_case = np.full(n, np.nan)
     batches = []
     for _ in range(n_batches):
         places, outputs, target = _forward(trainer, next(loader))
@@ -141,7 +143,8 @@ def signals_of_patches(
         .loc[list(cases)]
     )
     n_batches = -(-n_draws * len(cases) // trainer.batch_size)
-    rows, done = [], 0
+    rows = []
+    done = 0
     for moment in moments:
         trainer.network.train()
         while done < moment:
@@ -161,8 +164,10 @@ def signal_row(
 ) -> dict[str, object]:
     """What one signal, a column of `measure`, says of the cases, with whether each patch is of a rare one."""
     has_value = values[signal].notna().to_numpy()
-    values, is_rare = values[has_value], is_rare[has_value]
-    of_signal, is_empty = values[signal], ~values["has_foreground"].to_numpy()
+    values = values[has_value]
+    is_rare = is_rare[has_value]
+    of_signal = values[signal]
+    is_empty = ~values["has_foreground"].to_numpy()
     between, within = variance_parts(of_signal.to_numpy(), values["case"].to_numpy())
     shares = {m: share_between(between, within, momentum=m) for m in MOMENTA}
     if signal == POOLED:

@@ -24,7 +24,8 @@ from experiments.record import Experiment, Options, Page, render
 MINUTES = 1.4e-4
 #: Methods at the published settings, 9s for each 4 there, and steps of L2RW and of the others.
 PUBLISHED_METHODS = tuple(method for method in METHODS if method != "random")
-PUBLISHED_RATIOS, PUBLISHED_STEPS = (199, 10), {"L2RW": 4000, "other": 8000}
+PUBLISHED_RATIOS = (199, 10)
+PUBLISHED_STEPS = {"L2RW": 4000, "other": 8000}
 #: 9s for each 4 in the shorter trainings.
 RATIOS = (1, 10, 30, 84)
 #: Their learning rates: as long a way as that of Ren et al. (1e-3 and 8,000 steps); and of 0.05,
@@ -57,10 +58,12 @@ def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
 def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     """All trainings at the settings of the published code, a ratio at a time, the largest first."""
     made: partial[Run] = partial(Run, learning_rate=1e-3, n_train=5000, n_test=40, test_every=100)
-    ratios, steps = PUBLISHED_RATIOS, PUBLISHED_STEPS
+    ratios = PUBLISHED_RATIOS
+    steps = PUBLISHED_STEPS
     if quick:
         made = partial(Run, learning_rate=0.02, n_train=400, n_test=20, test_every=5)
-        ratios, steps = (40, 10), dict.fromkeys(PUBLISHED_STEPS, 20)
+        ratios = (40, 10)
+        steps = dict.fromkeys(PUBLISHED_STEPS, 20)
     return [
         made(method, ratio, seed, steps=steps.get(method, steps["other"]), momentum=0.9, made=True)
         for ratio in ratios
@@ -98,7 +101,8 @@ def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
 
 def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
-    run, last = short_runs([0], quick=quick)[0], table["ratio"].iloc[-1]
+    run = short_runs([0], quick=quick)[0]
+    last = table["ratio"].iloc[-1]
     findings = [
         {
             "rate": rate,

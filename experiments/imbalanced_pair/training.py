@@ -19,7 +19,8 @@ from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import LearnedWeights
 
 METHODS = ("plain", "proportion", "resample", "hard mining", "random", "L2RW")
-RARE, COMMON = 4, 9
+RARE = 4
+COMMON = 9
 #: Trusted images of each digit; they are training images of every method.
 N_TRUSTED = 5
 
@@ -78,7 +79,9 @@ class Outcome:
 def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run) -> Split:
     """The run's images. A seed has the same test and trusted images for every ratio."""
     rng = np.random.default_rng([run.seed, 0])
-    train, trusted, test = [], [], []
+    train = []
+    trusted = []
+    test = []
     for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):
         here = rng.permutation(np.flatnonzero(digits == digit))
         test.append(here[: run.n_test])
@@ -88,7 +91,8 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
     parts = [images[np.concatenate(rows)] for rows in (train, trusted, test)]
     if run.made:
         parts[0] = moved(parts[0], np.random.default_rng([run.seed, 3]))
-    centre, spread = parts[0].mean(), parts[0].std()
+    centre = parts[0].mean()
+    spread = parts[0].std()
     tensors: list[Tensor] = []
     for values, rows in zip(parts, (train, trusted, test), strict=True):
         tensors.append(torch.from_numpy((values - centre) / spread).float().reshape(-1, 1, 28, 28))
@@ -99,7 +103,8 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
 def moved(images: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Images (n, 784), each rotated by up to 10 degrees, scaled by up to 10 % and shifted by up to 1.5 pixels."""
     angles = np.deg2rad(rng.uniform(-10, 10, len(images)))
-    scales, shifts = rng.uniform(0.9, 1.1, len(images)), rng.uniform(-1.5, 1.5, (len(images), 2))
+    scales = rng.uniform(0.9, 1.1, len(images))
+    shifts = rng.uniform(-1.5, 1.5, (len(images), 2))
     centre = np.full(2, 13.5)
     result = np.empty_like(images)
     for number, (image, angle, scale, shift) in enumerate(
@@ -167,7 +172,8 @@ def train(run: Run, split: Split) -> Outcome:
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         network = lenet().to(memory_format=torch.channels_last).to(device_name())
-    digits, split = split.train_labels.numpy(), Split(*(part.to(device_name()) for part in split))
+    digits = split.train_labels.numpy()
+    split = Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate, momentum=run.momentum)
     learned = LearnedWeights(network, losses_of, at_once=True)
     # Weights have random numbers of their own, so that all but resample draw the same batches.
@@ -176,7 +182,8 @@ def train(run: Run, split: Split) -> Outcome:
     tests: list[tuple[float, float]] = []
     for step in range(1, run.steps + 1):
         rows = draw_batch(run, digits, draws)
-        images, labels = split.train_images[rows], split.train_labels[rows]
+        images = split.train_images[rows]
+        labels = split.train_labels[rows]
         if run.method == "L2RW":
             found = learned.gradient((images, labels), (split.trusted_images, split.trusted_labels))
             found.write()

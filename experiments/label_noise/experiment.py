@@ -79,7 +79,9 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    scores, cases, study = tables["-seeds"], tables["-cases"], phantom_study(quick=quick)
+    scores = tables["-seeds"]
+    cases = tables["-cases"]
+    study = phantom_study(quick=quick)
     table = page_table(scores, study)
     of_all = scores[scores["label"] == ALL_LABELS]
     # The networks are tested at the end only.
@@ -153,7 +155,8 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
     log, losses = read_logs(of_seed.fold(method), by=WEIGHTS if has_weights else LOSSES)
     ranked = rank_cases(log, losses)
-    values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
+    values = log.values.iloc[log.first_counted :]
+    times = log.times_seen.iloc[log.first_counted :]
     counted = (values * times if log.kind == WEIGHTS else times).sum()
     shares = counted / counted.sum()
     noise = pd.read_csv(of_seed.raw / NOISE_FILE, dtype={"case": str}).set_index("case")

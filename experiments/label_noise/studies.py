@@ -22,7 +22,8 @@ FINETUNING_RATE = 0.001
 #: what is set aside.
 _WARMUP = 0.3
 #: Epochs and training iterations per epoch.
-_LENGTH, _QUICK_LENGTH = (40, 100), (3, 4)
+_LENGTH = (40, 100)
+_QUICK_LENGTH = (3, 4)
 #: The methods that train on some of the cases, and on which.
 SUBSETS = {RIGHT: spoiling.right_cases, FINETUNED: spoiling.trusted_cases}
 _PLAIN = "nnUNetTrainerHWS_beta0"

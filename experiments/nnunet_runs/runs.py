@@ -121,15 +121,14 @@ class SeedRuns:
         """
         self.prepare()
         start = monotonic()
-        fold, predictions = self.fold(method), self.folder / "predictions" / method
+        fold = self.fold(method)
+        predictions = self.folder / "predictions" / method
         for folder in (fold, predictions):
             shutil.rmtree(folder, ignore_errors=True)
         times = self.folder / "times" / f"{method}.json"
         times.parent.mkdir(exist_ok=True)
-        model, number = (
-            ("-tr", self.study.trainer(method), "-p", PLANS_NAME),
-            str(self.study.fold_of(method)),
-        )
+        model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
+        number = str(self.study.fold_of(method))
         train: tuple[str, ...] = (
             Path(sys.executable).name,
             "-m",

@@ -11,12 +11,15 @@ from nnunet_dro.demo.preparation import small_plans
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one
 #: it inherits from.
-PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"
+PLANS_NAME = "nnUNetPlansExperiment"
+CONFIGURATION = "3d_fullres_small"
+PARENT = "3d_fullres"
 #: The method all others are compared with.
 BASELINE = "ERM"
 #: Seconds of a processor core of an iteration on phantoms, and minutes of everything around a
 #: training, about.
-SECONDS, MINUTES_AROUND = 0.1, 0.5
+SECONDS = 0.1
+MINUTES_AROUND = 0.5
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def main() -> None:
     from nnunetv2.run.run_training import run_training
 
     torch.set_num_threads(1)
-    start, place = time.process_time(), (arguments.dataset, arguments.configuration, arguments.fold)
+    start = time.process_time()
+    place = (arguments.dataset, arguments.configuration, arguments.fold)
     if arguments.source is not None:
         from nnunet_dro.finetuning import find_source, read_source, write_first_checkpoint
         from nnunet_dro.nnunet.training import find_target

@@ -30,7 +30,8 @@ from experiments.nuclei.methods import METHODS, PLAIN, ROLES
 from experiments.nuclei.training import Run, train
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 
-ITERATIONS, QUICK_ITERATIONS = 4000, 10
+ITERATIONS = 4000
+QUICK_ITERATIONS = 10
 DATA = "The dataset of nuclei"
 
 

@@ -63,7 +63,8 @@ def _runs(options: Options) -> list[Mapping[str, Run]]:
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
-    weights, network = options.work / f"plain-seed{run.seed}.pt", new_network(run.seed)
+    weights = options.work / f"plain-seed{run.seed}.pt"
+    network = new_network(run.seed)
     continued = isinstance(run, OptimisedRun)
     if continued:
         network.load_state_dict(torch.load(weights, weights_only=True))

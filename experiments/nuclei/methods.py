@@ -4,7 +4,8 @@ from experiments.curves.results import Roles
 from experiments.datasets.division import HELD_OUT, SHUFFLED
 
 #: The method that the others are compared with, and the one that is told the modalities.
-PLAIN, TOLD = "plain", "told"
+PLAIN = "plain"
+TOLD = "told"
 #: Method to the trainer whose way of drawing it takes.
 METHODS = {
     PLAIN: "nnUNetTrainerDRO_beta0",

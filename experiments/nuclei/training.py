@@ -32,11 +32,16 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 
 #: Side of a patch, and patches of a batch, of which the last third contains foreground, as in
 #: nnU-Net.
-PATCH, BATCH, N_FOREGROUND = 64, 8, 3
+PATCH = 64
+BATCH = 8
+N_FOREGROUND = 3
 #: Intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH).
 Batch = tuple[Tensor, Tensor]
 #: Settings of nnU-Net's optimiser.
-LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
+LEARNING_RATE = 1e-2
+MOMENTUM = 0.99
+WEIGHT_DECAY = 3e-5
+LARGEST_NORM = 12.0
 
 
 @dataclass(frozen=True)
@@ -194,7 +199,8 @@ def train(
     start = time.process_time()
     network = (network or new_network(run.seed)).to(device_name())
     optimiser = SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
-    loss, result = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name()), Result()
+    loss = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name())
+    result = Result()
     sampler = sampler or Sampler(run.trainer, train_images, groups_of(run, train_images, loss))
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
@@ -279,7 +285,8 @@ def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator
 def dice_of(network: UNet, image: Image) -> float:
     """Dice of the predicted nuclei of an image; 1 if there are none in prediction and reference."""
     intensities = torch.from_numpy(image.intensities).to(device_name())
-    predicted, reference = network.predict(intensities).cpu().numpy(), image.labels > 0
+    predicted = network.predict(intensities).cpu().numpy()
+    reference = image.labels > 0
     total = int(predicted.sum()) + int(reference.sum())
     return 1.0 if total == 0 else 2 * int((predicted & reference).sum()) / total
 
@@ -298,7 +305,8 @@ def draw_patch(
         centre = pixels[rng.integers(len(pixels))]
         corner = np.clip(centre - PATCH // 2, 0, np.array(image.labels.shape) - PATCH).tolist()
     window = np.s_[..., corner[0] : corner[0] + PATCH, corner[1] : corner[1] + PATCH]
-    turns, mirror = int(rng.integers(4)), slice(None, None, -1 if rng.random() < 0.5 else 1)
+    turns = int(rng.integers(4))
+    mirror = slice(None, None, -1 if rng.random() < 0.5 else 1)
     values, labels = (
         np.rot90(array[window], turns, (-2, -1))[..., mirror].copy()
         for array in (image.intensities, image.labels)
@@ -312,10 +320,14 @@ def _augmented(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     if rng.random() < 0.15:
         values = values * rng.uniform(0.75, 1.25)
     if rng.random() < 0.15:
-        lowest, highest, mean = values.min(), values.max(), values.mean()
+        lowest = values.min()
+        highest = values.max()
+        mean = values.mean()
         values = np.clip((values - mean) * rng.uniform(0.75, 1.25) + mean, lowest, highest)
     if rng.random() < 0.3:
-        mean, deviation, lowest = values.mean(), values.std(), values.min()
+        mean = values.mean()
+        deviation = values.std()
+        lowest = values.min()
         span = np.ptp(values) + 1e-6
         values = ((values - lowest) / span) ** rng.uniform(0.7, 1.5) * span + lowest
         values = (values - values.mean()) / (values.std() + 1e-6) * deviation + mean

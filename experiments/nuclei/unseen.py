@@ -33,7 +33,10 @@ from experiments.nuclei.unseen_training import Method, UnseenRun, train_unseen
 from experiments.record import Experiment, Options, Page, render
 
 ITERATIONS = 700
-PLAIN, TWICE, RANDOM, WORST = "plain", "plain x2", "random styles", "worst styles"
+PLAIN = "plain"
+TWICE = "plain x2"
+RANDOM = "random styles"
+WORST = "worst styles"
 #: GI-LS as it is compared with the others; each method after it changes one setting.
 _GILS = Method(smoothing=0.1, generated="GI-LS", largest_change=0.05, warmup=0.3)
 METHODS = {
@@ -116,7 +119,8 @@ def page_text(scores: pd.DataFrame) -> str:
     needed = [
         to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)
     ]
-    rises, found = rises_of_plain(scores), compared(scores, PLAIN)
+    rises = rises_of_plain(scores)
+    found = compared(scores, PLAIN)
     return render(
         "nuclei/unseen",
         *(training, unseen_data, unseen_styles, unseen_training),

@@ -12,16 +12,20 @@ from scipy import ndimage
 from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei, standardised
 
 #: The domain in training, and the number of its images there.
-SEEN, N_TRAIN = "fluorescence", 8
+SEEN = "fluorescence"
+N_TRAIN = 8
 #: Domains that are in no training: another acquisition, and changes of the test images of the seen
 #: domain.
-REAL, CHANGED = ("other acquisition",), ("blurred", "noisy", "uneven light")
+REAL = ("other acquisition",)
+CHANGED = ("blurred", "noisy", "uneven light")
 UNSEEN = REAL + CHANGED
 #: Largest number of test images of each domain.
 N_TEST = 20
 #: Standard deviation of the blur in pixels; that of the noise, and the rise of the light from the
 #: middle of the image to an edge, both in standard deviations of the image.
-BLUR, NOISE, RAMP = 3.0, 0.5, 1.5
+BLUR = 3.0
+NOISE = 0.5
+RAMP = 1.5
 #: Strata of the dataset that the domains consist of.
 _DOMAIN_OF = {"fluo_small": SEEN, "fluo_640x512": REAL[0]}
 Intensities = NDArray[np.float32]

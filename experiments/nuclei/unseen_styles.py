@@ -15,9 +15,13 @@ from torch.nn.functional import interpolate
 
 #: Largest logarithm of the gain, largest offset and largest value of the field, both in standard
 #: deviations, and points of the field along each axis.
-GAIN, OFFSET, FIELD, GRID = 0.5, 0.5, 1.0, 4
+GAIN = 0.5
+OFFSET = 0.5
+FIELD = 1.0
+GRID = 4
 #: The ascent: steps, and their size.
-STYLE_STEPS, STYLE_STEP_SIZE = 2, 0.75
+STYLE_STEPS = 2
+STYLE_STEP_SIZE = 0.75
 
 
 def restyled(images: Tensor, styles: Tensor) -> Tensor:

@@ -27,7 +27,9 @@ from nnunet_dro.trainers.gils.perturbation import ascend
 #: none.
 Kind = Literal["", "GI-LS", "random styles", "worst styles"]
 #: The ascent of GI-LS. With such long steps it reaches its bound.
-GILS_STEPS, GILS_STEP_SIZE, GILS_PENALTY = 2, 1.0, 1e-3
+GILS_STEPS = 2
+GILS_STEP_SIZE = 1.0
+GILS_PENALTY = 1e-3
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,11 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    scores, cases = tables["-all"], tables["-cases"]
-    separation, last, roles = separation_table(cases), curves.at_the_end(scores), trainings.ROLES
+    scores = tables["-all"]
+    cases = tables["-cases"]
+    separation = separation_table(cases)
+    last = curves.at_the_end(scores)
+    roles = trainings.ROLES
     table = curves.results_table(curves.differences(scores, roles), roles)
     return Page(
         page_text(scores, separation, bound_table(cases)),

@@ -11,7 +11,8 @@ import numpy as np
 from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
 from experiments.spoilt_labels.spoiling import N_TRUSTED, SHARE, draw_noise, spoil
 
-COMMON, RARE = "fluorescence", "purple"
+COMMON = "fluorescence"
+RARE = "purple"
 #: Training images of each modality.
 N_TRAIN = {COMMON: 90, RARE: 10}
 #: Largest number of test images of each modality, which keeps the tests short.
@@ -36,7 +37,8 @@ class NoisyImages:
     def with_right_labels_only(self) -> "NoisyImages":
         """The same without the training images whose labels are wrong."""
         kept = [kind == RIGHT_KIND for kind in self.kinds]
-        train, trusted = tuple(compress(self.train, kept)), tuple(compress(self.trusted, kept))
+        train = tuple(compress(self.train, kept))
+        trusted = tuple(compress(self.trusted, kept))
         return NoisyImages(train, (RIGHT_KIND,) * len(train), trusted, self.test)
 
     @property

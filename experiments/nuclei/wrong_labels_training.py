@@ -40,7 +40,8 @@ Weights = Literal["trainer", "random", "learned"]
 #: A finetuning has one iteration in so many of the training.
 FINETUNING_PART = 10
 #: Streams of random numbers of a seed beside those of all trainings on nuclei.
-_RANDOM_WEIGHTS, _TRUSTED = 4, 5
+_RANDOM_WEIGHTS = 4
+_TRUSTED = 5
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,10 @@ def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     iterations count; and rows ``finetuned``, as ``dice``, at the run's end.
     """
     chosen = images.with_right_labels_only() if run.right_only else images
-    network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
-    network, loss = network.to(device_name()), loss.to(device_name())
+    network = new_network(run.seed)
+    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    network = network.to(device_name())
+    loss = loss.to(device_name())
     start = time.process_time()
     if run.weights == "learned":
         trusted = chosen.trusted_images
@@ -215,7 +218,11 @@ def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
     return [float(total / n) if n else None for total, n in zip(sums, counts, strict=True)]
 
 
-RIGHT, RANDOM, L2RW, DRO, DORO = "right labels only", "random weights", "L2RW", "DRO", "DORO"
+RIGHT = "right labels only"
+RANDOM = "random weights"
+L2RW = "L2RW"
+DRO = "DRO"
+DORO = "DORO"
 EARNED = "DRO_earned"
 #: The plain network, continued on the trusted images; a method of its own that has no training of
 #: its own.
@@ -224,7 +231,9 @@ FINETUNED = "plain, finetuned"
 TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
 #: Those of the sweep: with fewer trusted images, or with more wrong ones and their own plain
 #: training.
-FEWER_TRUSTED, MORE_WRONG, PLAIN_MORE_WRONG = "L2RW, 2 trusted", "L2RW, 60 wrong", "plain, 60 wrong"
+FEWER_TRUSTED = "L2RW, 2 trusted"
+MORE_WRONG = "L2RW, 60 wrong"
+PLAIN_MORE_WRONG = "plain, 60 wrong"
 SWEPT = (
     FEWER_TRUSTED,
     PLAIN_MORE_WRONG,

@@ -24,7 +24,8 @@ from experiments.record.runs import add_jobs, cache_folder, make_runs
 
 #: Folder of the records that belong to the documentation, and that of smoke runs, which must never
 #: replace those.
-RESULTS, QUICK_RESULTS = Path("docs/results"), Path("build/quick-results")
+RESULTS = Path("docs/results")
+QUICK_RESULTS = Path("build/quick-results")
 
 
 @dataclass(frozen=True)

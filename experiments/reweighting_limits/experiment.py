@@ -23,7 +23,8 @@ from experiments.reweighting_limits.networks import Network
 
 #: Minutes of a processor core that a step takes, about: of a linear model, and of a network for
 #: each of its units.
-MINUTES, MINUTES_OF_UNIT = 1.3e-6, 1.7e-8
+MINUTES = 1.3e-6
+MINUTES_OF_UNIT = 1.7e-8
 
 
 def _runs(options: Options) -> list[Mapping[str, Setting | Network]]:

@@ -66,7 +66,9 @@ def train_network(
     basis = np.linalg.qr(inputs.T)[0]
     hidden = np.zeros((len(METHODS), network.units, basis.shape[1]))
     output = np.zeros((len(METHODS), network.units))
-    sums, coordinates, scale = first @ inputs.T, inputs @ basis, 1 / np.sqrt(network.units)
+    sums = first @ inputs.T
+    coordinates = inputs @ basis
+    scale = 1 / np.sqrt(network.units)
     group_weights = GroupWeights(groups)
     for _ in range(network.steps):
         active = np.tanh(sums + hidden @ coordinates.T)

@@ -28,7 +28,11 @@ from experiments.reweighting_limits.networks import (
 #: The largest step is one of these, a quarter of an octave apart.
 STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
 #: Examples, their dimensions, units of the network, examples per step, and steps.
-N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 1000
+N = 20
+D = 10
+UNITS = 128
+BATCH = 4
+LENGTH = 1000
 #: The norm of the gradient of the KL loss that must be reached.
 NORM = 0.01
 #: Name of a step alpha of weights learnt from trusted examples to it, from the batch n, L and
@@ -51,7 +55,8 @@ def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -
     the KL loss is at most `NORM` after the last step (Fidon et al. 2020, Theorems B.1 and B.2).
     """
     rng = np.random.default_rng(seed)
-    inputs, targets = rng.normal(size=(N, D)), rng.choice([-1.0, 1.0], size=N)
+    inputs = rng.normal(size=(N, D))
+    targets = rng.choice([-1.0, 1.0], size=N)
     inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
     signs = rng.choice([-1.0, 1.0], size=UNITS) / np.sqrt(UNITS)
     weights = np.repeat(rng.normal(size=(1, UNITS, D)), len(STEPS), axis=0)
@@ -107,12 +112,16 @@ def trusted_loss(
     inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
     Source: Ren et al. 2018, Lemma 1 with eq. 30, and Theorem 2.
     """
-    rng, n = np.random.default_rng(seed), min(100, len(images))
-    trusted, of_trusted = images[:n_trusted], targets[:n_trusted]
+    rng = np.random.default_rng(seed)
+    n = min(100, len(images))
+    trusted = images[:n_trusted]
+    of_trusted = targets[:n_trusted]
     smooth = np.linalg.norm(trusted, 2) ** 2 / n_trusted / 4
     square = (images**2).sum(axis=1).max()
     alpha = LIMITS[limit](n, smooth, square) / n if limit in LIMITS else 1 / smooth
-    theta, values, squares = np.zeros(images.shape[1]), [], []
+    theta = np.zeros(images.shape[1])
+    values = []
+    squares = []
     for _ in range(length):
         losses, slopes = logistic_loss((trusted @ theta)[None], of_trusted)
         gradient = slopes[0] @ trusted / n_trusted
@@ -124,7 +133,8 @@ def trusted_loss(
         if limit not in LIMITS:
             weights /= weights.sum() or 1
         theta = theta - alpha * (weights * pulls) @ images[batch]
-    least, first = np.minimum.accumulate(squares), length // 30
+    least = np.minimum.accumulate(squares)
+    first = length // 30
     exponent = np.log(least[-1] / least[first - 1]) / np.log(length / first)
     kappa = alpha * (1 - smooth * square * alpha * n / 2) if limit in LIMITS else 0.0
     constant = np.sqrt(values[0] * len(images) / n / kappa) if kappa > 1e-12 * alpha else np.nan
@@ -134,10 +144,14 @@ def trusted_loss(
 
 
 #: Width and steps of the penalised networks, and the factors of their penalty, the strongest first.
-WIDTH, N_STEPS, PENALTIES = 512, 10_000, (0.1, 0.01, 0.001)
+WIDTH = 512
+N_STEPS = 10_000
+PENALTIES = (0.1, 0.01, 0.001)
 BETAS = (0.0, 1.0, 10.0, 100.0)
 #: 9s, 4s and trusted images of each, all of them training images.
-N_COMMON, N_RARE, N_TRUSTED = 200, 20, 5
+N_COMMON = 200
+N_RARE = 20
+N_TRUSTED = 5
 #: Setting, quantity and value.
 Row = tuple[str, str, float]
 
@@ -202,11 +216,10 @@ def steps_of_trusted(theorem: Theorem) -> Iterator[Row]:
     images, labels = load_digits()
     rng = np.random.default_rng(theorem.seed)
     common, rare = (rng.permutation(np.flatnonzero(labels == digit)) for digit in (9, 4))
-    trusted, rest = (
-        (common[:N_TRUSTED], rare[:N_TRUSTED]),
-        (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE]),
-    )
-    chosen, length = np.concatenate([*trusted, *rest]), 60 if theorem.quick else 3000
+    trusted = (common[:N_TRUSTED], rare[:N_TRUSTED])
+    rest = (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE])
+    chosen = np.concatenate([*trusted, *rest])
+    length = 60 if theorem.quick else 3000
     targets = np.where(labels[chosen] == 4, 1.0, -1.0)
     for limit in (*LIMITS, "normalised weights"):
         found = trusted_loss(
@@ -256,7 +269,8 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    table, n_seeds = summary(tables["-all"]), tables["-all"]["seed"].nunique()
+    table = summary(tables["-all"])
+    n_seeds = tables["-all"]["seed"].nunique()
     shown = {theorem: _shown(table, theorem) for theorem in THEOREMS}
     text = render(
         "reweighting_limits/theorems", n_seeds=n_seeds, shown=shown, units=WIDTH, steps=N_STEPS

@@ -39,17 +39,13 @@ def finetuning_study(*, quick: bool) -> Study:
 
     See `SOURCES`.
     """
-    counts, epochs, iterations = (
-        Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40),
-        10,
-        100,
-    )
+    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
+    epochs = 10
+    iterations = 100
     if quick:
-        counts, epochs, iterations = (
-            Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3),
-            1,
-            4,
-        )
+        counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
+        epochs = 1
+        iterations = 4
     return Study(
         name="finetuning",
         dataset="Dataset910_Phantoms",
@@ -77,7 +73,8 @@ def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    scores, study = tables["-seeds"], finetuning_study(quick=quick)
+    scores = tables["-seeds"]
+    study = finetuning_study(quick=quick)
     roles = Roles(BASELINE, "", common=study.common, rare=study.rare)
     table = results_table(dice_differences(scores, roles), roles)
     of_label = scores[scores["label"] == study.labels[0]]

@@ -56,7 +56,9 @@ def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float
     values = sign * known[column]
     is_right = known["kind"] == "clean"
     right = values[is_right]
-    rare, others, wrong = right[known["rare"]], right[~known["rare"]], values[~is_right]
+    rare = right[known["rare"]]
+    others = right[~known["rare"]]
+    wrong = values[~is_right]
     aucs = {
         "auc": harder(wrong, right),
         "auc_against_rare": harder(wrong, rare),

@@ -24,7 +24,8 @@ KINDS = ("swapped", "shifted", "eroded")
 SHARE = 0.3
 #: Number of training cases whose labels are known to be right, and of such among those that are
 #: never spoilt.
-N_TRUSTED, N_TRUSTED_RARE = 5, 1
+N_TRUSTED = 5
+N_TRUSTED_RARE = 1
 #: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
 #: The share of every label that erosion leaves: its Dice with the right label is then 0.5.
@@ -37,7 +38,8 @@ def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
     """Mean Dice over the reference's labels, at least one, background left out."""
     dice = []
     for label in np.unique(reference[reference > 0]):
-        truth, found = reference == label, prediction == label
+        truth = reference == label
+        found = prediction == label
         dice.append(2 * (truth & found).sum() / (truth.sum() + found.sum()))
     return float(np.mean(dice))
 

@@ -58,10 +58,8 @@ def complete_column(ctx: Any, incomplete: str) -> list[str]:
     from nnunet_dro.files.case_table import attributes_of, read_cases
     from nnunet_dro.nnunet.raw_dataset import case_table_of
 
-    path, reference = (
-        ctx.params.get("cases"),
-        ctx.params.get("evaluate") or _first_argument(ctx, "reference"),
-    )
+    path = ctx.params.get("cases")
+    reference = ctx.params.get("evaluate") or _first_argument(ctx, "reference")
     try:
         path = path or (case_table_of(Path(reference)) if reference else None)
         columns = attributes_of(read_cases(Path(path))) if path else []

@@ -97,7 +97,8 @@ def evaluate(options: _Options) -> None:
     )
     requirements = [*options.requirements, *from_file]
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
-    output, folders = options.output, options.folders
+    output = options.output
+    folders = options.folders
     check_output(output, overwrite=options.overwrite, inputs=folders)
     kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
     with (

@@ -110,7 +110,8 @@ def _train(target: "Target", trainer: str, device: str, num_gpus: int, n_validat
     from nnunet_dro.nnunet.training import Epochs, TrainingFailedError, train
     from nnunet_dro.trainers.registry import parse_trainer_name
 
-    n_epochs, folder = parse_trainer_name(trainer)[1].epochs, target.fold_folder(trainer)
+    n_epochs = parse_trainer_name(trainer)[1].epochs
+    folder = target.fold_folder(trainer)
     with progress_bar(trainer) as progress:
 
         def watch(epochs: Epochs) -> None:

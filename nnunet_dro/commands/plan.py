@@ -44,7 +44,8 @@ def plan(options: _Options) -> None:
 
     parsed = parse_requirement(options.requirement)
     check_share(options.with_label)
-    share, sizes_given = options.with_label, options.n or []
+    share = options.with_label
+    sizes_given = options.n or []
     if options.pilot is None:
         metric_meant(parsed, [parsed.metric or "dice"])
         parsed = replace(parsed, least=tuple(one for one in parsed.least if one[0] == "n"))

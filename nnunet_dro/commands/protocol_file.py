@@ -112,7 +112,8 @@ class Protocol:
 
 def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Requirements on strata, and those on differences: by the statistic that they are about."""
-    of_strata, of_comparison = [], []
+    of_strata = []
+    of_comparison = []
     for text in texts:
         try:
             parse_requirement(text, STRATA)
@@ -180,10 +181,8 @@ def under_protocol(result: _Result, path: Path) -> _Result:
 
     A note, and in its ``about``.
     """
-    done, sha256 = (
-        "Evaluated" if isinstance(result, Evaluation) else "Compared",
-        read_protocol(path).sha256,
-    )
+    done = "Evaluated" if isinstance(result, Evaluation) else "Compared"
+    sha256 = read_protocol(path).sha256
     note = f"{done} under the locked protocol with SHA-256 {sha256}."
     about = {**result.about, "protocol": {"file": str(path), "sha256": sha256}}
     return replace(result, notes=(note, *result.notes), about=about)

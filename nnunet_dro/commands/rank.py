@@ -35,7 +35,8 @@ def _scoring(name: str, text: str = "") -> Any:
 
     Without a value where it is not given.
     """
-    flag, default = _OF_EVALUATE[name].flag, getattr(EvaluateOptions, name)
+    flag = _OF_EVALUATE[name].flag
+    default = getattr(EvaluateOptions, name)
     shown = "" if text or default is None else f" Default: {getattr(default, 'value', default)}."
     completion = complete_column if flag.is_column else None
     return _own(f"{text or flag.help}{shown}", min=flag.least, autocompletion=completion)
@@ -117,7 +118,8 @@ def _scored(options: _Options, reference: Path, scoring: dict[str, Any]) -> dict
     from nnunet_dro.evaluation.stratifying.division import default_case_table
     from nnunet_dro.ranking.submissions import named_submissions, score_submissions
 
-    submissions, output = named_submissions(options.teams), options.output.absolute()
+    submissions = named_submissions(options.teams)
+    output = options.output.absolute()
     chosen = {name: _OF_EVALUATE[name].flag.value(value) for name, value in scoring.items()}
     table = options.cases or default_case_table(reference, options.by, options.patient)
     own = EvaluateOptions(**{**chosen, "cases": table, "jobs": options.jobs or cpu_count()})

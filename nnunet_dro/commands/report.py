@@ -49,7 +49,8 @@ def report(options: _Options) -> None:
     if options.pack is not None:
         check_output(options.pack, overwrite=None, name="pack")
     read = read_evaluation(options.evaluation)
-    gallery, page = [], None
+    gallery = []
+    page = None
     if options.images is not None:
         with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(
@@ -73,13 +74,13 @@ def report(options: _Options) -> None:
     if options.pack is not None:
         from nnunet_dro.evaluation.report.evidence import evidence_pack
 
-        files, folder, main = evidence_pack(read, gallery, links), options.pack, "README.md"
+        files = evidence_pack(read, gallery, links)
+        folder = options.pack
+        main = "README.md"
     else:
-        files, folder, main = (
-            evaluation_reports(read, gallery, links),
-            options.evaluation,
-            "report.html",
-        )
+        files = evaluation_reports(read, gallery, links)
+        folder = options.evaluation
+        main = "report.html"
     # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other
     # scores.
     for name in write_files(folder, files | pages, outdated=(PAGE,)):

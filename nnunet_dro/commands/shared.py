@@ -64,15 +64,14 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
 
     Its fields are annotated with typer's options or a `Flag`.
     """
-    hints, flags = get_type_hints(options, include_extras=True), declared(options)
+    hints = get_type_hints(options, include_extras=True)
+    flags = declared(options)
     names = {one.field: name for name, one in flags.items()}
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]
         name = names.get(field.name, field.name)
-        hint, default = (
-            hints[field.name],
-            inspect.Parameter.empty if field.default is MISSING else field.default,
-        )
+        hint = hints[field.name]
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
         if name in flags:
             hint, default = _of_flag(name, flags[name], default)
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -94,11 +93,15 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
 
 def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
     """The annotation and the default of a command's parameter."""
-    flag, hint, switch = one.flag, one.hint, f"--{name.replace('_', '-')}"
+    flag = one.flag
+    hint = one.hint
+    switch = f"--{name.replace('_', '-')}"
     if flag.has_commas:
-        hint, default = str, ",".join(default)
+        hint = str
+        default = ",".join(default)
     elif get_origin(hint) is Sequence:
-        hint, default = list[str], list(default)
+        hint = list[str]
+        default = list(default)
     if hint is bool and default:
         switch += f"/--no-{name}"
     completion = complete_column if flag.is_column else None

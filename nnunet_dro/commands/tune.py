@@ -230,15 +230,14 @@ def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> 
     )
     from nnunet_dro.tuning.trials import chosen_trial
 
-    best, target = chosen_trial(study), settings.target
+    best = chosen_trial(study)
+    target = settings.target
     trainer = best.user_attrs["trainer"] if best else ""
     plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
     model = f"-d {target.dataset} -c {target.configuration} -f {target.fold}{plans} -tr {trainer}"
     command = f"nnUNetv2_predict -i INPUT -o OUTPUT {model}"
-    table, page = (
-        write_trials(study, settings),
-        write_page(study, settings, command if best else ""),
-    )
+    table = write_trials(study, settings)
+    page = write_page(study, settings, command if best else "")
     console.print(trials_table(study, settings))
     if (again := repeats_table(study, settings)) is not None:
         console.print(again)

@@ -12,7 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
+INTERRUPTED = 130
 
 _FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it.
 

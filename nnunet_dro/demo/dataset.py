@@ -28,7 +28,8 @@ MIN_TISSUE = 0.05  # Smallest fraction of its pixels that a usable slice shows o
 
 #: Range of the test slices, as fractions of the usable slices of an orientation, and number of
 #: slices (of 2 mm) on either side of that range that are not used at all.
-TEST_RANGE, GAP = (0.6, 0.8), 3
+TEST_RANGE = (0.6, 0.8)
+GAP = 3
 
 ORIENTATIONS = ("axial", "coronal", "sagittal")
 
@@ -110,7 +111,8 @@ def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
 
     grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float64)
     centre = (SIZE - 1) / 2
-    angle, scale = np.deg2rad(rng.uniform(-10, 10)), rng.uniform(0.92, 1.08)
+    angle = np.deg2rad(rng.uniform(-10, 10))
+    scale = rng.uniform(0.92, 1.08)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * scale
     positions = np.einsum("ij,jkl->ikl", turn, grid - centre) + centre
     for sigma, amplitude in ((14.0, 4.0), (6.0, 2.0)):
@@ -143,12 +145,15 @@ def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArr
         raise ValueError(f"`centre` must be A, B or C, got {centre!r}. Choose one of them.")
     t1 = slice_.channels[0]
     if centre == "A":
-        image, noise = t1 ** rng.uniform(0.9, 1.1), 0.02
+        image = t1 ** rng.uniform(0.9, 1.1)
+        noise = 0.02
     elif centre == "B":
-        image, noise = t1 ** rng.uniform(1.8, 2.6), 0.05
+        image = t1 ** rng.uniform(1.8, 2.6)
+        noise = 0.05
     else:
         brain = np.clip(t1 / 0.3, 0, 1)
-        image, noise = brain * (1.1 - t1) ** rng.uniform(0.9, 1.1), 0.03
+        image = brain * (1.1 - t1) ** rng.uniform(0.9, 1.1)
+        noise = 0.03
     field = gaussian_filter(rng.standard_normal((SIZE, SIZE)), 24.0, mode="reflect")
     bias = np.exp(np.log(1.25) * field / np.abs(field).max())
     noisy = np.abs(image * bias + noise * rng.standard_normal((SIZE, SIZE)))
@@ -161,7 +166,8 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
     It appears once it is complete.
     """
     slices = split_slices(read_template())
-    partial, folder = raw / f"{DATASET_NAME}.partial", raw / DATASET_NAME
+    partial = raw / f"{DATASET_NAME}.partial"
+    folder = raw / DATASET_NAME
     shutil.rmtree(partial, ignore_errors=True)
     for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
         (partial / name).mkdir(parents=True)

@@ -56,7 +56,8 @@ def claim(out: Path, settings: Settings) -> None:
             new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
         return
     try:
-        before, now = json.loads(recorded.read_text(encoding="utf-8")), asdict(settings)
+        before = json.loads(recorded.read_text(encoding="utf-8"))
+        now = asdict(settings)
         differing = next((name for name in now if before[name] != now[name]), None)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         got = f"{str(recorded)!r}. Remove {out}."

@@ -16,10 +16,9 @@ from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.pages.document import Prose
 from nnunet_dro.pages.terminal import printed
 
-BY, METRIC = (
-    "centre",
-    "dice",
-)  # What both methods are compared by: pictures store no voxel size, which distances need.
+# What both methods are compared by: pictures store no voxel size, which distances need.
+BY = "centre"
+METRIC = "dice"
 
 
 def commands(out: Path, dataset: Path, methods: Collection[str]) -> list[tuple[str, ...]]:

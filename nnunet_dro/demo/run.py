@@ -228,7 +228,8 @@ class _Run:
 
     def _evaluate(self) -> pd.DataFrame:
         with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):
-            methods, jobs = self.settings.trainers, int(self.environment["nnUNet_def_n_proc"])
+            methods = self.settings.trainers
+            jobs = int(self.environment["nnUNet_def_n_proc"])
             comparison = compare_methods(
                 self.out, self.dataset, methods, jobs=jobs, progress=progress
             )

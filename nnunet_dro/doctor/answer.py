@@ -22,7 +22,8 @@ FloatArray = npt.NDArray[np.float64]
 
 #: The file with the measurements, and its column with what the default trainer would keep of the
 #: patches.
-CASES_FILE, HARDNESS = "doctor.csv", "hardness"
+CASES_FILE = "doctor.csv"
+HARDNESS = "hardness"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
     ``within`` is NaN without a second loss.
     """
-    collected, variances = Spread(len(losses)), []
+    collected = Spread(len(losses))
+    variances = []
     for i, of_case in enumerate(losses):
         finite = [loss for loss in of_case if math.isfinite(loss)]
         for loss in finite:
@@ -76,7 +78,8 @@ class Draws:
 
 def expected_draws(hardness: FloatArray) -> Draws:
     """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
-    options, is_known = DROOptions(), np.isfinite(hardness)
+    options = DROOptions()
+    is_known = np.isfinite(hardness)
     known = np.where(is_known, hardness, hardness[is_known].mean())
     ball = EarnedBall(0.0, options.earned).following(known)
     return Draws(
@@ -99,7 +102,8 @@ def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
         if case in fresh
     }
     if not any(math.isfinite(loss) for of_case in found.values() for loss in of_case):
-        rule, cure = "have the losses of the training cases", "Measure with --patches 4."
+        rule = "have the losses of the training cases"
+        cure = "Measure with --patches 4."
         raise ValueError(f"`{path.name}` must {rule}, got none in {str(path)!r}. {cure}")
     return [found.get(case, [math.nan]) for case in cases]
 

@@ -25,7 +25,8 @@ from nnunet_dro.files.output_folder import check_writable, replacing, write_file
 if TYPE_CHECKING:
     from nnunet_dro.doctor.model import FinishedModel
 
-SETTINGS_FILE, PAGE_FILE = "doctor.json", "doctor.html"
+SETTINGS_FILE = "doctor.json"
+PAGE_FILE = "doctor.html"
 
 _FIRST = (
     "case",

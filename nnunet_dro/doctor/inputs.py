@@ -48,7 +48,8 @@ def find_inputs(folder: Path) -> Inputs:
         raise FileNotFoundError(
             f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {there}. {cure}"
         )
-    plans, dataset = _described(fold, "plans.json"), _described(fold, "dataset.json")
+    plans = _described(fold, "plans.json")
+    dataset = _described(fold, "dataset.json")
     configurations = plans.get("configurations", {})
     if fold.configuration not in configurations:
         cure = "Copy plans.json again from where the model was trained."

@@ -93,7 +93,8 @@ class FinishedModel:
         self.trainer.set_deep_supervision_enabled(self.trainer.enable_deep_supervision)
         losses: list[float] = []
         is_own = isinstance(self._per_case, DiceCELoss)
-        pooled, hardness = PooledHardness(1, memory=DROOptions().memory), float("nan")
+        pooled = PooledHardness(1, memory=DROOptions().memory)
+        hardness = float("nan")
         step = max(1, int(self.trainer.batch_size))
         for start in range(0, n_patches, step):
             part = slice(start, start + step)
@@ -153,7 +154,9 @@ class FinishedModel:
 
     def _loader_of(self, case: str, n_patches: int) -> Any:
         """nnU-Net's loader with a batch of patches of one case, as many of them forced on foreground as usual."""
-        of_case, usual, n_usual = copy(self._loader), self._loader, int(self._loader.batch_size)
+        of_case = copy(self._loader)
+        usual = self._loader
+        n_usual = int(self._loader.batch_size)
         of_case._data = self._dataset(case)
         of_case.batch_size = n_patches
         of_case.get_indices = lambda: [case] * n_patches

@@ -205,10 +205,8 @@ def _spread(answer: Answer) -> list[Block]:
 
 def _cost(answer: Answer) -> list[tuple[str, str]]:
     cases = answer.cases
-    patches, prediction = (
-        float(cases["seconds_patches"].mean()),
-        float(cases["seconds_prediction"].mean()),
-    )
+    patches = float(cases["seconds_patches"].mean())
+    prediction = float(cases["seconds_prediction"].mean())
     total = float(cases["seconds_patches"].sum() + cases["seconds_prediction"].sum())
     rows = [
         (f"{count(answer.n_patches, 'patch')} of a case", f"{patches:.2g} s"),
@@ -229,7 +227,8 @@ def _methods(answer: Answer) -> list[Block]:
     behind, outlier, share = (
         f"{100 * value:g}" for value in (rules.BEHIND, rules.OUTLIER, rules.OUTLIER_SHARE)
     )
-    learnt, low = f"{100 * rules.LEARNT:.0f}", f"{100 * rules.LOW:.0f}"
+    learnt = f"{100 * rules.LEARNT:.0f}"
+    low = f"{100 * rules.LOW:.0f}"
     terms = {
         "Cannot tell": f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a median "
         f"Dice of {learnt} on the training cases. Labels below that do not count in the other rules.",
@@ -297,7 +296,8 @@ def _case_table(answer: Answer) -> SortableTable:
         SortableColumn("SD of loss", "decimal", deviation),
         SortableColumn("Draws, times as often", "decimal", often),
     ]
-    place, about = len(columns) - 3, "All cases of the fold, hardest first."
+    place = len(columns) - 3
+    about = "All cases of the fold, hardest first."
     return SortableTable(
         tuple(columns),
         list(cases["case"]),

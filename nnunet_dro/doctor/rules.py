@@ -20,10 +20,12 @@ LOWER = 0.01  # A group is lower, if not behind, if its mean Dice of a label is 
 
 #: A case is an outlier if its Dice of a label is below the median by this, and by so many standard
 #: deviations.
-OUTLIER, OUTLIER_SD = 0.2, 4.0
+OUTLIER = 0.2
+OUTLIER_SD = 4.0
 
 #: Outliers are the finding if they are at least so many, and this share of the training cases.
-FEWEST_OUTLIERS, OUTLIER_SHARE = 2, 0.01
+FEWEST_OUTLIERS = 2
+OUTLIER_SHARE = 0.01
 
 FEWEST_CASES = 10  # With fewer training cases nothing can be told.
 
@@ -33,16 +35,22 @@ LEARNT = 0.1
 
 #: Where the median Dice of a label on the training cases is below this, or the training had fewer
 #: iterations, it is too early to say that nothing fails.
-LOW, FEWEST_ITERATIONS = 0.6, 5_000
+LOW = 0.6
+FEWEST_ITERATIONS = 5_000
 
 #: Size and contrast of a label explain what is hard if they explain this share of the variance of
 #: the ranks of the Dice of so many training cases.
-EXPLAINED, FEWEST_EXPLAINED = 0.5, 30
+EXPLAINED = 0.5
+FEWEST_EXPLAINED = 30
 
-TRAINING, VALIDATION = "training", "validation"
+TRAINING = "training"
+VALIDATION = "validation"
 
 #: What the columns of the cases begin with, before the number of a patch or the name of a label.
-LOSS, DICE, VOXELS, CONTRAST = "loss_", "dice_", "voxels_", "contrast_"
+LOSS = "loss_"
+DICE = "dice_"
+VOXELS = "voxels_"
+CONTRAST = "contrast_"
 
 
 class Finding(str, Enum):
@@ -153,7 +161,8 @@ class Diagnosis:
 def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) -> Diagnosis:
     """Apply the rules to the cases, with the Dice of each label (NaN without one), and to strata of the same rows."""
     is_training = (cases["set"] == TRAINING).to_numpy()
-    training, n = cases[is_training], int(is_training.sum())
+    training = cases[is_training]
+    n = int(is_training.sum())
     if not n:
         raise ValueError(
             "`cases` must have training cases, got none. Measure the cases of the training."
@@ -229,7 +238,8 @@ def _stratum(
     limit: float,
 ) -> Stratum:
     is_training = (cases["set"] == TRAINING).to_numpy()
-    mine, unseen = cases[members & is_training], cases[members & ~is_training]
+    mine = cases[members & is_training]
+    unseen = cases[members & ~is_training]
     training = _worst(mine, cases[~members & is_training], labels, limit)
     validation = _worst(unseen, cases[is_training], labels, limit)
     evidence = [
@@ -269,8 +279,10 @@ def _compare(
             mannwhitneyu(lowest, np.arange(float(len(theirs))), alternative="less").pvalue
         )
     probability = probability if np.isfinite(probability) else 1.0  # all values are equal
-    mean, of_others = float(mine.mean()), float(theirs.mean())
-    difference, is_suspicious = of_others - mean, probability < SUSPICION
+    mean = float(mine.mean())
+    of_others = float(theirs.mean())
+    difference = of_others - mean
+    is_suspicious = probability < SUSPICION
     if difference >= BEHIND and is_suspicious:
         evidence = 4 if probability < limit else 3
     elif difference >= BEHIND and smallest >= SUSPICION:
@@ -305,7 +317,8 @@ def _without_size_and_contrast(
     Dice, and validation cases theirs. Of several labels, the explanation is that of the one that is
     explained best.
     """
-    adjusted, found = cases.copy(), []
+    adjusted = cases.copy()
+    found = []
     for label in labels:
         columns = [f"{what}{label}" for what in (DICE, VOXELS, CONTRAST)]
         if not set(columns) <= set(cases.columns):
@@ -314,7 +327,8 @@ def _without_size_and_contrast(
         if (n := int(complete.sum())) < FEWEST_EXPLAINED:
             continue
         ranks = cases.loc[complete, columns].rank().to_numpy()
-        dice, predictors = ranks[:, 0], np.column_stack([ranks[:, 1:], np.ones(n)])
+        dice = ranks[:, 0]
+        predictors = np.column_stack([ranks[:, 1:], np.ones(n)])
         predicted = predictors @ np.linalg.lstsq(predictors, dice, rcond=None)[0]
         # As of any two numbers, some of it is chance.
         share = 1 - float(np.var(dice - predicted) / max(float(np.var(dice)), 1e-12)) * (n - 1) / (
@@ -322,10 +336,8 @@ def _without_size_and_contrast(
         )
         values = cases.loc[complete, columns[0]].to_numpy(dtype=float)
         is_low = predicted <= np.median(predicted)
-        low, high = (
-            float(values[is_low].mean()),
-            float(values[~is_low].mean()) if not is_low.all() else float("nan"),
-        )
+        low = float(values[is_low].mean())
+        high = float(values[~is_low].mean()) if not is_low.all() else float("nan")
         if share >= EXPLAINED and high - low >= BEHIND:
             found.append(Explanation(label, share, low, high))
             slope = np.polyfit(predicted, values, 1)[0]

@@ -84,15 +84,14 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
-    reference, prediction = Path(reference), Path(prediction)
+    reference = Path(reference)
+    prediction = Path(prediction)
     options = replace(options or EvaluateOptions(), **given)
     options.check()
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
-    scoring, labels = (
-        options.scoring,
-        read_labels(options.dataset_json) if options.dataset_json else None,
-    )
+    scoring = options.scoring
+    labels = read_labels(options.dataset_json) if options.dataset_json else None
     if scoring.instances and labels:
         scoring.instances.check_labels(list(labels.values))
     # Whatever does not fit is reported before the long work.
@@ -157,7 +156,9 @@ def _described(
     about: Mapping[str, Any],
 ) -> Evaluation:
     """The evaluation of scored cases."""
-    scores, scoring, patients = scored.table, options.scoring, cases_of.patient_of_case
+    scores = scored.table
+    scoring = options.scoring
+    patients = cases_of.patient_of_case
     draws = {"n_resamples": options.n_resamples, "seed": options.seed}
     statistics = summarise(
         scores,

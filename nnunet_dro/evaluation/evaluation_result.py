@@ -93,7 +93,8 @@ class Evaluation:
 
         None where every case is another patient's.
         """
-        column, table = self.options.patient, self.case_table
+        column = self.options.patient
+        table = self.case_table
         return table[column].astype(str) if column in table else None
 
     def patient_numbers(self, cases: Sequence[str]) -> tuple[npt.NDArray[np.intp], str | None]:

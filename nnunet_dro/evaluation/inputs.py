@@ -234,7 +234,8 @@ def _entries(
     path: Path, labels: Labels | None
 ) -> list[tuple[PairOfFiles, dict[str, tuple[int, int, int]]]]:
     """The files of every case, sorted by case, and its voxels of reference, prediction and both by label."""
-    entries, contradictions = [], []
+    entries = []
+    contradictions = []
     try:
         for entry in read_json(path)["metric_per_case"]:
             reference, prediction = (

@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 # The panels of the help, beside the one with what everybody uses.
-STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = (
-    "Strata",
-    "Scores",
-    "Lesions",
-    "Requirements",
-    "Running",
-)
+STRATA = "Strata"
+SCORES = "Scores"
+LESIONS = "Lesions"
+REQUIREMENTS = "Requirements"
+RUNNING = "Running"
 MODEL = "A model that nnU-Net trained, in place of the folders"
 
 

@@ -22,7 +22,9 @@ _MOST_TWINS = 3  # Other names of the same cases that are told.
 
 #: How much worse random groups are made to say what could be found (fractions, or mm), and the
 #: number of groups.
-_SHIFT, _SHIFT_MM, _GROUPS = 0.1, 10.0, 500
+_SHIFT = 0.1
+_SHIFT_MM = 10.0
+_GROUPS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ def search_and_test(
         cure = f"At most {_MOST_SETS:,} are looked at: name fewer with --by, or lower --max-attributes."
         raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
     # Each combination that is found begins a search for the next one.
-    n_steps, steps = search.n_sets * (len(labels) + n_candidates - 1), itertools.count(1)
+    n_steps = search.n_sets * (len(labels) + n_candidates - 1)
+    steps = itertools.count(1)
     candidates, n_combinations = _find(
         search, labels, n_candidates, lambda: progress(next(steps), n_steps)
     )
@@ -90,7 +93,8 @@ def search_and_test(
 def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
     """Half of the cases: patients in random order, each to the half that has fewer cases so far."""
     sizes = np.bincount(patients)
-    first, n_cases = np.zeros(len(sizes), dtype=bool), [0, 0]
+    first = np.zeros(len(sizes), dtype=bool)
+    n_cases = [0, 0]
     for patient in rng.permutation(len(sizes)):
         half = int(n_cases[1] < n_cases[0])
         first[patient] = half == 0
@@ -104,7 +108,8 @@ def _find(
     """The combinations that score lowest, one after the other, each among the cases that those before do not have."""
     left = [of_label.goodness for of_label in labels]
     looked = [search.lowest(goodness, progress=progress) for goodness in left]
-    best, candidates = [found for found, _ in looked], list[Candidate]()
+    best = [found for found, _ in looked]
+    candidates = list[Candidate]()
     while len(candidates) < n_candidates:
         place = int(np.argmin([np.inf if found is None else found.z for found in best]))
         found = best[place]
@@ -121,18 +126,17 @@ def _result(
     candidate: Candidate, search: Search, rng: np.random.Generator, n_permutations: int
 ) -> dict[str, Any]:
     """What both halves say of a combination: a row of the table, without Holm's correction."""
-    found, scores, searched, patients = (
-        candidate.found,
-        candidate.scores,
-        search.searched,
-        search.patients,
-    )
+    found = candidate.found
+    scores = candidate.scores
+    searched = search.searched
+    patients = search.patients
     counted = ~np.isnan(candidate.goodness)
     row: dict[str, Any] = {"combination": written(found.parts), "label": scores.label}
     for number, (attribute, stratum) in enumerate(found.parts, start=1):
         row |= {f"attribute_{number}": attribute, f"stratum_{number}": stratum}
     for half, name in ((searched, "search"), (~searched, "test")):
-        inside, outside = found.members & counted & half, ~found.members & counted & half
+        inside = found.members & counted & half
+        outside = ~found.members & counted & half
         row |= {
             f"n_{name}": int(inside.sum()),
             f"n_rest_{name}": int(outside.sum()),
@@ -143,7 +147,8 @@ def _result(
         }
     row["z_search"] = found.z
     half = counted & ~searched
-    inside, ranks = found.members[half], rankdata(candidate.goodness[half])
+    inside = found.members[half]
+    ranks = rankdata(candidate.goodness[half])
     row["share_lower"] = rank_sums.share_lower(inside, ranks)
     blocks = rank_sums.patients_by_size(patients[half])
     row["p"] = rank_sums.p_lower(inside, ranks, blocks, rng=rng, n_permutations=n_permutations)
@@ -205,7 +210,8 @@ def _are_low(
     rng: np.random.Generator,
 ) -> BoolArray:
     """Whether random groups whose cases get the worse scores are low enough to be carried over or confirmed."""
-    blocks, found = rank_sums.patients_by_size(patients), np.zeros(_GROUPS, dtype=bool)
+    blocks = rank_sums.patients_by_size(patients)
+    found = np.zeros(_GROUPS, dtype=bool)
     _, numbers = np.unique(patients, return_inverse=True)
     for place in range(_GROUPS):
         # Whole patients, up to the first with which the group is as large as wanted.

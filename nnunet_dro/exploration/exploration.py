@@ -92,7 +92,8 @@ def explore_evaluation(
     limits = Limits(max_attributes, min_cases)
     if n_candidates < 1:
         raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
-    metric, wanted = _metric(evaluation, metric), _labels(evaluation, labels)
+    metric = _metric(evaluation, metric)
+    wanted = _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
     attributes, notes = find_attributes(
         evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases
@@ -191,7 +192,8 @@ def _case_rows(
         place = np.zeros(len(cases), dtype=np.intp)
         for number, candidate in enumerate(outcome.candidates, start=1):
             if candidate.scores.label == label:
-                scores, place = candidate.scores, np.where(candidate.members, number, place)
+                scores = candidate.scores
+                place = np.where(candidate.members, number, place)
         own = {
             "case": list(cases),
             "label": label,

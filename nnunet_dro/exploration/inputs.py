@@ -194,7 +194,8 @@ def label_scores(
     """The scores of some labels, and notes on those that are undefined."""
     check_rows(evaluation.scores)
     ground = CommonGround(tuple(cases), tuple(labels), (metric,), ())
-    known, of_all = METRICS[metric], method_values(evaluation, ground, metric)
+    known = METRICS[metric]
+    of_all = method_values(evaluation, ground, metric)
     if np.isinf(of_all.values).any():
         case, label = np.argwhere(np.isinf(of_all.values))[0]
         got = f"an infinite one for {cases[case]!r}, {labels[label]!r}"

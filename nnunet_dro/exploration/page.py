@@ -128,7 +128,8 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
     ]
     by_value = 2 if len(exploration.labels) > 1 else 1
     keys = list(zip(cases["case"], cases["label"], strict=True))
-    about, file = "Every case of the labels in the table above.", "scores.csv of the evaluation"
+    about = "Every case of the labels in the table above."
+    file = "scores.csv of the evaluation"
     return SortableTable(
         tuple(columns), keys, by_value, not metric.more_is_better, about, file=file
     )
@@ -175,10 +176,8 @@ def _against_the_rest(
     found = []
     for place, (name, where) in enumerate(groups):
         if where.any():
-            values, rows = (
-                np.array(shown(cases["filled"][where], metric)),
-                cases.index[where].to_numpy(dtype=np.int64),
-            )
+            values = np.array(shown(cases["filled"][where], metric))
+            rows = cases.index[where].to_numpy(dtype=np.int64)
             found.append(StratumCases.of(place, name, values, rows, metric))
     return found
 
@@ -231,7 +230,8 @@ def findings(exploration: Exploration) -> list[str]:
 
 
 def _could_have_found(exploration: Exploration) -> str:
-    power, metric = exploration.power, exploration.known_metric
+    power = exploration.power
+    metric = exploration.known_metric
     of = f" of {power.label}" if len(exploration.labels) > 1 else ""
     shift = "10 points" if metric.unit == "fraction" else f"10 {metric.unit}"
     worse = f"{shift} {'lower' if metric.more_is_better else 'farther from 0' if metric.is_signed else 'larger'}"
@@ -267,7 +267,8 @@ def combinations_table(exploration: Exploration) -> Table:
         )
 
     def counted(row: Mapping[Any, Any]) -> str:
-        n, n_worst = row["n_test"], row["n_worst_test"]
+        n = row["n_test"]
+        n_worst = row["n_worst_test"]
         return f"{n:,} ({n_worst} as worst)" if n_worst else f"{n:,}"
 
     def when_found(row: Mapping[Any, Any]) -> Cell:

@@ -48,7 +48,8 @@ def standardised(
     excess = np.bincount(groups[inside], weights=ranks[inside], minlength=n_groups)
     variance = np.zeros(n_groups)
     for block in blocks:
-        of_block, of_ranks = groups[block], ranks[block]
+        of_block = groups[block]
+        of_ranks = ranks[block]
         n_patients, k = block.shape
         centred = of_ranks - of_ranks.mean(axis=0)
         counts = [_counts(of_block[:, a], n_groups) for a in range(k)]
@@ -92,7 +93,8 @@ def p_lower(
     """
     sums = np.zeros(n_permutations)
     for block in blocks:
-        members, of_ranks = inside[block].astype(np.float64), ranks[block]
+        members = inside[block].astype(np.float64)
+        of_ranks = ranks[block]
         n_patients = len(block)
         step = max(1, _MOST_CELLS // block.size)
         for start in range(0, n_permutations, step):
@@ -110,7 +112,8 @@ def share_lower(inside: BoolArray, ranks: FloatArray) -> float:
 
     NaN without a case.
     """
-    n_inside, n_outside = int(inside.sum()), int((~inside).sum())
+    n_inside = int(inside.sum())
+    n_outside = int((~inside).sum())
     if not n_inside or not n_outside:
         return float("nan")
     higher = float(ranks[inside].sum()) - n_inside * (n_inside + 1) / 2

@@ -91,12 +91,15 @@ class Search:
         only the attributes are looked at, and which scores there are. Of equal combinations the one
         with the fewest attributes counts.
         """
-        counted, min_cases = ~np.isnan(goodness), self.limits.min_cases
+        counted = ~np.isnan(goodness)
+        min_cases = self.limits.min_cases
         halves = (counted & self.searched, counted & ~self.searched)
         ranks = rankdata(goodness[halves[0]])
         blocks = patients_by_size(self.patients[halves[0]])
         large = [_large_strata(attribute, halves, min_cases) for attribute in self.attributes]
-        best, best_z, n_looked = None, np.inf, 0
+        best = None
+        best_z = np.inf
+        n_looked = 0
         for chosen in self._sets(self.limits.max_attributes):
             groups, n_groups = _joint([large[n] for n in chosen])
             progress()
@@ -111,13 +114,15 @@ class Search:
                 continue
             z = np.where(enough, standardised(groups[halves[0]], n_groups, ranks, blocks), np.inf)
             if z.min() < best_z - _ROUNDING:
-                best_z, members = float(z.min()), groups == int(z.argmin())
+                best_z = float(z.min())
+                members = groups == int(z.argmin())
                 best = Found(self._parts(chosen, members), members, best_z)
         return best, n_looked
 
     def same_cases(self, found: Found, counted: BoolArray) -> list[tuple[tuple[str, str], ...]]:
         """The other combinations that have exactly the same of the cases that count, and no more attributes."""
-        others, members = [], found.members & counted
+        others = []
+        members = found.members & counted
         for chosen in self._sets(len(found.parts)):
             theirs = np.ones(len(counted), dtype=bool)
             for n in chosen:
@@ -132,7 +137,8 @@ class Search:
             yield from itertools.combinations(range(len(self.attributes)), size)
 
     def _parts(self, chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
-        first, attributes = int(members.argmax()), [self.attributes[n] for n in chosen]
+        first = int(members.argmax())
+        attributes = [self.attributes[n] for n in chosen]
         return tuple(
             (attribute.name, attribute.strata[attribute.codes[first]]) for attribute in attributes
         )
@@ -161,5 +167,6 @@ def _joint(parts: Sequence[tuple[CodeArray, int]]) -> tuple[CodeArray, int]:
         if n_groups > len(groups):
             present, inverse = np.unique(groups, return_inverse=True)
             n_absent = int(present[0] < 0)
-            groups, n_groups = inverse.reshape(-1) - n_absent, len(present) - n_absent
+            groups = inverse.reshape(-1) - n_absent
+            n_groups = len(present) - n_absent
     return groups, n_groups

@@ -222,7 +222,8 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
 
 def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
     """Check that a case table has a row for each of these cases; it may have more rows."""
-    known, listed = set(cases), set(table["case"])
+    known = set(cases)
+    listed = set(table["case"])
     if missing := sorted(known - listed):
         others = (
             f" (other rows: {name_some(sorted(listed - known), at_most=3)})"

@@ -59,7 +59,8 @@ class VoxelSums(nn.Module):
             probabilities = torch.softmax(logits, 1)
             classes = torch.arange(logits.shape[1], device=target.device, dtype=target.dtype)
             reference = target == classes.view(-1, *[1] * (target.ndim - 2))
-        probabilities, reference = probabilities[:, self.first :], reference[:, self.first :]
+        probabilities = probabilities[:, self.first :]
+        reference = reference[:, self.first :]
         voxels = tuple(range(2, logits.ndim))
         predicted = probabilities if mask is None else probabilities * mask
         return (
@@ -88,7 +89,8 @@ class VoxelSums(nn.Module):
     @torch.no_grad()
     def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
         """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
-        mask, n_channels = self._taking_part(target), logits.shape[1]
+        mask = self._taking_part(target)
+        n_channels = logits.shape[1]
         if self.regions:
             predicted = logits > 0 if mask is None else (logits > 0) & mask
             return predicted.flatten(2).any(2)[:, self.first :]
@@ -221,7 +223,9 @@ class DiceCELoss(nn.Module):
     ) -> list[tuple[Tensor, Tensor, float]]:
         """Logits, target and factor of each output that counts, from the arguments of `forward`."""
         if isinstance(outputs, Tensor):
-            outputs, targets = [outputs], [targets]  # type: ignore[list-item]
+            # type: ignore[list-item]
+            outputs = [outputs]
+            targets = [targets]
         return [
             one for one in zip(outputs, targets, self.scale_weights, strict=False) if one[2] != 0
         ]
@@ -318,15 +322,14 @@ class DiceCECaseLosses:
         totals = torch.stack(
             [(n * per_class).sum(1) for n in (self.intersection, self.predicted, self.reference)]
         )
-        total_weight, n_cases = weights.sum(), torch.full_like(weights[0], len(weights))
+        total_weight = weights.sum()
+        n_cases = torch.full_like(weights[0], len(weights))
         if self.settings.sum_over_ranks is not None:
             everything = torch.cat([totals.flatten(), total_weight[None], n_cases[None]])
             everything = self.settings.sum_over_ranks(everything)
-            totals, total_weight, n_cases = (
-                everything[:-2].view_as(totals),
-                everything[-2],
-                everything[-1],
-            )
+            totals = everything[:-2].view_as(totals)
+            total_weight = everything[-2]
+            n_cases = everything[-1]
         mean_weight = total_weight / n_cases
         # Without any weight the Dice is that of nothing, and its gradient 0.
         totals = totals / mean_weight.masked_fill(mean_weight == 0, 1.0)

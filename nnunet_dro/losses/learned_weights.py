@@ -153,7 +153,8 @@ class LearnedWeights:
         self, batch: Batch, parameters: list[nn.Parameter], direction: Tensor
     ) -> WeightedGradient:
         data, target = batch
-        products, losses = [], []
+        products = []
+        losses = []
         weighted = torch.zeros_like(direction)
         for i in range(len(data)):
             loss = self._losses(data[i : i + 1], case_of(target, i)).sum()

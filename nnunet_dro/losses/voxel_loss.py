@@ -200,10 +200,8 @@ class VoxelLoss(nn.Module):
     def _of_regions(self, logits: Tensor, target: Tensor, ignore_label: int | None) -> Tensor:
         reference = target if ignore_label is None else target[:, :-1]
         if self.gamma:
-            inside, outside = (
-                _per_channel(self.scale, logits),
-                _per_channel(self.scale_outside, logits),
-            )
+            inside = _per_channel(self.scale, logits)
+            outside = _per_channel(self.scale_outside, logits)
             logits = logits * torch.where(reference.to(torch.bool), inside, outside)
         if self.tau:
             logits = logits + _per_channel(self.shift, logits)

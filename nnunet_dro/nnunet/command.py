@@ -87,7 +87,8 @@ N_LINES = 15  # How many of the last lines of a log an error shows.
 
 #: Seconds between two checks of a running command, and seconds that it has to end after being asked
 #: to.
-POLL_SECONDS, GRACE_SECONDS = 0.5, 15.0
+POLL_SECONDS = 0.5
+GRACE_SECONDS = 15.0
 
 
 class Device(str, Enum):

@@ -134,10 +134,8 @@ def trained_model(dataset: str, trainer: str, plans: str, configuration: str | N
         known = dict.fromkeys(model[place] for model in models)
         models = [model for model in models if model[place] == name]
         if not models:
-            got, cure = (
-                repr(name) if name else "none",
-                f"Choose from: {nearest_names(name or '', list(known))}.",
-            )
+            got = repr(name) if name else "none"
+            cure = f"Choose from: {nearest_names(name or '', list(known))}."
             raise FileNotFoundError(
                 f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. {cure}"
             )
@@ -201,10 +199,8 @@ class Fold:
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
-            got, cure = (
-                f"{str(folder)!r}, which {what}",
-                f"the folder of a fold in nnUNet_results: {form}",
-            )
+            got = f"{str(folder)!r}, which {what}"
+            cure = f"the folder of a fold in nnUNet_results: {form}"
             raise FileNotFoundError(f"`fold_folder` must be a folder, got {got}. Give {cure}.")
         parts = path.parent.name.split("__")
         if (
@@ -259,7 +255,8 @@ class Fold:
 
         Empty if there are none.
         """
-        configurations, name = plans.get("configurations"), self.configuration
+        configurations = plans.get("configurations")
+        name = self.configuration
         known = configurations if isinstance(configurations, Mapping) else {}
         settings: dict[str, Any] = {}
         seen: set[str] = set()

@@ -17,7 +17,8 @@ from pathlib import Path
 
 #: Seconds between two looks at who the parent is, and seconds that a command has to end before it
 #: is killed.
-_LOOK_SECONDS, _GRACE_SECONDS = 1.0, 5.0
+_LOOK_SECONDS = 1.0
+_GRACE_SECONDS = 5.0
 
 _DISMISSED = b"."
 

@@ -32,9 +32,12 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The position of a value."""
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         if self.logarithmic:
-            value, low, high = math.log10(value), math.log10(low), math.log10(high)
+            value = math.log10(value)
+            low = math.log10(low)
+            high = math.log10(high)
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, at_most: int = 6) -> list[float]:
@@ -51,7 +54,8 @@ class Scale:
                     return ticks
             return ticks[:: math.ceil(len(ticks) / at_most)]
         step = round_step((self.high - self.low) / at_most)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
         return [round(n * step, 10) for n in range(first, last + 1)]
 
 
@@ -66,7 +70,8 @@ def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, floa
 
     Fractions end at 100 %, to compare figures.
     """
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    low = min(values, default=0.0)
+    high = max(values, default=1.0)
     if fraction:
         high = 100.0
         # A little air, or the worst case would lie on the edge.

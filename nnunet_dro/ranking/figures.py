@@ -9,12 +9,12 @@ from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
 from nnunet_dro.ranking.from_evaluations import FloatArray
 
-_ROW, _SIDE = 24.0, 172.0
+_ROW = 24.0
+_SIDE = 172.0
 
-_MARK, _BLOB = (
-    9.5,
-    11.5,
-)  # Radius of the mark of a rank, and of the blob of a rank that is always the same.
+# Radius of the mark of a rank, and of the blob of a rank that is always the same.
+_MARK = 9.5
+_BLOB = 11.5
 _LETTERS = 20  # Letters of a name beside a figure.
 
 
@@ -34,7 +34,8 @@ def bump_chart(
     Ties are drawn one below the other.
     """
     step = spacing or max(62.0, min(110.0, 560 / max(len(stops) - 1, 1)))
-    width, top = 2 * _SIDE + step * (len(stops) - 1), 48.0
+    width = 2 * _SIDE + step * (len(stops) - 1)
+    top = 48.0
     x = [_SIDE + step * place for place in range(len(stops))]
     rows = [_rows(stop.ranks) for stop in stops]
 
@@ -84,7 +85,8 @@ def blob_plot(
     ``shares`` are of shape (n_teams, n_ranks). A line spans the 2.5th to the 97.5th percentile of
     each team's rank, the ends of its interval, with a cross at the median, between these.
     """
-    n, top = len(teams), 34.0
+    n = len(teams)
+    top = 34.0
     step = 30.0 if n <= 20 else max(13.0, 600 / n)
     width = _SIDE + step * n + 12
     parts = [text(_SIDE + step * n / 2, 12, "rank", anchor="middle", kind="axis")]

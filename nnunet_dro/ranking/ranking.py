@@ -199,7 +199,8 @@ class _About(NamedTuple):
 
 def _rankings(entries: Entries) -> dict[_About, FloatArray]:
     """The scores of every ranking, shape (n_tasks, n_teams)."""
-    contest, n_cases = entries.contest, len(entries.cases)
+    contest = entries.contest
+    n_cases = len(entries.cases)
     found = {}
     for scheme in RankingScheme:
         found[_About("all", ALL, ALL, n_cases, scheme.value)] = task_scores(contest, scheme)[0]
@@ -245,7 +246,8 @@ def _rank_table(
     }
     rows: list[tuple[Any, ...]] = []
     for about, of_tasks in found.items():
-        by_task, overall = ranks_of(of_tasks), overall_ranks(of_tasks)
+        by_task = ranks_of(of_tasks)
+        overall = overall_ranks(of_tasks)
         mean = -consensus(by_task)
         rows += [(*about, OVERALL, OVERALL, entries.teams[t], mean[t], overall[t]) for t in order]
         for task, scores, ranks in zip(entries.tasks, of_tasks, by_task, strict=True):

@@ -68,7 +68,8 @@ def score_submissions(
             inputs[team] = find_inputs(reference, submission, missing=options.missing)
         except (ValueError, OSError) as error:
             raise type(error)(f"{error} The team is {team!r}.") from error
-    n_all, n_done = sum(len(of_team.pairs) for of_team in inputs.values()), 0
+    n_all = sum(len(of_team.pairs) for of_team in inputs.values())
+    n_done = 0
     evaluations = {}
     for team, submission in submissions.items():
         state = _state(reference, inputs[team], options)

@@ -51,7 +51,8 @@ def ranking_table(ranking: Ranking) -> RenderableType:
 def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
     """The ranks of the teams, how sure they are, and the ranks by the worst stratum of some attributes."""
     title, scores = words.main_score(ranking)
-    samples, ranks = ranking.samples, ranking.overall()
+    samples = ranking.samples
+    ranks = ranking.overall()
     columns: list[Any] = [
         (Column("Rank"), lambda team: Cell(_rank(ranks[team]), kind="place")),
         (Column("Team", "name"), str),

@@ -143,7 +143,8 @@ class Blocks:
         Copies, which no process can change.
         """
         shared = self.shared
-        beta, sums = shared.beta[0], shared.block_sum.copy()
+        beta = shared.beta[0]
+        sums = shared.block_sum.copy()
         if self.weigh is not None or not beta:
             return np.ones(self.n_blocks), sums
         scale: FloatArray = shared.block_max.copy()
@@ -170,7 +171,8 @@ class Blocks:
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:
         """Positions and probabilities of cases drawn by weight with replacement, a share ``exploration`` uniformly."""
-        n, shared = self.n, self.shared
+        n = self.n
+        shared = self.shared
         uniform = rng.random((3, size))
         scale, masses = self.scaled()
         cumulative = np.add.accumulate(masses)

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
     """One line for the log about the cases now (``here``) and in a checkpoint, or None if nothing changed."""
-    now, before = set(here), set(there)
-    new, gone = (
-        [case for case in here if case not in before],
-        [case for case in there if case not in now],
-    )
+    now = set(here)
+    before = set(there)
+    new = [case for case in here if case not in before]
+    gone = [case for case in there if case not in now]
     if not new and not gone:
         return None
     return (

@@ -66,7 +66,8 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
     """
     losses = checked_losses(losses)
     check_beta(beta)
-    mean, largest = float(losses.mean()), float(losses.max())
+    mean = float(losses.mean())
+    largest = float(losses.max())
     if beta == 0:
         return mean
     # Seen from the largest loss nothing overflows. For small beta the logarithm is that of almost
@@ -150,7 +151,8 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
     """
     losses = checked_losses(losses)
     tilt = _chi2_tilt(losses, beta)
-    mean, largest = float(losses.mean()), float(losses.max())
+    mean = float(losses.mean())
+    largest = float(losses.max())
     if beta == 0:
         return mean
     reached = largest + float(np.mean((1 + tilt) * (losses - largest)))

@@ -161,7 +161,8 @@ class _Line:
         scale, lengths = blocks.scaled()
         total = np.add.reduce(lengths)
         if not total > 0:  # no case has a weight
-            exploration, total = 1.0, 1.0
+            exploration = 1.0
+            total = 1.0
         self._scale = scale * ((1 - exploration) / total)
         self._floor = exploration / blocks.n
         #: Lengths of the blocks, shape (n_blocks,).
@@ -242,7 +243,8 @@ def _draw_along(
     met = ends.searchsorted(points, side="right").tolist()
     for place in dict.fromkeys(met):
         block = int(order[place])
-        lengths, length = line.inside(block), float(line.lengths[block])
+        lengths = line.inside(block)
+        length = float(line.lengths[block])
         if length <= distance and met.count(place) == 1:
             cases = _at([rng.random()], lengths)
         else:
@@ -263,7 +265,8 @@ def _draw_along(
 def _at(places: list[float], lengths: FloatArray) -> list[int]:
     """The cases at some places along a block, given as shares of its length."""
     ends = np.add.accumulate(lengths)
-    total, last = float(ends[-1]), len(lengths) - 1
+    total = float(ends[-1])
+    last = len(lengths) - 1
     return [
         min(int(at), last)
         for at in ends.searchsorted([place * total for place in places], side="right")
@@ -280,7 +283,8 @@ def first_visits(
     The second kind is drawn with replacement, and so may fill a batch with one case.
     ``exploration`` is the share of uniform draws once the last missing loss has come back.
     """
-    indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
+    indices = np.empty(size, dtype=np.int64)
+    probabilities = np.empty(size)
     for k in range(size):
         drawn = blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng)
         if drawn is None:  # the last missing loss has just come back

@@ -259,7 +259,8 @@ class HardnessTable:
         else:
             indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
             probabilities = expected / size
-        shares, floor = self._blocks.shares(indices), self.exploration / len(self)
+        shares = self._blocks.shares(indices)
+        floor = self.exploration / len(self)
         ruled = (1 - self.exploration) * shares
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
         explored = np.divide(floor, ruled + floor, out=np.ones(size), where=ruled + floor > 0)
@@ -273,8 +274,10 @@ class HardnessTable:
         Only the training process may call this. A duplicated case takes its losses in their order.
         A loss that is not finite is refused: it is counted, and the case keeps its old loss.
         """
-        shared, blocks = self._shared, self._blocks
-        indices, losses = np.asarray(indices, dtype=np.int64), np.asarray(losses, dtype=np.float64)
+        shared = self._shared
+        blocks = self._blocks
+        indices = np.asarray(indices, dtype=np.int64)
+        losses = np.asarray(losses, dtype=np.float64)
         positions = indices.tolist()
         any_unseen = shared.unseen.any()
         self._iteration += 1

@@ -19,7 +19,8 @@ def _weights_and_variances() -> tuple[FloatArray, FloatArray]:
 
     Its weight in the running mean, and the variance of that mean, if one loss has 1.
     """
-    rates, variances = np.zeros(64), np.zeros(64)
+    rates = np.zeros(64)
+    variances = np.zeros(64)
     for k in range(1, 64):  # from then on the variance stays at r / (2 - r)
         rates[k] = max(1 / k, _SMALLEST_RATE)
         variances[k] = (1 - rates[k]) ** 2 * variances[k - 1] + rates[k] ** 2

@@ -24,7 +24,8 @@ _LARGEST_EXPONENT = 1e6
 _N_BISECTIONS = 50
 #: How far the hardest are learnt, relative to the others, where they earn nothing and all of the
 #: concentration.
-_EARNS_NOTHING, _EARNS_ALL = 0.1, 0.3
+_EARNS_NOTHING = 0.1
+_EARNS_ALL = 0.3
 _LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be told.
 
 
@@ -105,7 +106,8 @@ def _n_set_aside(n: int, epsilon: float) -> int:
 
 def _count(share: float, n: int) -> float:
     # 0.29 * 100 is 28.999999999999996, where 29 is meant.
-    count, whole = share * n, float(round(share * n))
+    count = share * n
+    whole = float(round(share * n))
     return whole if abs(count - whole) < 1e-9 else count
 
 
@@ -146,7 +148,8 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     if share == 1 or spread <= 1e-9 * max(1.0, float(np.abs(losses).max())):
         return 0.0
     wanted = share * len(losses)
-    low, high = math.log(1e-6 / spread), math.log(_LARGEST_EXPONENT / spread)
+    low = math.log(1e-6 / spread)
+    high = math.log(_LARGEST_EXPONENT / spread)
     for _ in range(_N_BISECTIONS):
         middle = (low + high) / 2
         if effective_cases(kl_probabilities(losses, beta=math.exp(middle))) > wanted:
@@ -186,10 +189,12 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
         1.0
     """
     tilt = kl_probabilities(losses, beta=kl_ball_beta(losses, share=share)) - 1 / len(losses)
-    more, less = np.maximum(tilt, 0), np.maximum(-tilt, 0)
+    more = np.maximum(tilt, 0)
+    less = np.maximum(-tilt, 0)
     if not more.any() or not less.any():
         return 1.0
-    hardest, others = float(more @ losses / more.sum()), float(less @ losses / less.sum())
+    hardest = float(more @ losses / more.sum())
+    others = float(less @ losses / less.sum())
     if others > -_LEAST_LEARNT:
         return 1.0
     strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)

@@ -141,7 +141,8 @@ class PreprocessedImages:
                 )
             elif os.path.isfile(f"{stem}.npz"):
                 with np.load(f"{stem}.npz") as arrays:
-                    image, reference = arrays["data"][0], arrays["seg"][0]
+                    image = arrays["data"][0]
+                    reference = arrays["seg"][0]
             else:
                 raise FileNotFoundError(f"{case}.b2nd is not in {str(self.folder)!r}")
         except FileNotFoundError:
@@ -175,7 +176,8 @@ def _raw_images(fold: Fold) -> RawImages | None:
     if folder is None or (described := read_if_usable(folder / DATASET_JSON)) is None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
-    ending, listed = described.get("file_ending"), described.get("dataset")
+    ending = described.get("file_ending")
+    listed = described.get("dataset")
     files = listed if isinstance(listed, Mapping) else {}
     if labels is None or not (isinstance(ending, str) or files):
         return None

@@ -26,10 +26,9 @@ FloatArray = npt.NDArray[np.float64]
 
 _HEIGHT = 176.0  # Height of the curves of a case.
 _MOST_POINTS = 120  # Most points of a curve; with more epochs, a point stands for several.
-CASE, MEDIAN = (
-    ("s1", ""),
-    ("s6", "5 3"),
-)  # Colour and dashes of the curve of a case, and of the median.
+# Colour and dashes of the curve of a case, and of the median.
+CASE = ("s1", "")
+MEDIAN = ("s6", "5 3")
 
 
 def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
@@ -53,7 +52,8 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     low = min(low, 0.0) if log.kind == WEIGHTS or low > 0 else low
     margin = 0.05 * (high - low) or 0.5
-    first, last = float(log.epochs[0]), float(log.epochs[-1])
+    first = float(log.epochs[0])
+    last = float(log.epochs[-1])
     alone = first == last
     y_limits = (low - (margin if low < 0 else 0), high + margin)
     x, y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
@@ -173,7 +173,8 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
 
 
 def _methods(suspects: Suspects) -> list[Block]:
-    by, has_curves = suspects.by, suspects.log is not None
+    by = suspects.by
+    has_curves = suspects.log is not None
     terms = {}
     if by == WEIGHT:
         terms["Mean weight"] = (
@@ -214,7 +215,8 @@ def _methods(suspects: Suspects) -> list[Block]:
 
 
 def _about(suspects: Suspects) -> dict[str, str]:
-    log, folds = suspects.log, suspects.folds
+    log = suspects.log
+    folds = suspects.folds
     return {
         **folds[0].about,
         "Folds" if len(folds) > 1 else "Fold": ", ".join(fold.number for fold in folds),
@@ -223,7 +225,8 @@ def _about(suspects: Suspects) -> dict[str, str]:
 
 
 def _entries(suspects: Suspects) -> list[Picture]:
-    shown, log = suspects.shown, suspects.log
+    shown = suspects.shown
+    log = suspects.log
     drawn = [case for case in shown["case"] if log and case in log.values]
     charts = curves_of(log, drawn) if log else {}
     entries = []
@@ -280,7 +283,8 @@ def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
 
 
 def _case_table(suspects: Suspects) -> SortableTable:
-    table, by = suspects.table, suspects.by
+    table = suspects.table
+    by = suspects.by
     scores = 100 * table["score"] if by == LOSS else table["score"]
     columns = [SortableColumn("Case", "text", table["case"])]
     if by != DICE:
@@ -312,10 +316,8 @@ def _case_table(suspects: Suspects) -> SortableTable:
             SortableColumn(name, "text", [of_case[case] for case in table["case"]], filtered=True)
         )
     rank = [column.title for column in columns].index("Rank")
-    about, names = (
-        f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}.",
-        ("Every case", "suspects.csv"),
-    )
+    about = f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}."
+    names = ("Every case", "suspects.csv")
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     return SortableTable(
         tuple(columns), table["case"].tolist(), rank, False, about, "", *names, pictures

@@ -26,7 +26,8 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
     loss from the median of all cases, in standard deviations (1.4826 times the median absolute
     deviation; NaN if that is 0).
     """
-    values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
+    values = log.values.iloc[log.first_counted :]
+    times = log.times_seen.iloc[log.first_counted :]
     if log.kind == WEIGHTS:
         weights = times.where(values.notna(), 0)
         score = means = (values * weights).sum() / weights.sum()

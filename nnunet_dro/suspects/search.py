@@ -22,7 +22,9 @@ _OTHERS = 20  # Cases beside the first ones whose reference is read, to know whi
 
 #: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation
 #: Dice.
-LOSS, WEIGHT, DICE = LOSSES.value, WEIGHTS.value, "dice"
+LOSS = LOSSES.value
+WEIGHT = WEIGHTS.value
+DICE = "dice"
 
 #: What the ranking does not prove, by what it follows.
 CAVEATS = {
@@ -164,7 +166,8 @@ def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:
 def _pictures(
     cases: list[str], source: ImageSource, progress: Callable[[int, int], None]
 ) -> tuple[dict[str, Slice], dict[str, str]]:
-    pictures, reasons = {}, {}
+    pictures = {}
+    reasons = {}
     for n, case in enumerate(cases):
         try:
             pictures[case] = slice_of(source.read(case), source.labels)
@@ -240,7 +243,9 @@ def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
 
 def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
     """The mean Dice of every case in the validation of the fold trained without it (not ``all``), and notes."""
-    parts, lacking, notes = [], [], []
+    parts = []
+    lacking = []
+    notes = []
     for fold in folds:
         path = fold.folder / "validation" / "summary.json"
         if fold.folder.name == "fold_all":

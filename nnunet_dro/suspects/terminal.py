@@ -17,7 +17,9 @@ from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 
 def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableType:
     """The first cases of the ranking, rarely seen ones dim, with notes and what to do next, for rich's console."""
-    records, by, has_log = suspects.shown.to_dict("records"), suspects.by, suspects.log is not None
+    records = suspects.shown.to_dict("records")
+    by = suspects.by
+    has_log = suspects.log is not None
     few = [by != DICE and is_few(row) for row in records]
     columns: list[Any] = [
         (Column("rank"), lambda row: str(row["rank"])),
@@ -61,7 +63,8 @@ def ordering(suspects: Suspects) -> str:
     if suspects.by == DICE or suspects.log is None:
         return f"validation Dice is lowest{folds.replace(', ', ' (') + ')' if folds else ''}"
     log = suspects.log
-    first, last = log.epochs[log.first_counted], log.epochs[-1]
+    first = log.epochs[log.first_counted]
+    last = log.epochs[-1]
     epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
     return f"{'weight stays lowest' if suspects.by == WEIGHT else 'loss stays highest'} ({epochs}{folds})"
 

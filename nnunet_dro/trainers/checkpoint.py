@@ -137,7 +137,8 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, train
 
     A name may tell them.
     """
-    before, now = _decisive(recorded["values"]), _decisive(asdict(options))
+    before = _decisive(recorded["values"])
+    now = _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:
         return

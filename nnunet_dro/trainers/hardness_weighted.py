@@ -215,7 +215,8 @@ class HardnessWeighted(_Trainer):
         in the mode of nnU-Net's online validation, so that nothing in it changes. All ranks must
         call this.
         """
-        table, mean_weight = log.table, self.loss.mean_weight
+        table = log.table
+        mean_weight = self.loss.mean_weight
         if not table.rule.needs_losses or self._draws_uniformly:
             return
         self.print_to_log_file(
@@ -232,7 +233,8 @@ class HardnessWeighted(_Trainer):
                 table.update(cases.indices, cases.losses)
         self.loss.mean_weight = mean_weight
         restart(self.dataloader_train)  # the batches that wait were drawn as first visits
-        losses, known = table.losses, np.flatnonzero(np.isfinite(table.losses))
+        losses = table.losses
+        known = np.flatnonzero(np.isfinite(table.losses))
         if len(known):
             hardest = known[losses[known].argmax()]
             self.print_to_log_file(

@@ -22,7 +22,8 @@ _SAVED_SHARE = 0.05  # Share of a training after which nnU-Net saves it again: 5
 _LONGEST_FOLDER = 255
 #: Room that is kept for the names of the plans and of the configuration (3d_cascade_fullres is
 #: nnU-Net's longest).
-_PLANS_LENGTH, _CONFIGURATION_LENGTH = 15, 18
+_PLANS_LENGTH = 15
+_CONFIGURATION_LENGTH = 18
 
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
@@ -61,7 +62,8 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
     def on_train_start(self) -> None:
         """nnU-Net's start, with a warning if the trainer's name is too long for the folders of ensembles."""
         super().on_train_start()
-        name, plans = type(self).__name__, str(self.plans_manager.plans_name)
+        name = type(self).__name__
+        plans = str(self.plans_manager.plans_name)
         longest = longest_name(plans, [*self.plans_manager.available_configurations])
         if self.local_rank == 0 and len(name.encode()) > longest:
             self.print_to_log_file(

@@ -114,7 +114,8 @@ class HardnessWeightedLoss(nn.Module):
         Compiled where nnU-Net's loss is.
         """
         hardness = cases.hardness if hardness is None else hardness
-        weights, clipped = drawn.weights, drawn.clipped
+        weights = drawn.weights
+        clipped = drawn.clipped
         if self.importance is not None:
             weights, clipped = self.importance(
                 hardness,
@@ -177,7 +178,8 @@ def per_case_loss(
     scale_weights: tuple[float, ...] = (1.0,)
     inner: Any = loss
     if type(loss) is DeepSupervisionWrapper:
-        scale_weights, inner = tuple(inner.weight_factors), inner.loss
+        scale_weights = tuple(inner.weight_factors)
+        inner = inner.loss
     settings = _dice_ce_settings(inner)
     if settings is None:
         _refuse_options(inner, options)

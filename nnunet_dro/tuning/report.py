@@ -44,7 +44,8 @@ def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
 
 
 def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
-    attributes, last = trial.user_attrs, trial.last_step
+    attributes = trial.user_attrs
+    last = trial.last_step
     reason = attributes.get("reason", _SILENT if trial.state == TrialState.FAIL else "")
     # A trial that was started again has the attributes of its first attempt.
     is_over = trial.state in (TrialState.PRUNED, TrialState.FAIL)
@@ -147,7 +148,8 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         (Column(name.replace("_", " "), "text"), lambda row, name=name: _shown(row[name], ".4g"))
         for name in frame.columns
     ]
-    target, objective = settings.target, settings.objective
+    target = settings.target
+    objective = settings.objective
     states = frame.loc[frame["repeat_of"].isna(), "state"].value_counts()
     counts = (
         ", ".join(f"{states[state]} {state}" for state in _STATES.values() if state in states.index)
@@ -181,7 +183,8 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
 
 def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Block]:
     """The best trial, and what its further trainings gave."""
-    best, found = chosen_trial(study), repeated(study)
+    best = chosen_trial(study)
+    found = repeated(study)
     yield Heading("The best", anchor="best", short="The best")
     if best is None:
         yield Prose("No trial is complete.", kind="")
@@ -249,7 +252,8 @@ def _plots(
         study, lambda trial: is_search(trial) and len(trial.params) == len(settings.space.names)
     )
     complete = drawn.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    n_tuned, text = len(settings.space.names), settings.objective.text
+    n_tuned = len(settings.space.names)
+    text = settings.objective.text
     differ = len({trial.value for trial in complete}) > 1
     varied = sum(
         len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names

@@ -27,7 +27,8 @@ OFF = "off"  # Choice that leaves an option out of the name.
 _DIGITS = 3
 
 #: Part of a range, on its scale, that counts as its edge; and how far beyond it a value is tried.
-_EDGE, _BEYOND = 0.01, 0.1
+_EDGE = 0.01
+_BEYOND = 0.1
 
 _PREFIX = "nnUNetTrainer"  # Beginning of the name of every trainer, which users may leave out.
 
@@ -260,7 +261,8 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
     if is_integer:
         if not (low.is_integer() and high.is_integer()):
             raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
-        low, high = int(low), int(high)
+        low = int(low)
+        high = int(high)
     if log and low <= 0:
         raise ValueError(
             f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW."

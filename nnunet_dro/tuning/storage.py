@@ -17,12 +17,14 @@ _ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is
 
 #: Seconds between two signs of life of a trial on a shared storage, and seconds without one after
 #: which it is dead.
-_HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
+_HEARTBEAT_SECONDS = 60
+_DEAD_SECONDS = 240
 
 _LOCK_SECONDS = 60  # Seconds to wait for the transaction of another thread or process on the file.
 
 #: How often a shared storage is tried to be opened, and seconds between two attempts.
-_OPENINGS, _OPENING_SECONDS = 5, 1.0
+_OPENINGS = 5
+_OPENING_SECONDS = 1.0
 
 _MAX_RETRIES = 3  # How often a trial is restarted whose machine has died.
 

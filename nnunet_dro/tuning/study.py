@@ -33,7 +33,9 @@ from nnunet_dro.tuning.trials import (
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in
 #: a row.
-_FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
+_FIRST_FAILURES = 3
+_FAILURES_IN_A_ROW = 10
+_REFUSALS_IN_A_ROW = 50
 
 _STARTUP_TRIALS = 10  # Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
 
@@ -140,7 +142,8 @@ class Tuner:
 
     def _draw(self) -> bool:
         """Draw the options of the next trial; False if there is none left to try."""
-        settings, trials = self.settings, self.study.get_trials(deepcopy=False)
+        settings = self.settings
+        trials = self.study.get_trials(deepcopy=False)
         # With one seed for all, a second start would repeat the first; processes that share a study
         # draw other options.
         entropy = None if settings.is_shared else [settings.seed, len(trials)]
@@ -173,7 +176,8 @@ class Tuner:
         )
 
     def _ended(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        error, best = self._error, best_trial(study)
+        error = self._error
+        best = best_trial(study)
         self.display.ended(
             trial, is_best=error is None and best is not None and best.number == trial.number
         )
@@ -195,7 +199,8 @@ class Tuner:
                 f"Tuning needs trials that succeed, got none of {which}: {error}. {see}"
             )
         if self._n_refused >= _REFUSALS_IN_A_ROW:
-            got, cure = f"{self._n_refused} refused in a row", "Tune options that can be combined."
+            got = f"{self._n_refused} refused in a row"
+            cure = "Tune options that can be combined."
             raise ValueError(f"`option` must allow combinations, got {got}: {error} {cure}")
 
     def _log(self, number: int) -> Path:
@@ -234,14 +239,13 @@ class Tuner:
         # Two trainings would write into one folder.
         if has_twin(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
             raise _TrialFailedError("an earlier trial trains the same", is_refusal=True)
-        target, environment = settings.target, {}
+        target = settings.target
+        environment = {}
         if repeat := trial.user_attrs.get(REPEAT, 0):
             # Without a folder of its own, it would be taken for the training that is already there.
             results = settings.folder / "repeats" / str(repeat)
-            target, environment = (
-                replace(target, results=results / target.dataset),
-                {"nnUNet_results": str(results)},
-            )
+            target = replace(target, results=results / target.dataset)
+            environment = {"nnUNet_results": str(results)}
         train(
             target,
             trainer,
@@ -263,10 +267,8 @@ class Tuner:
 
     def _watch(self, trial: optuna.Trial, title: str, *, prune: bool) -> Callable[[Epochs], None]:
         """What reports a training to the display and to Optuna, and stops it if it is hopeless."""
-        n_epochs, n_validation = (
-            self.settings.space.fixed.epochs,
-            len(self.settings.target.validation_cases()),
-        )
+        n_epochs = self.settings.space.fixed.epochs
+        n_validation = len(self.settings.target.validation_cases())
         # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
         sign = 1.0 if self.settings.objective.maximise else -1.0
         reported = -1

@@ -25,7 +25,10 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)  # States of trials that cou
 #: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its
 #: number and what it repeats. Queued trials have them from the beginning, so that what two machines
 #: queue at the same moment is noticed.
-TRAINER, PLAIN, REPEAT, REPEAT_OF = "trainer", "plain", "repeat", "repeat_of"
+TRAINER = "trainer"
+PLAIN = "plain"
+REPEAT = "repeat"
+REPEAT_OF = "repeat_of"
 
 
 def is_search(trial: FrozenTrial) -> bool:

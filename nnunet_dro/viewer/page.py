@@ -25,7 +25,8 @@ _ASSETS = Path(__file__).parent / "assets"
 
 #: Room for the texts that are longer once it is known which cases are left out, and for what is
 #: said of each, bytes.
-_SPARE, _SPARE_OF_CASE = 10_000, 500
+_SPARE = 10_000
+_SPARE_OF_CASE = 500
 
 
 @dataclass(frozen=True)

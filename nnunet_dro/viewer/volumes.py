@@ -21,7 +21,8 @@ from nnunet_dro.pages.pictures import grey_levels
 
 #: Margin around the labels: a share of their longest side, and the least, in voxels of the finest
 #: spacing.
-_MARGIN, _LEAST_MARGIN = 0.2, 24
+_MARGIN = 0.2
+_LEAST_MARGIN = 24
 
 #: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones
 #: have 500 MB.
@@ -101,7 +102,8 @@ def crop(
     most_voxels: int,
 ) -> tuple[Box, bool]:
     """The box to show around two masks (z, y, x), everything where both are empty, and whether a mask reaches out."""
-    shape, either = reference.shape, reference | prediction
+    shape = reference.shape
+    either = reference | prediction
     around = find_objects(either.astype(np.uint8))
     extents = [(span.start, span.stop) for span in around[0]] if around else [(0, n) for n in shape]
     longest = max((end - start) * mm for (start, end), mm in zip(extents, spacing, strict=True))

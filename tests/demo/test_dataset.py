@@ -91,7 +91,9 @@ def test_dataset_is_whole_and_divided_as_its_table_says(build):
 
 
 def test_same_seed_gives_the_same_files(build):
-    first, again, other = build("first", 3), build("again", 3), build("other", 4)
+    first = build("first", 3)
+    again = build("again", 3)
+    other = build("other", 4)
     names = [str(path.relative_to(first)) for path in first.rglob("*") if path.is_file()]
     assert filecmp.cmpfiles(first, again, names, shallow=False)[1:] == ([], [])
     assert len(filecmp.cmpfiles(first, other, names, shallow=False)[1]) > 10

@@ -34,7 +34,8 @@ def build_tiny(raw, *, rng):
     for split, n_by_centre in N_CASES.items():
         for centre, n_cases in n_by_centre.items():
             for number in range(n_cases):
-                case, suffix = f"{centre}{number:02d}{split}", "Ts" if split == "test" else "Tr"
+                case = f"{centre}{number:02d}{split}"
+                suffix = "Ts" if split == "test" else "Tr"
                 write_png(
                     raw / DATASET_NAME / f"images{suffix}" / f"{case}_0000.png", [[0, 1, 2]] * 3
                 )
@@ -194,10 +195,8 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
     )
     assert nnunet.n_at_once == n_at_once
     lines = [line for line in text.splitlines() if "Train" in line]
-    begin, end = (
-        [f"{n}/5 Train {method} (" for n, method in ((2, "ERM"), (3, "DRO"))],
-        (" ...", " s"),
-    )
+    begin = [f"{n}/5 Train {method} (" for n, method in ((2, "ERM"), (3, "DRO"))]
+    end = (" ...", " s")
     order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert len(lines) == len(order)
     for line, (of_method, is_end) in zip(lines, order, strict=True):

@@ -174,10 +174,8 @@ def test_strata_may_be_in_columns_that_the_doctor_has_itself(tmp_path, column):
 
 def test_labels_that_a_few_cases_lack_are_pointed_at(tmp_path):
     table = cases(a={"training": around(0.9, 20)})
-    few, many = (
-        table.assign(voxels_organ=[0, 0, *[5] * 18]),
-        table.assign(voxels_organ=[0] * 5 + [5] * 15),
-    )
+    few = table.assign(voxels_organ=[0, 0, *[5] * 18])
+    many = table.assign(voxels_organ=[0] * 5 + [5] * 15)
     text = printed(answer_of(few, tmp_path))
     assert (
         "Labels that most cases have are absent in some: organ in 2 cases (a_t000, a_t001)." in text

@@ -182,7 +182,8 @@ def test_hippocampus(tmp_path):
     (raw / "dataset.json").write_text(json.dumps({**description, "numTraining": len(cases)}))
 
     class Hippocampus(Project):
-        dataset_id, dataset = 4, HIPPOCAMPUS.name
+        dataset_id = 4
+        dataset = HIPPOCAMPUS.name
 
     here = Hippocampus(tmp_path, "labels")
     here.run("nnUNetv2_plan_and_preprocess", "-d", 4, "-c", "2d", "3d_fullres", "-np", 2)

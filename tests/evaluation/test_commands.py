@@ -270,7 +270,8 @@ def make_raw_dataset(root, n_cases=6):
 
 
 def test_splits_are_written_shown_and_kept(tmp_path):
-    raw, output = make_raw_dataset(tmp_path, n_cases=11), tmp_path / "splits_final.json"
+    raw = make_raw_dataset(tmp_path, n_cases=11)
+    output = tmp_path / "splits_final.json"
     cases = made.write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
     leave_out = ("--cases", cases, "--leave-out", "centre", "-o", output)
 
@@ -292,7 +293,8 @@ def test_splits_are_written_shown_and_kept(tmp_path):
 
 
 def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_path, monkeypatch):
-    raw, preprocessed = make_raw_dataset(tmp_path), tmp_path / "preprocessed"
+    raw = make_raw_dataset(tmp_path)
+    preprocessed = tmp_path / "preprocessed"
     monkeypatch.setenv("nnUNet_preprocessed", str(preprocessed))
 
     result = run("splits", raw, "--folds", 2)

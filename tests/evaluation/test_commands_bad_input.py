@@ -10,7 +10,8 @@ import SimpleITK
 from tests.commands import run
 from tests.evaluation import made_folders as made
 
-FIRST, SECOND = "prediction/case_00.nii.gz", "prediction/case_01.nii.gz"
+FIRST = "prediction/case_00.nii.gz"
+SECOND = "prediction/case_01.nii.gz"
 
 
 def emptied(folder):

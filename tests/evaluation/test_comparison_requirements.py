@@ -19,10 +19,8 @@ from tests.evaluation.made_folders import (
     write_study,
 )
 
-RARE_GAINS, NONE_LOSES = (
-    "pathology=rare mean_difference_low>=0",
-    "pathology=* mean_difference_low>=-7pt",
-)
+RARE_GAINS = "pathology=rare mean_difference_low>=0"
+NONE_LOSES = "pathology=* mean_difference_low>=-7pt"
 
 
 def required(*texts, gain=0.08, loss=0.0, **options):

@@ -63,7 +63,8 @@ def test_a_found_a_missed_and_an_invented_lesion(match):
     assert row["lesion_nsd"] == pytest.approx(1 / 3)
 
 
-IGNORING, WHOLE = Labels({"lesion": (1,)}, ignore=9), Labels({"whole": (1, 2)})
+IGNORING = Labels({"lesion": (1,)}, ignore=9)
+WHOLE = Labels({"whole": (1, 2)})
 
 #: Reference and prediction, options, the numbers of lesions, and some values.
 BY_HAND = {
@@ -203,7 +204,8 @@ def border(mask):
 
 def lesion_distances(a, b, spacing, tolerance):
     distances = cdist(border(a) * spacing, border(b) * spacing)
-    one, other = distances.min(axis=1), distances.min(axis=0)
+    one = distances.min(axis=1)
+    other = distances.min(axis=0)
     hd95 = max(np.percentile(one, 95), np.percentile(other, 95))
     return hd95, (np.sum(one <= tolerance + 1e-9) + np.sum(other <= tolerance + 1e-9)) / (
         len(one) + len(other)
@@ -253,7 +255,10 @@ def by_loops(reference, prediction, *, match, connectivity, above_mm3, spacing, 
     false_positives = len(predicted) - len({j for numbers in pairs.values() for j in numbers})
     counted = [i for i, lesion in enumerate(lesions) if lesion.sum() * np.prod(spacing) > above_mm3]
     true_predicted = len({j for i in counted for j in pairs[i]})
-    dice, iou, hd95, nsd = [], [], [], []
+    dice = []
+    iou = []
+    hd95 = []
+    nsd = []
     for i in counted:
         together = np.zeros_like(reference)
         for j in pairs[i]:
@@ -265,7 +270,8 @@ def by_loops(reference, prediction, *, match, connectivity, above_mm3, spacing, 
             distance, share = lesion_distances(lesions[i], together, spacing, tolerance)
             hd95.append(distance)
             nsd.append(share)
-    n_found, n_all = len(dice), len(counted) + false_positives
+    n_found = len(dice)
+    n_all = len(counted) + false_positives
     n_failed = n_all - n_found
     recall = n_found / len(counted) if counted else math.nan
     precision = (

@@ -52,5 +52,6 @@ def test_counts_and_panoptic_quality_are_those_of_panoptica(threshold):
         assert [row["rq"], row["lesion_f1"]] == pytest.approx([theirs.rq, theirs.rq])
         if theirs.tp:
             assert [row["sq"], row["pq"]] == pytest.approx([theirs.sq, theirs.pq])
-        n_lesions, n_found = n_lesions + theirs.n_ref_instances, n_found + theirs.tp
+        n_lesions = n_lesions + theirs.n_ref_instances
+        n_found = n_found + theirs.tp
     assert 0.2 * n_lesions < n_found < 0.9 * n_lesions

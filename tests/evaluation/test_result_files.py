@@ -298,10 +298,8 @@ def test_options_are_read_as_they_were_written(study):
             study, "--by", "auto:size", "--instances", "tumour", "--failure", "dice<0.7"
         )
     )
-    written, options = (
-        made.summary_of(study / "out")["options"],
-        read_evaluation(study / "out").options,
-    )
+    written = made.summary_of(study / "out")["options"]
+    options = read_evaluation(study / "out").options
     assert (
         written
         == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
@@ -314,10 +312,8 @@ def test_options_are_read_as_they_were_written(study):
 
 
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study):
-    folders, options = (
-        (study / "reference", study / "prediction"),
-        EvaluateOptions(n_resamples=0, seed=7),
-    )
+    folders = (study / "reference", study / "prediction")
+    options = EvaluateOptions(n_resamples=0, seed=7)
     evaluation = evaluate(
         *folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")]
     )

@@ -54,7 +54,8 @@ def start(tmp_path, nnunet):
     """Runs the tiny study in a folder of its own, and returns the rows of its seeds."""
 
     def run_tiny(methods=("ERM", "beta10"), seeds=(0, 1), add=False, **changes):
-        study, finished = tiny_study(**changes), {}
+        study = tiny_study(**changes)
+        finished = {}
         options = Options(quick=False, seeds=seeds, methods=methods, data=tmp_path, work=tmp_path)
         for stage in runs_of(study, options):
             finished |= {

@@ -18,7 +18,8 @@ from tests.experiments.made_studies import needs_digits
 
 def assert_added(words, folder):
     """Runs seeds 0 and 1 at once, and one after the other."""
-    at_once, added = folder / "at-once", folder / "added"
+    at_once = folder / "at-once"
+    added = folder / "added"
     main([*words, "--seeds", "0", "1", "--out", str(at_once)])
     main([*words, "--seeds", "0", "--out", str(added)])
     main([*words, "--seeds", "1", "--add", "--out", str(added)])
@@ -43,10 +44,8 @@ def made_dice(run, keys):
 def test_convergence(tmp_path, monkeypatch):
     def made(work, study, name, run, *, at):
         places = list(product(at, (*study.rare, *study.common)))
-        keys, share = (
-            [(*of, label) for of in places for label in study.labels],
-            [(*of, 0.3) for of in places],
-        )
+        keys = [(*of, label) for of in places for label in study.labels]
+        share = [(*of, 0.3) for of in places]
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)

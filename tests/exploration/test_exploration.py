@@ -49,10 +49,8 @@ def test_numbers_are_those_of_the_half_they_name():
         assert (inside == (left["combination"] == place)).all()
         for half, name in (("searched", "search"), ("tested", "test")):
             of_half = left["half"] == half
-            members, rest = (
-                left.loc[inside & of_half, "value"],
-                left.loc[~inside & of_half, "value"],
-            )
+            members = left.loc[inside & of_half, "value"]
+            rest = left.loc[~inside & of_half, "value"]
             assert (row[f"n_{name}"], row[f"n_rest_{name}"]) == (len(members), len(rest))
             assert row[f"mean_{name}"] == pytest.approx(members.mean())
             assert row[f"mean_rest_{name}"] == pytest.approx(rest.mean())
@@ -139,7 +137,8 @@ def test_labels_that_neither_has_do_not_count():
 
 def test_all_labels_are_one_family_and_one_can_be_chosen():
     evaluation = made(160, labels=("liver", "spleen"))
-    both, one = explore_evaluation(evaluation), explore_evaluation(evaluation, labels=["spleen"])
+    both = explore_evaluation(evaluation)
+    one = explore_evaluation(evaluation, labels=["spleen"])
     assert both.labels == ("liver", "spleen")
     assert len(both.table) <= 3
     assert both.n_combinations == 2 * one.n_combinations
@@ -202,7 +201,8 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     """Scores with a standard deviation of 8 points, a third of the cases, 10 points worse."""
     rng = np.random.default_rng(0)
     thirds = Attribute("centre", np.arange(n) % 3, ("A", "B", "C"))
-    searched, half = np.arange(n) % 2 == 0, n // 2
+    searched = np.arange(n) % 2 == 0
+    half = n // 2
     found = []
     for _ in range(12):
         values = 0.6 + 0.08 * rng.normal(size=n)
@@ -215,7 +215,8 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     assert power.n_group == pytest.approx(n / 6, abs=1)
     drawn = 0.6 + 0.08 * rng.normal(size=(2, 1000, half))
     drawn[:, :, : power.n_group] -= 0.1
-    inside, outside = drawn[:, :, : power.n_group], drawn[:, :, power.n_group :]
+    inside = drawn[:, :, : power.n_group]
+    outside = drawn[:, :, power.n_group :]
     p = mannwhitneyu(inside, outside, alternative="less", axis=2).pvalue
     assert np.mean(p.max(axis=0) <= 0.05) == pytest.approx(expected, abs=0.05)
     assert np.mean(found) == pytest.approx(expected, abs=0.1)
@@ -243,7 +244,8 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
 
 
 def test_what_could_have_been_found_is_said_where_nothing_stands_out():
-    few, many = explored(44, min_cases=3), explored(400)
+    few = explored(44, min_cases=3)
+    many = explored(400)
     for exploration, halves in ((few, "22 and 22"), (many, "200 and 200")):
         assert exploration.confirmed.empty
         assert (

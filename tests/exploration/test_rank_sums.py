@@ -14,7 +14,8 @@ def all_sums(inside, ranks, patients):
     """The sum of the ranks inside, for every way in which patients of one size can change places."""
     sums = [np.zeros(1)]
     for block in patients_by_size(patients):
-        members, of_ranks = inside[block].astype(float), ranks[block]
+        members = inside[block].astype(float)
+        of_ranks = ranks[block]
         ways = [
             (members[list(order)] * of_ranks).sum()
             for order in itertools.permutations(range(len(block)))
@@ -46,7 +47,8 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SAMPLES)
 def test_p_and_z_are_those_of_all_permutations(name):
     values, inside, patients = (np.array(entries) for entries in SAMPLES[name])
-    inside, ranks = inside.astype(bool), rankdata(values)
+    inside = inside.astype(bool)
+    ranks = rankdata(values)
     sums = all_sums(inside, ranks, patients)
     observed = ranks[inside].sum()
 
@@ -60,7 +62,8 @@ def test_p_and_z_are_those_of_all_permutations(name):
 
 def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
     rng = np.random.default_rng(0)
-    values, inside = rng.normal(size=30), np.arange(30) < 8
+    values = rng.normal(size=30)
+    inside = np.arange(30) < 8
     values[inside] -= 0.6
     expected = mannwhitneyu(values[inside], values[~inside], alternative="less", method="exact")
     p = p_lower(inside, rankdata(values), patients_by_size(np.arange(30)), rng=rng)
@@ -69,7 +72,8 @@ def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
 
 
 def test_what_cannot_change_says_nothing():
-    inside, ranks = np.array([True, True, False]), np.array([1.0, 2.0, 3.0])
+    inside = np.array([True, True, False])
+    ranks = np.array([1.0, 2.0, 3.0])
     blocks = patients_by_size(np.array([0, 0, 1]))  # one patient of each size
 
     assert p_lower(inside, ranks, blocks, rng=np.random.default_rng(0)) == 1

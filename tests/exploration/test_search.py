@@ -47,7 +47,8 @@ def test_it_is_brute_force(max_attributes, n_patients):
     goodness[[5, 8, 11]] = np.nan
     patients = np.arange(n) if n_patients == n else rng.integers(0, n_patients, n)
     patients = np.unique(patients, return_inverse=True)[1]
-    searched, limits = np.arange(n) % 2 == 0, Limits(max_attributes, 3)
+    searched = np.arange(n) % 2 == 0
+    limits = Limits(max_attributes, 3)
 
     steps = []
     search = Search(attributes, patients, searched, limits)

@@ -302,10 +302,8 @@ def test_the_source_says_which_cases_it_may_have_seen(target, source):
 def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     """With nnU-Net's own commands: plain training, finetuning in 3d, prediction."""
     here = project(kind)
-    plain, finetuned = (
-        "nnUNetTrainerDRO_beta0_1epochs_3iters",
-        "nnUNetTrainerDRO_cvar0.3_1epochs_3iters",
-    )
+    plain = "nnUNetTrainerDRO_beta0_1epochs_3iters"
+    finetuned = "nnUNetTrainerDRO_cvar0.3_1epochs_3iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
     words = ("--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters", "--device", "cpu")
     result = done(run("finetune", here.dataset_id, "3d_small", 0, *words))

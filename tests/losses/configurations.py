@@ -9,7 +9,8 @@ from nnunetv2.training.loss.compound_losses import DC_and_BCE_loss, DC_and_CE_lo
 from nnunetv2.training.loss.deep_supervision import DeepSupervisionWrapper
 from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss, SoftDiceLoss
 
-N_CASES, N_CLASSES = 3, 4
+N_CASES = 3
+N_CLASSES = 4
 WEIGHTS = torch.tensor([0.3, 2.0, 5.0])
 
 
@@ -35,7 +36,8 @@ class Configuration:
         """Logits and targets; the last case lacks the last class and, where voxels are ignored,
         annotated ones."""
         generator = torch.Generator().manual_seed(0)
-        outputs, targets = [], []
+        outputs = []
+        targets = []
         for size in (8, 4, 2) if self.deep_supervision else (8,):
             shape = [size] * self.dimensions
             outputs.append(

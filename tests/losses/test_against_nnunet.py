@@ -40,10 +40,8 @@ def test_hardness_is_nnunets_loss_on_each_case_alone(made):
 @configurations()
 def test_training_loss_with_weights_of_one_is_nnunets(made):
     loss, (outputs, targets) = made.loss(), made.batch()
-    theirs, mine = (
-        loss(outputs, targets),
-        per_case_loss(loss)(outputs, targets).weighted(torch.ones(N_CASES)),
-    )
+    theirs = loss(outputs, targets)
+    mine = per_case_loss(loss)(outputs, targets).weighted(torch.ones(N_CASES))
     torch.testing.assert_close(mine, theirs)
     both = (
         torch.autograd.grad(value, leaves(outputs), allow_unused=True) for value in (mine, theirs)
@@ -98,7 +96,8 @@ def test_an_unknown_loss_is_evaluated_case_by_case(name, deep_supervision):
     outputs, targets = Configuration(deep_supervision=deep_supervision).batch()
     mine = per_case_loss(loss)
     assert isinstance(mine, CaseByCaseLoss)
-    expected, cases = alone(loss, outputs, targets), mine(outputs, targets)
+    expected = alone(loss, outputs, targets)
+    cases = mine(outputs, targets)
     torch.testing.assert_close(cases.hardness, expected)
     weights = torch.tensor([0.5, 0.0, 4.0])
     torch.testing.assert_close(cases.weighted(weights).detach(), (weights * expected).mean())
@@ -113,7 +112,8 @@ def test_a_loss_on_one_case_does_not_wait_for_the_other_ranks():
 
 def test_a_patch_in_which_nothing_is_annotated_has_no_loss_and_no_gradient():
     loss = per_case_loss(RobustCrossEntropyLoss(ignore_index=4))
-    output, target = torch.randn(3, 4, 5, 5, requires_grad=True), torch.randint(4, (3, 1, 5, 5))
+    output = torch.randn(3, 4, 5, 5, requires_grad=True)
+    target = torch.randint(4, (3, 1, 5, 5))
     target[1] = 4
     cases = loss(output, target)
     assert cases.hardness.isnan().tolist() == [False, True, False]
@@ -136,9 +136,9 @@ def test_a_subclass_of_a_known_loss_is_not_taken_for_it():
     assert isinstance(per_case_loss(nn.CrossEntropyLoss()), CaseByCaseLoss)
 
 
-PLAIN, ADJUSTED = (
-    HWSOptions(),
-    HWSOptions(logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0, hardness="present"),
+PLAIN = HWSOptions()
+ADJUSTED = HWSOptions(
+    logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0, hardness="present"
 )
 
 
@@ -149,10 +149,8 @@ PLAIN, ADJUSTED = (
 @pytest.mark.parametrize(("ignore", "options"), [(False, PLAIN), (True, ADJUSTED)])
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_compiled_as_nnunet_compiles_it_gives_the_same(regions, ignore, options):
-    made, shares = (
-        Configuration(3, regions=regions, ignore=ignore, deep_supervision=True),
-        (0.6, 0.25, 0.1, 0.05),
-    )
+    made = Configuration(3, regions=regions, ignore=ignore, deep_supervision=True)
+    shares = (0.6, 0.25, 0.1, 0.05)
     loss, (outputs, targets) = made.loss(), made.batch()
     expected = per_case_loss(loss, options, shares=shares)(outputs, targets)
     theirs = loss(outputs, targets) if options is PLAIN else expected.weighted(torch.ones(N_CASES))

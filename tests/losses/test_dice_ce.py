@@ -78,10 +78,8 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(made, adjus
         )
 
     for weights in (torch.ones(N_CASES), WEIGHTS):
-        expected, value = (
-            plain.weighted(weights) + change(outputs, targets, weights),
-            adjusted.weighted(weights),
-        )
+        expected = plain.weighted(weights) + change(outputs, targets, weights)
+        value = adjusted.weighted(weights)
         torch.testing.assert_close(value, expected)
         for here, there in zip(
             gradients(value, outputs), gradients(expected, outputs), strict=True
@@ -133,10 +131,13 @@ def hardness_of(output, target, *, hardness="present", **settings):
     return value
 
 
-RIGHT_0, RIGHT_1, RIGHT_2 = (0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8)
+RIGHT_0 = (0.8, 0.1, 0.1)
+RIGHT_1 = (0.1, 0.8, 0.1)
+RIGHT_2 = (0.1, 0.1, 0.8)
 
 
-CE_OF_RIGHT, CE_OF_ONE_WRONG = -math.log(0.8), -(3 * math.log(0.8) + math.log(0.1)) / 4
+CE_OF_RIGHT = -math.log(0.8)
+CE_OF_ONE_WRONG = -(3 * math.log(0.8) + math.log(0.1)) / 4
 DICE = 2 * 0.8 / (1 + 1.1)
 ONE_OBJECT = ([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 0])
 
@@ -200,7 +201,8 @@ def test_regions_are_present_by_themselves():
 def test_presence_is_asked_of_each_resolution():
     """Class 1 is lost at the lower resolution, whose Dice is perfect then."""
     high = one_case([RIGHT_1, RIGHT_0, RIGHT_0, RIGHT_0], [1, 0, 0, 0])
-    low, unseen = one_case([RIGHT_0, RIGHT_0], [0, 0]), one_case([RIGHT_2], [1])
+    low = one_case([RIGHT_0, RIGHT_0], [0, 0])
+    unseen = one_case([RIGHT_2], [1])
     outputs, targets = zip(high, low, unseen, strict=True)
     value = hardness_of(outputs, targets, scale_weights=(0.75, 0.25, 0.0))
     assert value == pytest.approx(-math.log(0.8) - 0.75 * 1.6 / 2.1 - 0.25)
@@ -232,14 +234,17 @@ def expected_of_one(made, logits, target):
         takes_part = ~target[-1] if made.regions else target[0] != N_CLASSES
     values = logits[:, takes_part]
     if made.regions:
-        reference, soft = target[:N_CLASSES][:, takes_part].float(), values.sigmoid()
-        predicted, first = soft > 0.5, 0
+        reference = target[:N_CLASSES][:, takes_part].float()
+        soft = values.sigmoid()
+        predicted = soft > 0.5
+        first = 0
         voxelwise = F.binary_cross_entropy(soft, reference, reduction="sum") / (
             1 if made.ignore else N_CLASSES
         )
     else:
         reference = F.one_hot(target[0][takes_part].long(), N_CLASSES).T.float()
-        soft, first = values.softmax(0), 1
+        soft = values.softmax(0)
+        first = 1
         predicted = F.one_hot(values.argmax(0), N_CLASSES).T > 0
         voxelwise = -(reference * soft.log()).sum()
     dice = [
@@ -267,7 +272,8 @@ def test_half_logits_give_what_single_precision_gives(made, options):
     halves = [half.requires_grad_() for half in halves]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         cases = loss(halves, targets)
-        value, hardness = cases.weighted(WEIGHTS), cases.hardness
+        value = cases.weighted(WEIGHTS)
+        hardness = cases.hardness
     assert value.dtype == hardness.dtype == torch.float32
     torch.testing.assert_close(value, expected.weighted(WEIGHTS), rtol=0.01, atol=0.01)
     torch.testing.assert_close(hardness, expected.hardness, rtol=0.01, atol=0.01)

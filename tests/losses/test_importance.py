@@ -70,7 +70,8 @@ def test_weights_by_hand(settings, losses, stale, numbers, weights):
 
 @pytest.mark.parametrize("beta", [1.0, 1e6])
 def test_weights_are_clipped(beta):
-    weigh, fresh = ImportanceWeights(low=0.1, high=10.0), torch.tensor([9.0, -9.0, 0.0])
+    weigh = ImportanceWeights(low=0.1, high=10.0)
+    fresh = torch.tensor([9.0, -9.0, 0.0])
     weights, clipped = weigh(fresh, torch.zeros(3), **drawn(beta, 3, share=0.2))
     torch.testing.assert_close(weights, torch.tensor([10.0, 0.1, 1.0]))
     assert clipped.tolist() == [True, True, False]
@@ -112,7 +113,8 @@ def change_of_probabilities(
     if auto_beta:
         table.estimate_beta()
     draws = table.draw(size, rng=rng)
-    before, fresh = table.probabilities(), rng.normal(size=1)
+    before = table.probabilities()
+    fresh = rng.normal(size=1)
     table.update(draws.indices[:1], fresh)
     return draws, fresh, before, table.probabilities()
 
@@ -158,15 +160,15 @@ def test_the_weight_is_what_an_update_does_to_the_odds_against_another(momentum,
 def test_a_long_history_makes_calm_weights():
     """Losses of 0 with a patch noise s: log w has the standard deviation beta s (1 - m) sqrt(2 / (1
     + m))."""
-    beta, noise, rng = 10.0, 0.2, np.random.default_rng(0)
+    beta = 10.0
+    noise = 0.2
+    rng = np.random.default_rng(0)
     table = HardnessTable([f"case_{i}" for i in range(5000)], beta=beta, momentum=0.9)
     every = np.arange(len(table))
     for _ in range(60):
         table.update(every, rng.normal(scale=noise, size=len(table)))
-    fresh, stale = (
-        torch.tensor(rng.normal(scale=noise, size=len(table))),
-        torch.tensor(table.losses),
-    )
+    fresh = torch.tensor(rng.normal(scale=noise, size=len(table)))
+    stale = torch.tensor(table.losses)
     weights, clipped = ImportanceWeights(momentum=0.9)(fresh, stale, **drawn(beta, len(table)))
     assert float(weights.log().std()) == pytest.approx(
         beta * noise * 0.1 * math.sqrt(2 / 1.9), rel=0.05

@@ -91,8 +91,10 @@ def look_ahead_weights(network, loss, cases, trusted, step=0.7):
 def test_weights_are_those_of_the_look_ahead_step(dimensions, kind, at_once):
     """Ren et al. 2018, Algorithm 1 with the second derivative, instance norm and deep supervision
     included."""
-    network, loss = unet(dimensions), LOSSES[kind]
-    cases, trusted = batch(5, dimensions, kind), batch(3, dimensions, kind)
+    network = unet(dimensions)
+    loss = LOSSES[kind]
+    cases = batch(5, dimensions, kind)
+    trusted = batch(3, dimensions, kind)
     expected = look_ahead_weights(network, loss, cases, trusted)
     found = learned(network, loss, at_once=at_once).gradient(cases, trusted)
     assert expected.std() > 0.01, "otherwise there is nothing to find"
@@ -104,7 +106,8 @@ def test_weights_are_those_of_the_look_ahead_step(dimensions, kind, at_once):
 
 @WAYS
 def test_the_gradient_is_that_of_the_weighted_losses(at_once):
-    network, loss = unet(), LOSSES["labels"]
+    network = unet()
+    loss = LOSSES["labels"]
     cases = batch(4)
     learner = learned(network, loss, at_once=at_once)
     found = learner.gradient(cases, batch(2))
@@ -166,8 +169,10 @@ def test_no_case_that_helps_is_no_step(at_once):
 
 @WAYS
 def test_the_scale_of_the_loss_cancels_in_the_weights_alone(at_once):
-    network, loss = unet(2), LOSSES["labels"]
-    cases, trusted = batch(3, 2), batch(2, 2)
+    network = unet(2)
+    loss = LOSSES["labels"]
+    cases = batch(3, 2)
+    trusted = batch(2, 2)
     plain = learned(network, loss, at_once=at_once).gradient(cases, trusted)
     scaled = learned(network, loss, at_once=at_once, scale=lambda value: value * 2.0**16).gradient(
         cases, trusted
@@ -178,8 +183,10 @@ def test_the_scale_of_the_loss_cancels_in_the_weights_alone(at_once):
 
 @WAYS
 def test_half_precision_finds_nearly_the_same_weights(at_once):
-    network, loss = unet(2), LOSSES["labels"]
-    cases, trusted = batch(6, 2), batch(4, 2)
+    network = unet(2)
+    loss = LOSSES["labels"]
+    cases = batch(6, 2)
+    trusted = batch(4, 2)
     exact = learned(network, loss).gradient(cases, trusted)
     settings = {"autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16), "at_once": at_once}
     half = learned(network, loss, **settings).gradient(cases, trusted)
@@ -189,7 +196,8 @@ def test_half_precision_finds_nearly_the_same_weights(at_once):
 
 @WAYS
 def test_a_gradient_that_is_not_finite_is_told(at_once):
-    network, loss = unet(2), LOSSES["labels"]
+    network = unet(2)
+    loss = LOSSES["labels"]
     overflow = {"at_once": at_once, "scale": lambda value: value * torch.tensor(float("inf"))}
     found = learned(network, loss, **overflow).gradient(batch(3, 2), batch(2, 2))
     assert not torch.isfinite(found.total)
@@ -201,7 +209,8 @@ def test_a_gradient_that_is_not_finite_is_told(at_once):
 def test_the_network_stays_what_it_was(at_once):
     """Its parameters under all names, for nnU-Net's networks have sub-modules under two; frozen
     ones stay frozen."""
-    network, loss = unet(), LOSSES["labels"]
+    network = unet()
+    loss = LOSSES["labels"]
     frozen = next(network.parameters())
     frozen.requires_grad_(False)
 
@@ -218,7 +227,8 @@ def test_the_network_stays_what_it_was(at_once):
             for name, parameter in module._parameters.items()
         ]
 
-    before, values = state(), {name: value.clone() for name, value in network.state_dict().items()}
+    before = state()
+    values = {name: value.clone() for name, value in network.state_dict().items()}
     found = learned(network, loss, at_once=at_once).gradient(batch(3), batch(2))
     assert all(parameter is not frozen for parameter in found.parameters)
     assert state() == before
@@ -258,7 +268,8 @@ def test_at_once_works_with_any_loss():
         def forward(self, output, target):
             return F.cross_entropy(OneWay.apply(output), target[:, 0])
 
-    network, loss = unet(2, deep_supervision=False), CaseByCaseLoss(Loss())
+    network = unet(2, deep_supervision=False)
+    loss = CaseByCaseLoss(Loss())
     (data, targets), (trusted, trusted_targets) = batch(4, 2), batch(2, 2)
     both = [
         learned(network, loss, at_once=at_once).gradient(
@@ -275,7 +286,8 @@ def test_a_network_without_forward_derivatives_is_seen_case_by_case():
         def forward(self, data):
             return OneWay.apply(super().forward(data))
 
-    cases, trusted = (torch.randn(4, 2), torch.ones(4)), (torch.randn(2, 2), torch.ones(2))
+    cases = (torch.randn(4, 2), torch.ones(4))
+    trusted = (torch.randn(2, 2), torch.ones(2))
     network = Network()
     learner = LearnedWeights(network, slope, at_once=True)
     found = learner.gradient(cases, trusted)

@@ -42,7 +42,8 @@ def test_without_memory_it_is_the_loss_of_a_patch_that_has_all_classes():
 def test_the_patches_of_a_case_count_as_one_image(batch_dice):
     """With a memory near 1, two patches have the Dice and cross-entropy of both side by side."""
     loss = loss_of(batch_dice=batch_dice)
-    one, other = batch(1, seed=1), batch(1, seed=2)
+    one = batch(1, seed=1)
+    other = batch(1, seed=2)
     pooled = PooledHardness(1, memory=1 - 1e-9)
     pooled(torch.tensor([0]), loss(*one))
     both = loss(*(torch.cat(pair, -1) for pair in zip(one, other, strict=True)))
@@ -52,7 +53,8 @@ def test_the_patches_of_a_case_count_as_one_image(batch_dice):
 
 
 def test_the_past_fades():
-    loss, pooled = loss_of(), PooledHardness(1, memory=0.5)
+    loss = loss_of()
+    pooled = PooledHardness(1, memory=0.5)
     pooled(torch.tensor([0]), loss(*batch(1, seed=1)))
     last = loss(*batch(1, seed=2))
     for _ in range(30):
@@ -70,7 +72,8 @@ def test_an_empty_patch_leaves_the_dice_of_the_case_alone():
         8.0 * torch.nn.functional.one_hot(target[:, 0], 2).movedim(-1, 1)
         for target in (full, empty)
     ]
-    loss, pooled = loss_of(), PooledHardness(1, memory=0.9)
+    loss = loss_of()
+    pooled = PooledHardness(1, memory=0.9)
     assert pooled(torch.tensor([0]), loss(right[0], full)).item() == pytest.approx(-1, abs=2e-3)
     assert loss(right[1], empty).hardness.item() > -0.9
     assert pooled(torch.tensor([0]), loss(right[1], empty)).item() == pytest.approx(-1, abs=2e-3)
@@ -93,14 +96,16 @@ def test_a_case_without_any_class_is_as_hard_as_its_cross_entropy():
 
 
 def test_a_case_that_comes_twice_in_a_batch_counts_with_both_patches():
-    loss, pooled = loss_of(), PooledHardness(1, memory=0.5)
+    loss = loss_of()
+    pooled = PooledHardness(1, memory=0.5)
     logits, target = batch(2)
     both = loss(torch.cat([*logits.split(1)], -1), torch.cat([*target.split(1)], -1)).hardness
     torch.testing.assert_close(pooled(torch.tensor([0, 0]), loss(logits, target)), both.expand(2))
 
 
 def test_a_patch_that_is_not_finite_is_refused_and_forgotten():
-    loss, pooled = loss_of(), PooledHardness(2, memory=0.9)
+    loss = loss_of()
+    pooled = PooledHardness(2, memory=0.9)
     logits, target = batch(2)
     before = pooled(torch.arange(2), loss(logits, target))
     spoilt = logits.clone()
@@ -124,7 +129,8 @@ def test_no_gradient_and_full_resolution_only():
 
 
 def test_it_is_restored_by_the_positions_of_the_cases():
-    loss, pooled = loss_of(), PooledHardness(3, memory=0.9)
+    loss = loss_of()
+    pooled = PooledHardness(3, memory=0.9)
     pooled(torch.arange(3), loss(*batch(3, seed=1)))
     again = PooledHardness(2, memory=0.9)
     again.load_state_dict(pooled.state_dict(), np.array([0]), np.array([2]))

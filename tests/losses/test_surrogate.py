@@ -35,7 +35,8 @@ def test_cross_entropies_are_the_loss_without_its_dice(regions, ignores):
 
 
 def test_one_output_is_no_list():
-    logits, target = torch.randn(2, 3, 5), torch.randint(0, 3, (2, 1, 5))
+    logits = torch.randn(2, 3, 5)
+    target = torch.randint(0, 3, (2, 1, 5))
     loss = DiceCELoss(batch_dice=True, do_bg=False)
     expected = torch.nn.functional.cross_entropy(logits, target[:, 0], reduction="none").mean(1)
     torch.testing.assert_close(cross_entropies(loss, logits, target), expected)

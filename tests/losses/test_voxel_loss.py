@@ -117,7 +117,8 @@ def separated_margins(weights, *, until, **adjustment):
     double precision and the gradient 0.
     """
     loss = VoxelLoss(regions=True, **adjustment)
-    inputs, target = torch.tensor([[1.0, 1.0], [-1.0, 1.0]]), torch.tensor([[1.0], [0.0]])
+    inputs = torch.tensor([[1.0, 1.0], [-1.0, 1.0]])
+    target = torch.tensor([[1.0], [0.0]])
     line = torch.tensor([1.0, 0.0], requires_grad=True)
     while line.norm() < until:
         voxelwise = loss((inputs @ line)[:, None, None], target[..., None]).flatten()
@@ -164,7 +165,8 @@ def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha=Non
     papers."""
     losses = {}
     for position in itertools.product(*map(range, (len(logits), *logits.shape[2:]))):
-        case, voxel = position[0], position[1:]
+        case = position[0]
+        voxel = position[1:]
         if ignored[(case, 0, *voxel)]:
             continue
         values = [logits[(case, channel, *voxel)] for channel in range(logits.shape[1])]

@@ -58,7 +58,8 @@ def some_slices(seed):
     def whole(low, high):
         return int(torch.randint(low, high, (1,), generator=generator))
 
-    n_cases, size = whole(2, 9), 12
+    n_cases = whole(2, 9)
+    size = 12
     logits = torch.randn(n_cases, 3, size, size, generator=generator)
     logits[:, 0] += 2
     labels = torch.zeros(n_cases, 1, size, size, dtype=torch.int64)
@@ -102,7 +103,8 @@ def test_compiled_it_is_one_graph(batch_dice):
 
     torch._dynamo.reset()
     compiled = torch.compile(weighted, backend="aot_eager", fullgraph=True)
-    mine, expected = compiled(outputs, targets, WEIGHTS), weighted(outputs, targets, WEIGHTS)
+    mine = compiled(outputs, targets, WEIGHTS)
+    expected = weighted(outputs, targets, WEIGHTS)
     torch.testing.assert_close(mine, expected)
     for here, there in zip(
         *(torch.autograd.grad(value, outputs) for value in (mine, expected)), strict=True

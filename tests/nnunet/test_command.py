@@ -79,7 +79,8 @@ def test_output_and_command_are_in_the_log(tmp_path):
 def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
     with pytest.raises(CommandError) as error:
         run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
-    message, log = str(error.value), tmp_path / "logs" / "a.txt"
+    message = str(error.value)
+    log = tmp_path / "logs" / "a.txt"
     last = [f"line {n}" for n in range(85, 100)]
     assert (error.value.exit_code, error.value.lines, error.value.log) == (3, last, log)
     first, *printed, where = message.splitlines()
@@ -180,7 +181,8 @@ def test_request_to_terminate_ends_the_command(tmp_path):
 @reads_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, number):
-    log, seen = tmp_path / "logs" / "a.txt", []
+    log = tmp_path / "logs" / "a.txt"
+    seen = []
 
     def ask():
         if pids_in(log):

@@ -74,7 +74,8 @@ def test_dataset_that_cannot_be_found_is_refused(tmp_path, monkeypatch):
 
 
 def test_case_table_is_found_from_any_folder_of_the_dataset(bare, tmp_path, monkeypatch):
-    folder, preprocessed = bare(["a"]), tmp_path / "preprocessed"
+    folder = bare(["a"])
+    preprocessed = tmp_path / "preprocessed"
     (folder / "cases.csv").write_text("case,centre\n")
     for variable in ("nnUNet_raw", "nnUNet_preprocessed"):
         monkeypatch.delenv(variable, raising=False)

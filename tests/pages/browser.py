@@ -156,10 +156,8 @@ def _started(tmp_path_factory, *flags: str) -> Iterator[object]:
     webdriver = pytest.importorskip("selenium.webdriver")
     from selenium.webdriver.chrome.service import Service
 
-    chromium, chromedriver = (
-        shutil.which("chromium") or shutil.which("google-chrome"),
-        shutil.which("chromedriver"),
-    )
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromedriver = shutil.which("chromedriver")
     if not chromium or not chromedriver:
         pytest.skip("needs chromium and chromedriver")
     options = webdriver.ChromeOptions()

@@ -11,7 +11,8 @@ from nnunet_dro.pages.svg import Scale, legend_mark, round_step, value_range
 
 
 def test_scale_maps_ends_and_middle_and_its_ticks_are_round_and_inside():
-    linear, log = Scale(0, 100, 10, 110), Scale(1, 100, 0, 10, logarithmic=True)
+    linear = Scale(0, 100, 10, 110)
+    log = Scale(1, 100, 0, 10, logarithmic=True)
     assert [linear(0), linear(50), linear(100)] == [10, 60, 110]
     assert [log(1), log(10), log(100)] == [0, 5, 10]
     assert Scale(0, 100, 0, 1).ticks() == [0, 20, 40, 60, 80, 100]

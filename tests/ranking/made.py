@@ -36,7 +36,8 @@ def evaluation_of(
         for number, case in enumerate(cases)
         for label in of_label
     ]
-    scores, of_attribute = pd.DataFrame(rows), {}
+    scores = pd.DataFrame(rows)
+    of_attribute = {}
     for name in attributes:
         entries = pd.Categorical(columns[name], categories=sorted(set(columns[name])), ordered=True)
         of_attribute[name] = pd.Series(entries, index=pd.Index(cases, name="case"), name=name)
@@ -86,7 +87,8 @@ def random_evaluations(
 def recorded(monkeypatch, stop_at=None):
     """The names of the submissions that are scored from now on; the first time that it comes to
     one, it is stopped."""
-    scored, evaluate = [], submissions.evaluate
+    scored = []
+    evaluate = submissions.evaluate
 
     def recording(reference, prediction, options, **given):
         scored.append(prediction.name)

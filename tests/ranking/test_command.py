@@ -164,10 +164,8 @@ def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(chall
 
 def test_bad_input_is_one_line(challenge):
     good, fair, none = (challenge / "submissions" / name for name in ("good", "fair", "none"))
-    out, scored = (
-        ("-o", challenge / "out"),
-        ("-o", challenge / "out", "--evaluate", challenge / "labelsTs"),
-    )
+    out = ("-o", challenge / "out")
+    scored = ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
     for arguments, words in (
         ((f"a={good}", *out), "summary.json"),
         ((good, *out), "must be NAME=FOLDER"),

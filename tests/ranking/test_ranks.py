@@ -162,9 +162,11 @@ def test_a_resample_is_ranked_like_cases_that_are_repeated(scheme):
 
 
 def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
-    values, units = np.random.default_rng(4).random((3, 24)), np.arange(24) // 2
+    values = np.random.default_rng(4).random((3, 24))
+    units = np.arange(24) // 2
     by_patient = values.reshape(3, 12, 2).mean(axis=2)
-    found, expected = pairwise_p(contest_of(values, units)), pairwise_p(contest_of(by_patient))
+    found = pairwise_p(contest_of(values, units))
+    expected = pairwise_p(contest_of(by_patient))
     np.testing.assert_allclose(found, expected)
 
 
@@ -196,10 +198,8 @@ def test_order_and_scale_do_not_matter_and_identical_teams_tie(values, data):
 
 def test_tau_is_that_of_scipy():
     rng = np.random.default_rng(0)
-    rankings, reference = (
-        rng.integers(1, 6, (50, 7)).astype(float),
-        np.array([1, 2, 2, 4, 5, 6, 6.0]),
-    )
+    rankings = rng.integers(1, 6, (50, 7)).astype(float)
+    reference = np.array([1, 2, 2, 4, 5, 6, 6.0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [kendalltau(ranking, reference).statistic for ranking in rankings]

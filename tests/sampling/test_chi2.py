@@ -55,7 +55,9 @@ def test_chi2_probabilities_go_from_uniform_to_the_hardest_cases():
     np.testing.assert_allclose(chi2_probabilities(losses, beta=1e-12), np.full(4, 0.25), atol=1e-12)
     for beta in (1e8, 1e300, np.finfo(float).max):
         np.testing.assert_array_equal(chi2_probabilities(losses, beta=beta), [0, 0.5, 0, 0.5])
-    three, beta = np.array([0.0, 0.3, 0.8]), 2 * 3 / 0.5  # from twice n over the gap on
+    # from twice n over the gap on
+    three = np.array([0.0, 0.3, 0.8])
+    beta = 2 * 3 / 0.5
     np.testing.assert_allclose(chi2_probabilities(three, beta=beta), [0, 0, 1], atol=1e-15)
     assert chi2_probabilities(three, beta=0.99 * beta)[1] > 0
     losses = np.array([0.0, 0.25, 0.5, 1.0])

@@ -16,11 +16,14 @@ def mean_over_orders_of_ties(losses, alpha, epsilon):
     counted once."""
     n = len(losses)
     k = int(epsilon * n)
-    total, n_orders = np.zeros(n), 0
+    total = np.zeros(n)
+    n_orders = 0
     for order in permutations(range(n)):
         if (np.diff(losses[list(order)]) > 0).any():
             continue
-        q, left, n_orders = np.zeros(n), 1.0, n_orders + 1
+        q = np.zeros(n)
+        left = 1.0
+        n_orders = n_orders + 1
         for i in order[k:]:
             q[i] = min(left, 1 / (alpha * (n - k)))
             left -= q[i]
@@ -85,7 +88,8 @@ def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, ep
     """Hardest first: sum(losses[k : m]) / (alpha (n - k)), k = epsilon n, m = (epsilon + alpha (1 -
     epsilon)) n."""
     losses = random_losses(20, ties=False)
-    k, m = round(epsilon * 20), round((epsilon + alpha * (1 - epsilon)) * 20)
+    k = round(epsilon * 20)
+    m = round((epsilon + alpha * (1 - epsilon)) * 20)
     expected = np.sort(losses)[::-1][k:m].sum() / (alpha * (20 - k))
     assert cvar_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(
         expected, abs=1e-12

@@ -42,7 +42,8 @@ def test_robust_loss_is_what_its_distribution_reaches():
     """R = <p, L> - KL(p || uniform) / beta at p = softmax(beta L), and no other distribution
     reaches more."""
     rng = np.random.default_rng(0)
-    losses, beta = rng.normal(size=20), 3.0
+    losses = rng.normal(size=20)
+    beta = 3.0
 
     def value(q):
         return q @ losses - np.sum(q * np.log(q * len(q))) / beta

@@ -169,7 +169,9 @@ def test_group_dro_finds_the_minimax_of_a_convex_problem():
     table = HardnessTable(
         [str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=0.01), exploration=0.0, replace=True
     )
-    rng, theta, path = np.random.default_rng(0), 0.0, []
+    rng = np.random.default_rng(0)
+    theta = 0.0
+    path = []
     for step in range(6000):
         draws = table.draw(2, rng=rng)
         indices = draws.indices
@@ -191,7 +193,8 @@ def test_a_group_smaller_than_its_share_of_the_batch_counts_as_it_should():
     rule = GroupDRO(["rare"] + 9 * ["common"], nu=0.5)
     table = HardnessTable([str(i) for i in range(10)], rule=rule, exploration=0.0)
     table.update([0, 1], [0.0, 1.0])
-    rng, received = np.random.default_rng(0), np.zeros(2)
+    rng = np.random.default_rng(0)
+    received = np.zeros(2)
     for _ in range(500):
         draws = table.draw(4, rng=rng)
         weights = rule.loss_weights(draws.indices, draws.probabilities)
@@ -226,12 +229,16 @@ class TwoGroups:
         group = np.repeat([0, 1], self.sizes)
         rule = GroupDRO([f"g{g}" for g in group], nu=nu)
         table = HardnessTable([str(i) for i in range(len(group))], rule=rule)
-        rng, shares, queue, path = np.random.default_rng(seed), np.array([0.5, 0.5]), deque(), []
+        rng = np.random.default_rng(seed)
+        shares = np.array([0.5, 0.5])
+        queue = deque()
+        path = []
         for _ in range(iterations):
             while len(queue) <= lag:  # batches that workers drew ahead
                 queue.append(table.draw(batch_size, rng=rng))
             draws = queue.popleft()
-            indices, weights = draws.indices, rule.loss_weights(draws.indices, draws.probabilities)
+            indices = draws.indices
+            weights = rule.loss_weights(draws.indices, draws.probabilities)
             losses = np.array(self.start) - np.array(self.gain) * shares
             received = np.bincount(group[indices], weights=weights, minlength=2) / batch_size
             shares = memory * shares + (1 - memory) * received

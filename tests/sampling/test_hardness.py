@@ -242,9 +242,12 @@ def test_staleness_counts_the_updates_and_survives_a_checkpoint():
 def test_exploration_keeps_every_loss_fresh_whatever_the_rule(rule):
     """With the default share each case waits for 20 passes on average, the longest of 50 for some
     90."""
-    n, size, n_updates = 50, 2, 8_000
+    n = 50
+    size = 2
+    n_updates = 8_000
     table = HardnessTable([str(i) for i in range(n)], rule=rule)
-    losses, rng = np.linspace(0, 1, n), np.random.default_rng(0)
+    losses = np.linspace(0, 1, n)
+    rng = np.random.default_rng(0)
     table.update(np.arange(n), losses)
     largest = []
     for step in range(n_updates):

@@ -64,7 +64,9 @@ def test_probabilities_change_no_more_than_lemma_4_1_allows(probabilities, beta,
     assert changed <= factor * np.linalg.norm(losses - others) * (1 + 1e-9) + 1e-12
 
 
-BETA, ALPHA, SHARE = {"beta": 1.0}, {"alpha": 0.5}, {"share": 0.5}
+BETA = {"beta": 1.0}
+ALPHA = {"alpha": 0.5}
+SHARE = {"share": 0.5}
 FUNCTIONS = [
     *(
         (kl_probabilities, BETA),

@@ -9,7 +9,8 @@ import pytest
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.sampling.spread import Spread
 
-BETWEEN, WITHIN = 0.06, 0.29
+BETWEEN = 0.06
+WITHIN = 0.29
 
 
 def trained(n, n_visits, *, momentum=0.0, seed=0, between=BETWEEN, drift=0.0):
@@ -42,8 +43,10 @@ def test_auto_beta_does_not_mind_losses_that_fall_during_the_training():
 def test_cases_that_are_seen_often_do_not_dominate():
     """Half of the cases have no noise and are seen ten times as often; each case counts once all
     the same."""
-    rng, n = np.random.default_rng(0), 2000
-    hardness, spread = rng.normal(0, BETWEEN, size=n), Spread(n)
+    rng = np.random.default_rng(0)
+    n = 2000
+    hardness = rng.normal(0, BETWEEN, size=n)
+    spread = Spread(n)
     for visit in range(100):
         for i in range(n):
             if i % 2 == 0:
@@ -74,7 +77,8 @@ def test_spread_of_values_computed_by_hand():
     assert spread.between_cases() == pytest.approx(14 / 3), "nothing is known of the noise yet"
     spread.record(0, 3.0)
     # Means 2, 2, 6; noise (3 - 1)^2 / 2 = 2 of one loss; variances of the means 1/2, 1, 1 of it.
-    total, noise = 32 / 9, 2 * (0.5 + 1 + 1) / 3 * 2 / 3
+    total = 32 / 9
+    noise = 2 * (0.5 + 1 + 1) / 3 * 2 / 3
     assert spread.between_cases() == pytest.approx(max(total - noise, total))
     few = Spread(1)
     few.record(0, 1.0)

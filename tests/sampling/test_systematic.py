@@ -87,10 +87,8 @@ def test_cases_come_as_often_as_expected(n, size, beta):
     # each other.
     order = np.argsort(expected[~sure])
     cells = np.minimum(np.cumsum(expected[~sure][order]) * n_batches // 25, 40).astype(int)
-    found, meant = (
-        np.bincount(cells, counts[~sure][order]),
-        np.bincount(cells, expected[~sure][order] * n_batches),
-    )
+    found = np.bincount(cells, counts[~sure][order])
+    meant = np.bincount(cells, expected[~sure][order] * n_batches)
     used = meant > 0
     # The counts of distinct cases spread no more than those of independent draws.
     assert ((found - meant)[used] ** 2 / meant[used]).sum() < used.sum() + 4 * np.sqrt(
@@ -133,9 +131,11 @@ def test_a_case_with_nearly_all_probability_does_not_drown_the_rest():
 def test_draws_estimate_a_weighted_mean_without_bias():
     """The mean over batches of sum(value / expected) is the sum of the values: Horvitz and
     Thompson."""
-    n, size = 25, 4
+    n = 25
+    size = 4
     table = table_with(losses_of(n), beta=6.0, exploration=0.1)
-    values, rng = np.random.default_rng(1).normal(3, 1, size=n), np.random.default_rng(2)
+    values = np.random.default_rng(1).normal(3, 1, size=n)
+    rng = np.random.default_rng(2)
     draws = [table.draw(size, rng=rng) for _ in range(20_000)]
     estimates = np.array(
         [(values[drawn.indices] / (size * drawn.probabilities)).sum() for drawn in draws]
@@ -189,7 +189,8 @@ def test_every_case_is_equally_often_at_each_place_of_the_batch(n, beta):
 @pytest.mark.parametrize("size", [2, 4, 7])
 def test_first_visits_are_distinct_and_once_each(size):
     table = HardnessTable([str(i) for i in range(50)], beta=100.0)
-    rng, batches = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    batches = []
     while table.n_unseen:
         batches.append(table.draw(size, rng=rng).indices)
         table.update(batches[-1], np.arange(size))

@@ -69,7 +69,8 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
     total = sum(counts.get(timeout=60) for _ in workers)
     for worker in workers:
         worker.join(timeout=60)
-    n_batches, probabilities = 2 * (n_draws // size), 0.95 * rule.probabilities(losses) + 0.05 / 20
+    n_batches = 2 * (n_draws // size)
+    probabilities = 0.95 * rule.probabilities(losses) + 0.05 / 20
     expected = n_batches * (
         size * probabilities if replace else expected_draws(probabilities, size=size)
     )
@@ -85,7 +86,8 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
 def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule):
     context = multiprocessing.get_context(start_method)
     table = HardnessTable([str(i) for i in range(3000)], rule=rule, replace=replace)
-    stop, failures = context.Event(), context.Queue()
+    stop = context.Event()
+    failures = context.Queue()
     workers = [
         context.Process(target=_draw_forever, args=(table, seed, stop, failures))
         for seed in range(3)
@@ -118,7 +120,8 @@ def test_workers_see_what_changes_after_they_got_the_table(start_method):
     table = HardnessTable(
         [str(i) for i in range(20)], beta=1e4, exploration=0.0, replace=True, auto_beta=True
     )
-    counts, go_on = context.Queue(), context.Event()
+    counts = context.Queue()
+    go_on = context.Event()
     worker = context.Process(target=_count_draws_twice, args=(table, counts, go_on))
     table.update(np.arange(20), losses)
     table.warming_up = True

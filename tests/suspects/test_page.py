@@ -31,9 +31,11 @@ def heights(figure, kind):
 
 def test_curve_lies_above_the_median_where_the_loss_does():
     figure = curve_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]])
-    case, median = heights(figure, "curve s1"), heights(figure, "curve s6")
+    case = heights(figure, "curve s1")
+    median = heights(figure, "curve s6")
     assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
-    values, times = np.zeros((240, 2)), np.ones((240, 2))
+    values = np.zeros((240, 2))
+    times = np.ones((240, 2))
     values[0::2], times[0::2] = 1.0, 3
     figure = curve_of(WEIGHTS, values, times)
     # A point stands for two epochs: 0.75 by visits, and the median of all cases 0.5.

@@ -177,7 +177,8 @@ def test_pictures_of_a_project_that_nnunet_preprocessed(
     preprocessed, note = find_images(Fold.of(folder))
     assert isinstance(preprocessed, PreprocessedImages)
     assert "preprocessed arrays" in note
-    expected, got = raw.read("case_03"), preprocessed.read("case_03")
+    expected = raw.read("case_03")
+    got = preprocessed.read("case_03")
     np.testing.assert_array_equal(np.maximum(got.reference, 0), expected.reference)
     np.testing.assert_allclose(got.grey, expected.grey, atol=1e-3)
     assert (

@@ -109,7 +109,8 @@ CASES = ["case, one", "001", "NA", "d\u2028.x"]
 def test_reads_what_the_hardness_log_writes(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
     for epoch in range(3):
-        indices, losses = np.array([epoch, 0]), np.array([-0.5, 0.25 + epoch])
+        indices = np.array([epoch, 0])
+        losses = np.array([-0.5, 0.25 + epoch])
         log.table.update(indices, losses)
         log.record(cases_of_step(indices, losses=losses))
         log.end_epoch(epoch, tmp_path)
@@ -125,7 +126,8 @@ def test_reads_what_the_hardness_log_writes(tmp_path):
 def test_reads_what_the_weights_log_writes(tmp_path):
     log = WeightsLog(CASES, trusted=["NA"])
     for epoch in range(3):
-        indices, losses = np.array([0, 1, 1, 3]), np.zeros(4)
+        indices = np.array([0, 1, 1, 3])
+        losses = np.zeros(4)
         log.record(
             cases_of_step(indices, losses=losses, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4)
         )

@@ -44,7 +44,8 @@ def run_epoch(trainer: Any, epoch: int, n_steps: int = 2) -> list[str]:
     """Train for an epoch of a few steps; returns the names of the cases that were drawn."""
     trainer.current_epoch = epoch
     trainer.on_train_epoch_start()
-    drawn, outputs = [], []
+    drawn = []
+    outputs = []
     for _ in range(n_steps):
         batch = next(trainer.dataloader_train)
         drawn += list(batch["keys"])

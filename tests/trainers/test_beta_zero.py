@@ -39,7 +39,8 @@ def test_training_steps_are_nnunets(start, configuration, kind):
     assert torch.sqrt(difference / scale) < 1e-5
     with torch.no_grad():
         batch = next(validation_loader)
-        theirs, mine = plain.validation_step(copy_of(batch)), dro.validation_step(copy_of(batch))
+        theirs = plain.validation_step(copy_of(batch))
+        mine = dro.validation_step(copy_of(batch))
     np.testing.assert_allclose(mine["loss"], theirs["loss"], rtol=1e-4)
 
 

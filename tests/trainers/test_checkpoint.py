@@ -60,10 +60,8 @@ def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer
 def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
     trainer, path = trained
     trainer.save_checkpoint(path)
-    before, message = (
-        Path(path).read_bytes(),
-        f"Could not write the checkpoint {re.escape(path)}: .* continue with --c",
-    )
+    before = Path(path).read_bytes()
+    message = f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"
     with largest_file(limit), pytest.raises(OSError, match=message):
         trainer.save_checkpoint(path)
     assert Path(path).read_bytes() == before

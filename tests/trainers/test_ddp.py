@@ -18,12 +18,16 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_los
 
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does
 # not.
-PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
+PARTS = ([0, 1, 2], [3])
+EQUAL_PARTS = ([0, 1], [2, 3])
 #: Whether there is one Dice for the batch, whose sums are exchanged, and whether the loss is
 #: compiled.
 KINDS = ((False, False), (True, False), (True, True))
-CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
-PROBABILITIES, EXPLORED, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.zeros(4), torch.ones(4)
+CASES = torch.tensor([4, 0, 2, 1])
+STALE = torch.tensor([0.2, math.nan, 1.9, 0.1])
+PROBABILITIES = torch.tensor([0.3, 0.25, 0.1, 0.2])
+EXPLORED = torch.zeros(4)
+BETAS = torch.ones(4)
 
 
 def data():

@@ -60,10 +60,8 @@ class Environment:
     ) -> subprocess.CompletedProcess:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= {"PYTHONWARNINGS": "ignore", **variables}
-        command, settings = (
-            [self.python, *map(str, arguments)],
-            {"env": environment, "cwd": self.root},
-        )
+        command = [self.python, *map(str, arguments)]
+        settings = {"env": environment, "cwd": self.root}
         result = subprocess.run(command, capture_output=True, text=True, **settings)
         if check and result.returncode != 0:
             raise AssertionError(
@@ -195,7 +193,8 @@ def test_the_command_says_where_nnunet_finds_them(environment):
 
 
 def test_the_command_helps_when_our_folder_hides_an_editable_nnunet(environment):
-    init, hidden = environment.nnunet / "__init__.py", environment.nnunet / "__init__.hidden"
+    init = environment.nnunet / "__init__.py"
+    hidden = environment.nnunet / "__init__.hidden"
     init.rename(hidden)
     try:
         result = environment.run("-S", "-c", _DISCOVER, environment.site, check=False)

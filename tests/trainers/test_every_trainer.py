@@ -42,7 +42,8 @@ def check_that_ranks_draw_alike(*ranks):
     others'."""
     rng = np.random.default_rng(0)
     for _ in range(20):
-        indices, losses = rng.integers(len(ranks[0].hardness_log.table), size=2), rng.normal(size=2)
+        indices = rng.integers(len(ranks[0].hardness_log.table), size=2)
+        losses = rng.normal(size=2)
         for trainer in ranks:
             trainer.hardness_log.table.update(indices, losses)
     for trainer in ranks:
@@ -79,7 +80,8 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
     check_steps(trainer, loader)
     trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
 
-    rng, expected = np.random.default_rng(0), table.probabilities()
+    rng = np.random.default_rng(0)
+    expected = table.probabilities()
     table.replace = True  # many independent draws at a time
     counts = sum(
         np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(400)
@@ -222,7 +224,8 @@ def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
     """After a second visit the stale loss is that of both patches; an earned share waits until
     cases are learnt."""
     trainer, loader = start(f"nnUNetTrainerDRO{share}")
-    table, pooled = trainer.hardness_log.table, PooledHardness(8, memory=0.9)
+    table = trainer.hardness_log.table
+    pooled = PooledHardness(8, memory=0.9)
     for _ in range(6):
         batch = next(loader)
         indices = draws_of(batch).indices

@@ -53,7 +53,8 @@ def weights_of(trainer, batch):
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 def test_the_weights_at_the_step_are_not_in_the_reported_loss(started, configuration):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5", configuration)
-    table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
+    table = trainer.hardness_log.table
+    batch = next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
     assert set(site) == {"a", "b"}
     # The batch waited while the weights moved on.
@@ -87,7 +88,8 @@ def test_what_is_drawn_by_group_or_weight_counts_the_same_in_the_loss(started, o
 
 def test_one_step_moves_the_weights_by_its_losses_and_the_csv_has_them(started):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
-    table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
+    table = trainer.hardness_log.table
+    batch = next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
     table.update(np.arange(len(table)), np.full(len(table), 1.0))
     np.testing.assert_allclose(table.rule.weights, 0.5)

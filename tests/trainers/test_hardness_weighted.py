@@ -242,8 +242,10 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     from nnunet_dro.sampling import HardnessTable
 
     torch.manual_seed(0)
-    beta, n = 4.0, 12
-    features, targets = torch.randn(n, 3), torch.randn(n)
+    beta = 4.0
+    n = 12
+    features = torch.randn(n, 3)
+    targets = torch.randn(n)
     weights = torch.randn(3, requires_grad=True)
 
     def losses_at(w):
@@ -255,7 +257,8 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     draws = table.draw(200_000, rng=np.random.default_rng(0))
     losses = losses_at(weights)
     importance = ImportanceWeights(low=0.0, high=1e6)
-    fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
+    fresh = losses[draws.indices]
+    old = torch.from_numpy(draws.stale_losses).float()
     at_draw = {
         name: torch.from_numpy(getattr(draws, name)) for name in ("shares", "explored", "betas")
     }

@@ -55,10 +55,8 @@ def batch_of(trainer, seed, n_cases):
     columns = {
         column.name: torch.rand(n_cases, generator=generator) for column in fields(CaseColumns)
     }
-    indices, betas = (
-        torch.randint(0, 8, (n_cases,), generator=generator),
-        torch.full((n_cases,), float(seed)),
-    )
+    indices = torch.randint(0, 8, (n_cases,), generator=generator)
+    betas = torch.full((n_cases,), float(seed))
     draws = CaseColumns(**{**columns, "indices": indices, "betas": betas})
     return {
         "data": torch.randn(n_cases, 1, *shape, generator=generator),

@@ -26,7 +26,8 @@ CONFIGURATIONS = {
 
 @pytest.fixture(scope="module")
 def all_trained(project, tmp_path_factory):
-    here, folder = project("labels"), tmp_path_factory.mktemp("ranks")
+    here = project("labels")
+    folder = tmp_path_factory.mktemp("ranks")
     trainings = [f"{name}={configuration}" for name, configuration in CONFIGURATIONS.items()]
     command = [
         sys.executable,
@@ -63,7 +64,8 @@ def test_both_ranks_have_the_same_table_and_network(trained, when):
 def test_each_rank_continues_where_the_killed_training_was(trained):
     kept, _ = trained
     for rank in range(2):
-        before, after = kept[f"killed{rank}"], kept[f"continued{rank}"]
+        before = kept[f"killed{rank}"]
+        after = kept[f"continued{rank}"]
         assert before["epoch"] == after["epoch"] == 1
         for name in ("losses", "probabilities", "parameters"):
             np.testing.assert_array_equal(after[name], before[name])

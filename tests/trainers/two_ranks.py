@@ -25,7 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 
 KILLED = 9
-init_process_group, wrap = dist.init_process_group, DistributedDataParallel.__init__
+init_process_group = dist.init_process_group
+wrap = DistributedDataParallel.__init__
 
 
 def _rank(rank, dataset, configuration, trainer, folder, continues):
@@ -34,7 +35,8 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
     np.random.seed(10 * rank + continues)  # the ranks of nnU-Net draw different patches too
 
     def keep(self, when):
-        table, log = self.hardness_log.table, self.hardness_log
+        table = self.hardness_log.table
+        log = self.hardness_log
         np.savez(
             folder / f"{when}{rank}.npz",
             losses=table.losses,

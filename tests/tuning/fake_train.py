@@ -29,7 +29,8 @@ def quality(trainer: str) -> int:
 def main() -> None:
     dataset, configuration, fold, *options = sys.argv[1:]
     given = dict(itertools.pairwise(options))
-    trainer, plans = given["-tr"], given["-p"]
+    trainer = given["-tr"]
+    plans = given["-p"]
     fake = json.loads(os.environ.get("FAKE", "{}"))
 
     def is_one_of(kind: str) -> bool:

@@ -26,7 +26,8 @@ def strata(values=DICE, metric="dice", by="centre"):
     return summarise(scores, {by or "all": stratum_of_case}, metrics=[metric], n_resamples=0)
 
 
-ORGAN, CORE = (0.9, 0.8, 0.7, 0.6, 0.5, 0.1), (0.5, 0.5, 0.5, 0.3, 0.2)
+ORGAN = (0.9, 0.8, 0.7, 0.6, 0.5, 0.1)
+CORE = (0.5, 0.5, 0.5, 0.3, 0.2)
 DISTANCES = {("A", "organ"): (1.0, 3.0), ("B", "organ"): (5.0, 7.0)}
 WITHOUT_VALUE = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
 

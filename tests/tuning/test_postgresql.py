@@ -74,7 +74,8 @@ def server():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    data, options = folder / "data", f"-F -p {port} -k {folder} -c listen_addresses=127.0.0.1"
+    data = folder / "data"
+    options = f"-F -p {port} -k {folder} -c listen_addresses=127.0.0.1"
     try:
         run(
             program("initdb"), "-D", data, "-U", "tuning", "--auth=trust", "-E", "UTF8", "--no-sync"
@@ -110,7 +111,8 @@ def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_pat
     running = [start(here, *shared, seconds=1.0) for here in (fake, other)]
     printed = [process.communicate(timeout=600) for process in running]
     assert [process.returncode for process in running] == [0, 0], printed
-    mine, theirs = fake.calls, other.calls
+    mine = fake.calls
+    theirs = other.calls
     assert mine, "this machine trains"
     assert theirs, "the other one trains"
     assert not set(mine) & set(theirs), "no trainer is trained on both machines"

@@ -40,7 +40,8 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
     assert sorted(again["repeat_of"].astype(int)) == sorted([*best["number"]] * 2)
     assert result.stdout.splitlines()[-1] == second
     assert "The best, trained again" in result.stdout
-    value, mean = best["value"].iloc[0], again[again["trainer"] == first]["value"].mean()
+    value = best["value"].iloc[0]
+    mean = again[again["trainer"] == first]["value"].mean()
     assert mean < value - 0.1
     row = next(
         line
@@ -70,7 +71,8 @@ def test_repetition_is_on_by_default_and_can_be_turned_off(fake, tune):
 
 def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
     tune("--option", "chi2", "--trials", "2")
-    train, seen = study_module.train, []
+    train = study_module.train
+    seen = []
 
     def interrupted(*arguments, **options):
         seen.append(options["environment"]["nnUNet_results"])

@@ -94,7 +94,8 @@ class Stubborn(BaseSampler):
 
 def test_proposal_that_was_tried_is_replaced():
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
-    study, sampler = optuna.create_study(direction="maximize"), Stubborn()
+    study = optuna.create_study(direction="maximize")
+    sampler = Stubborn()
     assert draw_options(study, space, sampler, seed=0) == {"beta": 20.0}
     for beta, name in (
         (20.0, "nnUNetTrainerHWS_beta20_4epochs"),
@@ -113,7 +114,8 @@ def test_proposal_that_was_tried_is_replaced():
 
 def test_refused_combination_is_not_drawn_again():
     space = parse_space("HWS", ["chi2", "noIS"], epochs=4, iterations=None)
-    study, drawn = optuna.create_study(), []
+    study = optuna.create_study()
+    drawn = []
     while (
         options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))
     ) is not None:

@@ -327,7 +327,8 @@ KEPT = VERSION_0_2 / "study"
 def test_a_study_of_version_0_2_goes_on_to_more_trials(fake, tune):
     shutil.copytree(KEPT, fake.results / "tuning" / NAME)
     tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
-    kept, trials = pd.read_csv(KEPT / "trials.csv", keep_default_na=False), fake.trials()
+    kept = pd.read_csv(KEPT / "trials.csv", keep_default_na=False)
+    trials = fake.trials()
     assert trials["state"].tolist() == ["complete"] * 7, (
         "three of the search, three repetitions, and a new one"
     )

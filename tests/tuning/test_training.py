@@ -32,7 +32,8 @@ def test_training_is_watched_and_validated(fake):
     ],
 )
 def test_training_goes_on_where_it_ended_and_is_not_begun_again(fake, lacking, calls):
-    folder, seen = run(fake), []
+    folder = run(fake)
+    seen = []
     for file in lacking:
         (folder / file).unlink()
     run(fake, seen.append)

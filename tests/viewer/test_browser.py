@@ -12,7 +12,8 @@ from .made import evaluated, report
 from .test_page import HOSTILE
 
 #: Red, green and blue of what is only in the reference, and only in the prediction.
-BLUE, ORANGE = (86, 180, 233), (245, 166, 35)
+BLUE = (86, 180, 233)
+ORANGE = (245, 166, 35)
 
 #: The case and the label that are drawn.
 SHOWN = "return document.getElementById('stage').dataset.shown || ''"
@@ -95,7 +96,8 @@ def test_an_address_opens_its_case_in_planes_and_rendering(page):
     page.run("location.hash = '#case=case_03&label=organ'")
     page.wait("case_03\norgan")
     assert page.title == "case_03"
-    planes, rendering = page.drawn("planes"), page.drawn("rendering")
+    planes = page.drawn("planes")
+    rendering = page.drawn("rendering")
     # Noise in many grey levels, and both outlines.
     assert len(np.unique(planes[(np.ptp(planes, axis=-1) == 0)])) > 100
     assert page.n_coloured("planes", BLUE) > 100

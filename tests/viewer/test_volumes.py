@@ -94,7 +94,8 @@ def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
 
     assert not volumes.is_flat
     assert np.prod(volumes.shape) < reference.size / 2
-    packed, grey = read(volumes.reference), read(volumes.channels[0])
+    packed = read(volumes.reference)
+    grey = read(volumes.channels[0])
     assert packed.shape == grey.shape == volumes.shape
     stored = SimpleITK.ReadImage(str(tmp_path / "reference" / "case_00.nii.gz"))
     assert (np.asarray(packed.dataobj) == 1).sum() == reference.sum()

@@ -208,7 +208,8 @@ def _can_divide(evaluation: Evaluation, spec: str) -> bool:
 def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.Series[str]":
     """The strata of the common cases, named after their attribute."""
     if spec in evaluation.stratum_of_case:
-        attribute, strata = spec, evaluation.stratum_of_case[spec]
+        attribute = spec
+        strata = evaluation.stratum_of_case[spec]
     else:
         attribute, strata = stratify(case_table_of(evaluation, ground.cases), spec)
     codes, names = divide(strata, ground.cases, attribute=attribute)
@@ -278,7 +279,8 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
             at = tuple(differs[0])
             values = f"{sizes[first][at]:.0f} voxels in {first} and {size[at]:.0f} in {method}"
             rule = "have the same reference in every evaluation"
-            label, cure = ground.labels[at[1]], "Evaluate both with the same references."
+            label = ground.labels[at[1]]
+            cure = "Evaluate both with the same references."
             raise ValueError(
                 f"`{ground.cases[at[0]]}` must {rule}, got {values} of {label!r}. {cure}"
             )

@@ -162,7 +162,9 @@ def _compared(
     compared: Compared, options: CompareOptions, requirements: Sequence[Requirement]
 ) -> Comparison:
     """The comparison, once everything fits."""
-    trainings, ground, strata = compared.trainings, compared.ground, compared.strata
+    trainings = compared.trainings
+    ground = compared.ground
+    strata = compared.strata
     failure = next(iter(trainings.evaluations.values())).options.failure or DEFAULT_FAILURE
     draws = {"n_resamples": options.n_resamples, "seed": options.seed}
     patients = compared.patient_of_case
@@ -216,7 +218,8 @@ def _strata_of_methods(
     Of a method with several trainings they are the means of their statistics without intervals;
     missed and invented labels are counted over all of them.
     """
-    trainings, ground = compared.trainings, compared.ground
+    trainings = compared.trainings
+    ground = compared.ground
     pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
     complete = {m: compared.filled(m, *trainings.of_method) for m in ground.metrics}
     everywhere = {
@@ -259,7 +262,9 @@ def _strata_of_methods(
 
 def _changed_cases(compared: Compared) -> pd.DataFrame:
     """The cases that changed most, by the mean over the trainings; see `Comparison.changed`."""
-    trainings, ground, strata = compared.trainings, compared.ground, compared.strata
+    trainings = compared.trainings
+    ground = compared.ground
+    strata = compared.strata
     # An attribute may have the name of a column.
     attributes = [a for a in strata if a != ALL] or list(strata)
     column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in attributes}

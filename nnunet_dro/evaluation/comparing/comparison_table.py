@@ -104,7 +104,8 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
 
     `COLUMNS`, and `TRAINING_COLUMNS` where one has several.
     """
-    pairs, repeated = list(_pairs(compared)), compared.trainings.are_repeated
+    pairs = list(_pairs(compared))
+    repeated = compared.trainings.are_repeated
     counted: pd.DataFrame = pd.DataFrame(
         _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0))
         for pair in pairs

@@ -96,7 +96,8 @@ class Trainings:
         few = [method for method, n in sizes.items() if n < N_FOR_SPREAD]
         baseline, *others = self.of_method
         if baseline in few or set(few) >= set(others):
-            names, verb = " and ".join(few), "have" if len(few) > 1 else "has"
+            names = " and ".join(few)
+            verb = "have" if len(few) > 1 else "has"
             yield (
                 f"Intervals hold for other cases with these very trainings, not for other trainings: {names} {verb} "
                 f"fewer than {N_FOR_SPREAD}, and one or two trainings do not tell how far trainings lie apart."
@@ -187,7 +188,8 @@ def differences_over_trainings(
         of_pairs = np.array(
             [after[n] - before[k] for k, n in training_pairs(len(before), len(after))]
         )
-        means, half = (before.mean(axis=0), after.mean(axis=0)), _half_width(before, after)
+        means = (before.mean(axis=0), after.mean(axis=0))
+        half = _half_width(before, after)
         estimate = means[1] - means[0]
         bounds = _wider(
             estimate[:, None],

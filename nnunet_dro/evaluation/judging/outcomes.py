@@ -66,7 +66,8 @@ class Outcome:
         where.append(f"label={_quoted(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             where.append(f"metric={self.metric}")
-        asked, statistic = self.requirement, self.statistic
+        asked = self.requirement
+        statistic = self.statistic
         if asked.confidence is not None:
             statistic += (
                 f"'s {'lower' if asked.end == 'low' else 'upper'} {asked.confidence:g} % bound"
@@ -196,10 +197,8 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
         return metric
     name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
-    is_difference, is_bounded = (
-        "_difference" in statistic,
-        is_share(statistic) or METRICS[metric].is_bounded,
-    )
+    is_difference = "_difference" in statistic
+    is_bounded = is_share(statistic) or METRICS[metric].is_bounded
     doubt = requirement.bound.doubt(
         name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded
     )

@@ -84,14 +84,13 @@ def pilot_values(
 
     The worst for failures, NaN where there is no label.
     """
-    scores, patients = evaluation.scores, evaluation.patient_of_case
+    scores = evaluation.scores
+    patients = evaluation.patient_of_case
     codes = None if patients is None else pd.factorize(scores["case"].map(patients))[0]
     found = []
     for row in rows.to_dict("records"):
-        metric, stratum_of_case = (
-            str(row["metric"]),
-            evaluation.stratum_of_case[str(row["attribute"])].astype(str),
-        )
+        metric = str(row["metric"])
+        stratum_of_case = evaluation.stratum_of_case[str(row["attribute"])].astype(str)
         inside = (scores["case"].map(stratum_of_case) == str(row["stratum"])) & (
             scores["label"] == row["label"]
         )

@@ -27,7 +27,9 @@ from nnunet_dro.evaluation.statistics.columns import (
 )
 from nnunet_dro.naming import count
 
-MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
+MET = "met"
+NOT_MET = "not met"
+CANNOT_TELL = "cannot tell"
 
 #: The statistics that are numbers of things; the others are fractions, p values or mm.
 NUMBERS = frozenset((*STRATA_COUNTS, *COMPARISON_COUNTS))
@@ -128,7 +130,8 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
         or not whole(row, "n_left_out")
     ):
         return
-    metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)
+    metric = METRICS.get(str(row["metric"]))
+    allowed = dict(requirement.allowed)
     for kind in metric.undefined_if if metric else KINDS[:0]:
         if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
             distance = (
@@ -183,7 +186,9 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     return f"there is none with so few {_counted(row)[1]}"
 
 
-BETTER, NOT_WORSE, WORSE = "better", "not worse", "worse"
+BETTER = "better"
+NOT_WORSE = "not worse"
+WORSE = "worse"
 
 
 def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
@@ -198,7 +203,8 @@ def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
         [METRICS[name].unit == "fraction" for name in table["metric"]], margin / 100, margin
     )
     more_is_better = [METRICS[name].more_is_better for name in table["metric"]]
-    least, most = np.where(more_is_better, low, -high), np.where(more_is_better, high, -low)
+    least = np.where(more_is_better, low, -high)
+    most = np.where(more_is_better, high, -low)
     judged = np.select(
         [least > 0, least >= -allowed, most < 0], [BETTER, NOT_WORSE, WORSE], CANNOT_TELL
     )

@@ -60,7 +60,8 @@ def _held(entries: "pd.Series[str]") -> str:
     numbers = pd.to_numeric(entries, errors="coerce")
     if not len(entries) or numbers.isna().any():
         return name_some(sorted(set(entries)))
-    low, high = min(entries, key=float), max(entries, key=float)
+    low = min(entries, key=float)
+    high = max(entries, key=float)
     return low if low == high else f"{low} to {high}"
 
 
@@ -105,7 +106,8 @@ def plan_table(
 
 
 def _where(row: Any) -> str:
-    attribute, stratum = str(row["attribute"]), str(row["stratum"])
+    attribute = str(row["attribute"])
+    stratum = str(row["stratum"])
     where = stratum_title(attribute, stratum)
     return where if attribute == stratum else f"{where} ({attribute_title(attribute)})"
 

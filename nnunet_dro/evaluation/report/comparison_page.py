@@ -79,7 +79,8 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
     if left_out:
         yield Prose(left_out)
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
-    methods, baseline = comparison.methods, comparison.methods[0]
+    methods = comparison.methods
+    baseline = comparison.methods[0]
     for name in table["metric"].unique():
         metric = fmt.metric_named(str(name), comparison.scores)
         statistics = ("mean", metric.tail)
@@ -233,6 +234,7 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
         ),
     ]
     # An attribute with the name of a column has another name in this table.
-    changed, names = comparison.changed, parts.single_attributes(comparison.stratum_of_case)
+    changed = comparison.changed
+    names = parts.single_attributes(comparison.stratum_of_case)
     names = [f"{name} (stratum)" if f"{name} (stratum)" in changed else name for name in names]
     return columns + [(Column(name, "text"), itemgetter(name)) for name in names if name in changed]

@@ -206,10 +206,8 @@ def _many_methods(comparison: Comparison) -> Iterator[Block]:
         metric = metric_named(str(name))
         records = []
         for method, rows in of_metric.groupby("method", sort=False):
-            above, below = (
-                (rows["mean_difference_low"] > 0).sum(),
-                (rows["mean_difference_high"] < 0).sum(),
-            )
+            above = (rows["mean_difference_low"] > 0).sum()
+            below = (rows["mean_difference_high"] < 0).sum()
             better, worse = (above, below) if metric.more_is_better else (below, above)
             records.append((str(method), str(better), str(worse), str(len(rows) - better - worse)))
         heads = [Column("Method", "name"), Column("Better"), Column("Worse"), Column("Undecided")]

@@ -125,7 +125,9 @@ class _Figures:
 
         Only where all rows do not fit are some left out.
         """
-        scores, strata, of_case = evaluation.scores, evaluation.strata, evaluation.stratum_of_case
+        scores = evaluation.scores
+        strata = evaluation.strata
+        of_case = evaluation.stratum_of_case
         scores = scores.drop(
             columns=[name for name in _VOLUMES if name in scores and scores[name].isna().all()]
         )
@@ -135,10 +137,8 @@ class _Figures:
             )
             for name in strata["attribute"].unique()
         }
-        n_rows, n_strata = (
-            scores["label"].value_counts(),
-            strata.groupby("attribute")["stratum"].nunique(),
-        )
+        n_rows = scores["label"].value_counts()
+        n_strata = strata.groupby("attribute")["stratum"].nunique()
         n_dots = sum(int(n_rows[label]) for labels, _ in shown.values() for label in labels)
         n_drawn = sum(
             len(labels) * int(n_strata[attribute]) for attribute, (labels, _) in shown.items()
@@ -152,7 +152,8 @@ class _Figures:
                 .assign(place=kept)
                 .iloc[np.argsort(goodness, kind="stable")]
             )
-            drawn, most = [], most_dots or len(scores)
+            drawn = []
+            most = most_dots or len(scores)
             for attribute, (labels, _) in shown.items():
                 inside = ranked[ranked["label"].isin(labels)]
                 strata_of_rows = inside["case"].map(of_case[attribute].astype(object))
@@ -217,7 +218,8 @@ def _distributions(
     figures: _Figures, strata: pd.DataFrame, metric: Metric, legend: Any
 ) -> Iterator[Block]:
     attribute = str(strata["attribute"].iloc[0])
-    column, at_most = figures.table.column(metric_title(metric)), figures.most_dots
+    column = figures.table.column(metric_title(metric))
+    at_most = figures.most_dots
     charts = []
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]

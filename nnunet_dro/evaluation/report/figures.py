@@ -26,12 +26,22 @@ MOST_DOTS = (
 )
 
 #: Measures of `distribution`, and of `forest`.
-_ROW, _TOP, _BOTTOM, _SIDE, _HALF = 82.0, 4.0, 38.0, 14.0, 21.0
-_LINE, _ABOVE, _BELOW, _LEFT, _RIGHT = 24.0, 20.0, 52.0, 178.0, 14.0
+_ROW = 82.0
+_TOP = 4.0
+_BOTTOM = 38.0
+_SIDE = 14.0
+_HALF = 21.0
+_LINE = 24.0
+_ABOVE = 20.0
+_BELOW = 52.0
+_LEFT = 178.0
+_RIGHT = 14.0
 
 #: Points of a curve: enough for every per cent of the cases, and what can be told apart where there
 #: are many curves.
-_MOST_POINTS, _POINTS_OF_MANY, _MANY_CURVES = 201, 101, 12
+_MOST_POINTS = 201
+_POINTS_OF_MANY = 101
+_MANY_CURVES = 12
 
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
@@ -165,7 +175,8 @@ def _row(
     marks = stratum.marks
     if not math.isnan(marks["median"]) and math.isfinite(marks["p75"]):
         box = Markup('<rect class="box s{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
-        left, right = x(marks["p25"]), x(marks["p75"])
+        left = x(marks["p25"])
+        right = x(marks["p75"])
         parts.append(
             box.format(
                 stratum.index % svg.N_COLOURS, left, middle - _HALF, max(right - left, 1), 2 * _HALF
@@ -251,7 +262,8 @@ def against_volume(
     points = _finite(points[points["x"] > 0])
     if not len(points):
         return Markup("")
-    smallest, largest = points["x"].min(), points["x"].max()
+    smallest = points["x"].min()
+    largest = points["x"].max()
     logarithmic = bool(largest / smallest > 10)
     limits = (
         (smallest / 1.15, largest * 1.15)
@@ -322,7 +334,8 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
     finite = [v for of_row in estimates for v in of_row if math.isfinite(v)]
     if not finite:
         return Markup("")
-    low, high = min(0.0, *finite), max(0.0, *finite)
+    low = min(0.0, *finite)
+    high = max(0.0, *finite)
     step = svg.round_step(max(high - low, 1.0) / 5)
     x = svg.Scale(
         math.floor(low / step) * step,
@@ -337,7 +350,8 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
             svg.line(x(tick), _ABOVE, x(tick), height - _BELOW, "grid" if tick else "zero")
         )
         parts.append(svg.text(x(tick), height - _BELOW + 15, svg.tick_text(tick), anchor="middle"))
-    y, heading = _ABOVE, None
+    y = _ABOVE
+    heading = None
     for record, of_row in zip(records, estimates, strict=True):
         if record["label"] != heading:
             heading = record["label"]

@@ -34,7 +34,8 @@ def findings(evaluation: Evaluation) -> list[Note]:
     for (attribute, label), group in of_metric.groupby(
         ["attribute", "label"], sort=False, observed=True
     ):
-        attribute, label = str(attribute), str(label)
+        attribute = str(attribute)
+        label = str(label)
         # All cases together are not the worst stratum of anything.
         if attribute == ALL and divided:
             continue
@@ -116,7 +117,8 @@ def _finding(
     other: str,
 ) -> Note:
     statistic = str(worst["statistic"])
-    value, best = float(worst["worst"]), float(worst["best"])
+    value = float(worst["worst"])
+    best = float(worst["best"])
     names = [
         fmt.stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")
     ]

@@ -52,10 +52,8 @@ def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
 def _lesion_table(sizes: pd.DataFrame) -> Table:
     attribute, unit = (str(sizes[name].iloc[0]) for name in ("attribute", "unit"))
     names = ["label", "stratum"][: 1 if attribute == ALL else 2]
-    volumes, invented = (
-        f"Volume ({unit.replace('mm3', 'mm³')})",
-        "predicted lesions that are matched with none",
-    )
+    volumes = f"Volume ({unit.replace('mm3', 'mm³')})"
+    invented = "predicted lesions that are matched with none"
     columns = [
         *name_columns(names),
         (
@@ -200,7 +198,8 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
     columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
     for record in rows.to_dict("records"):
         low, high = (float(record.get(column, math.nan)) for column in columns)
-        attribute, stratum = str(record["attribute"]), str(record["stratum"])
+        attribute = str(record["attribute"])
+        stratum = str(record["stratum"])
         names = [str(record["label"])]
         names += (
             [fmt.stratum_title(attribute, stratum)] if is_difference or attribute != ALL else []

@@ -221,9 +221,11 @@ def _largest(changes: Sequence[_Change], sign: int) -> _Change:
 
 
 def _finding(change: _Change, metric: Metric, verb: str) -> Note:
-    row, statistic = change.row, change.statistic
+    row = change.row
+    statistic = change.statistic
     attribute = str(row["attribute"])
-    baseline, method = str(row["baseline"]), str(row["method"])
+    baseline = str(row["baseline"])
+    method = str(row["method"])
     before, after = (float(row[f"{statistic}_{side}"]) for side in ("baseline", "method"))
     value = f"{fmt.difference(float(row[f'{statistic}_difference']), metric)} {fmt.difference_unit(metric)}"
     ends = [fmt.change_bounds(row, statistic, metric)]
@@ -234,7 +236,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     sentence += (
         f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
     )
-    p, units = float(row["holm_p"]), counted_units(row)
+    p = float(row["holm_p"])
+    units = counted_units(row)
     sentence += f" Of {units} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
     sentence += (
         "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {fmt.p_value(p)}'})."
@@ -320,7 +323,8 @@ def _statistic(outcome: Outcome) -> str:
 
 def _place(outcome: Outcome, comparison: Comparison) -> str:
     """The stratum, with the label, metric and statistic where there are several."""
-    table, statistic = comparison.table, _statistic(outcome)
+    table = comparison.table
+    statistic = _statistic(outcome)
     words = [] if statistic == "mean" else [STATISTICS[statistic].title]
     words += [fmt.metric_named(outcome.metric).title] if table["metric"].nunique() > 1 else []
     words += [outcome.label] if table["label"].nunique() > 1 else []
@@ -330,7 +334,8 @@ def _place(outcome: Outcome, comparison: Comparison) -> str:
 
 def _changed(outcome: Outcome, comparison: Comparison) -> str:
     """The place with its difference and interval."""
-    table, statistic = comparison.table, _statistic(outcome)
+    table = comparison.table
+    statistic = _statistic(outcome)
     metric = fmt.metric_named(outcome.metric, comparison.scores)
     inside = table["method"] == outcome.method
     for column in ("attribute", "stratum", "label", "metric"):

@@ -32,10 +32,9 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
 
 _MOST = 60  # The most pictures of a page.
-_MARGIN, _LEAST_MARGIN = (
-    0.5,
-    12,
-)  # Share of the label's extent shown around it, and the least, in voxels.
+# Share of the label's extent shown around it, and the least, in voxels.
+_MARGIN = 0.5
+_LEAST_MARGIN = 12
 _ALONE = 464  # About how wide a picture that is alone in its frame is shown, in CSS pixels.
 
 
@@ -210,7 +209,8 @@ def _planes(
     prediction: npt.NDArray[np.bool_],
     spacing: Sequence[float],
 ) -> tuple[Plane, ...]:
-    place, is_flat = worst_place(reference, prediction), grey.shape[0] == 1
+    place = worst_place(reference, prediction)
+    is_flat = grey.shape[0] == 1
     shown, size = (_ALONE, (2 * _ALONE, 60_000)) if is_flat else (_ALONE // 3, SMALL)
     made = []
     for axis in (0,) if is_flat else range(3):
@@ -237,7 +237,8 @@ def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
     inside = np.flatnonzero(mask.any(axis=1 - axis))
     if not len(inside):
         return slice(0, size)
-    first, last = int(inside[0]), int(inside[-1]) + 1
+    first = int(inside[0])
+    last = int(inside[-1]) + 1
     # The margin is the same on both axes, for otherwise a long thin label would lack its
     # surroundings.
     across = np.flatnonzero(mask.any(axis=axis))

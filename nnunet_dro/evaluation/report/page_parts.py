@@ -20,10 +20,9 @@ from nnunet_dro.pages.document import Block, Figure, Heading, Table
 from nnunet_dro.pages.html import SortableColumn
 from nnunet_dro.pages.svg import legend_line, legend_mark
 
-MOST_STRATA_ROWS, MOST_PRINTED_ROWS = (
-    3_000,
-    1_000,
-)  # The most rows of a page's tables of strata, and of the terminal's.
+# The most rows of a page's tables of strata, and of the terminal's.
+MOST_STRATA_ROWS = 3_000
+MOST_PRINTED_ROWS = 1_000
 MOST_CASE_ROWS = (
     60_000  # The most rows of a page's table of cases: with its names they take about 4 MB.
 )

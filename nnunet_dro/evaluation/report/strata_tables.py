@@ -28,7 +28,8 @@ SHADES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 
 #: The marks of statistics that do not mean all that their name says, and what they say.
-FEW, LEFT_OUT = "†", "‡"
+FEW = "†"
+LEFT_OUT = "‡"
 FOOTNOTES = {
     FEW: "Too few cases for this statistic: it rests on the smallest or largest values.",
     LEFT_OUT: "Without the cases in which the label was missed or invented: they have no value.",
@@ -43,7 +44,8 @@ ONE_BOUND = (
 
 #: Of so many values or fewer the values themselves are shown, and of the statistics only the first
 #: two.
-MOST_LISTED, N_OF_FEW = 5, 2
+MOST_LISTED = 5
+N_OF_FEW = 2
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
@@ -144,10 +146,8 @@ def _strata_table(
     about = _definitions(metric, statistics, several="method" in names)
     table = Table.of(title, columns, records, about=about, kind="strata")
     cells = [cell for row in table.rows for cell in row if cell.strong]
-    first, marks = (
-        {text[:1] for cell in cells for text in cell.below},
-        {mark for cell in cells for mark in cell.marks},
-    )
+    first = {text[:1] for cell in cells for text in cell.below}
+    marks = {mark for cell in cells for mark in cell.marks}
     on_intervals = [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
     footnotes = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
     return replace(table, notes=(*on_intervals, *on_failures, *footnotes))
@@ -155,7 +155,8 @@ def _strata_table(
 
 def n_cell(record: Record, *remarks: str) -> Cell:
     """The number of cases, and what there is to say of it."""
-    n_patients, n_undefined = whole(record, "n_patients"), whole(record, "n_undefined")
+    n_patients = whole(record, "n_patients")
+    n_undefined = whole(record, "n_undefined")
     patients = count(n_patients, "patient") if n_patients else ""
     undefined = f"{n_undefined} undef." if n_undefined else ""
     return Cell(str(whole(record, "n")), tuple(filter(None, (patients, undefined, *remarks))))
@@ -174,7 +175,8 @@ def _statistic(
     rivals: Mapping[Any, Sequence[Record]],
     record: Record,
 ) -> Cell:
-    n_values, left_out = n_units(record), whole(record, "n_left_out")
+    n_values = n_units(record)
+    left_out = whole(record, "n_left_out")
     is_listed = bool(values_of_few(record))
     if is_listed and place >= N_OF_FEW:
         return Cell(kind="shade0", strong=True)

@@ -51,7 +51,8 @@ class Components:
         order = np.argsort(of_voxel, kind="stable")
         starts = np.cumsum(n_voxels) - n_voxels
         places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
-        low, high = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1
+        low = np.minimum.reduceat(places, starts)
+        high = np.maximum.reduceat(places, starts) + 1
         boxes: list[Box] = [
             tuple(map(slice, *ends)) for ends in zip(low.tolist(), high.tolist(), strict=True)
         ]

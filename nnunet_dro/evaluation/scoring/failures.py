@@ -48,7 +48,8 @@ def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArr
     if not set(columns) <= set(scores.columns):
         return None
     reference, prediction = (scores[column].to_numpy(dtype=np.float64) for column in columns)
-    missed, invented = (reference > 0) & (prediction == 0), (reference == 0) & (prediction > 0)
+    missed = (reference > 0) & (prediction == 0)
+    invented = (reference == 0) & (prediction > 0)
     # A false positive volume is not what a missed label lacks.
     either = invented if metric == "false_positive_volume" else missed | invented
     left_out = (
@@ -123,7 +124,8 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
     """
     from scipy.special import betaincinv
 
-    failed, size = np.asarray(n_failed, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    failed = np.asarray(n_failed, dtype=np.float64)
+    size = np.asarray(n, dtype=np.float64)
     bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), 0.95)
     return np.asarray(
         np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan)

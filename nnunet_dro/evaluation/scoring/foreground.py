@@ -26,7 +26,8 @@ _MAX_INDEXED_PAIRS = (
 _MAX_INDEXED_VALUE = 1 << 10  # Values from here on are not used as indices.
 _STEP = 1 << 15  # Words per step, so that a step's memory stays in the processor's cache.
 
-_BYTE, _REPEAT = np.uint64(0xFF), np.uint64(0x0101010101010101)
+_BYTE = np.uint64(0xFF)
+_REPEAT = np.uint64(0x0101010101010101)
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,8 @@ def _extent(
 def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray:
     """Where one of the two maps has foreground."""
     where = []
-    either, found = np.empty(_STEP, dtype=np.uint64), np.empty(_STEP, dtype=np.bool_)
+    either = np.empty(_STEP, dtype=np.uint64)
+    found = np.empty(_STEP, dtype=np.bool_)
     for start in range(0, len(reference), _STEP):
         part = slice(start, start + _STEP)
         n = len(reference[part])

@@ -72,13 +72,15 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         return values
     # Prediction's voxel indices to the reference's, both (x, y, z).
     mapping = np.linalg.solve(reference.affine, grid.affine)
-    turn, shift = np.rint(mapping[:3, :3]), np.rint(mapping[:3, 3])
+    turn = np.rint(mapping[:3, :3])
+    shift = np.rint(mapping[:3, 3])
     far_corner = np.array(grid.shape[::-1]) - 1
     drift = (np.abs(mapping[:3, :3] - turn) * far_corner).sum(axis=1) + np.abs(
         mapping[:3, 3] - shift
     )
     axes_match = (np.abs(turn).sum(axis=0) == 1).all() and (np.abs(turn).sum(axis=1) == 1).all()
-    first, last = shift, turn @ far_corner + shift
+    first = shift
+    last = turn @ far_corner + shift
     size = np.array(reference.shape[::-1])
     if (
         not axes_match
@@ -108,10 +110,8 @@ def _what_differs(
     spacing, reference_spacing = (
         np.linalg.norm(a[:3, :3], axis=0) for a in (affine, reference_affine)
     )
-    directions, reference_directions = (
-        affine[:3, :3] / spacing,
-        reference_affine[:3, :3] / reference_spacing,
-    )
+    directions = affine[:3, :3] / spacing
+    reference_directions = reference_affine[:3, :3] / reference_spacing
     far = np.max(shape)
     if (np.abs(spacing / reference_spacing - 1) * far > TOLERANCE_VOXELS).any():
         return _difference("spacing", spacing, reference_spacing)

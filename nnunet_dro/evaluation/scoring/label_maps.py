@@ -212,10 +212,9 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
     return files
 
 
-_MOST, _FEWEST = (
-    0.8,
-    5,
-)  # A label that this share of the cases have is usual; with fewer cases nobody can say.
+# A label that this share of the cases have is usual; with fewer cases nobody can say.
+_MOST = 0.8
+_FEWEST = 5
 
 
 @dataclass(frozen=True)

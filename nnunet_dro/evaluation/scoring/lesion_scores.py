@@ -46,7 +46,8 @@ def score_lesions(
     corner: Sequence[int],
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Scores of the lesions of one label, in a box whose first voxel in the image is ``corner``."""
-    voxel_mm3, penalty_mm = float(np.prod(grid.spacing)), scoring.lesion_penalty_mm(grid)
+    voxel_mm3 = float(np.prod(grid.spacing))
+    penalty_mm = scoring.lesion_penalty_mm(grid)
     matching = match_lesions(reference, prediction, instances, voxel_mm3=voxel_mm3)
     distances = {
         match.lesion: _distances(matching, match, scoring, grid)
@@ -69,7 +70,8 @@ def _values(
 ) -> dict[str, float]:
     lesions = matching.counted
     found = [match for match in lesions if match.predicted]
-    n_invented, n_right = len(matching.invented), len(matching.rightly_predicted)
+    n_invented = len(matching.invented)
+    n_right = len(matching.rightly_predicted)
     counts = dict(
         zip(
             LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True
@@ -138,7 +140,8 @@ def _rows(
         }
         row |= {"iou": match.iou, "dice": match.dice}
         rows.append(row | {column: distances.get(match.lesion, missed)[column] for column in asked})
-    right, invented = set(matching.rightly_predicted), set(matching.invented)
+    right = set(matching.rightly_predicted)
+    invented = set(matching.invented)
     predicted = zip(matching.prediction.n_voxels.tolist(), matching.prediction.centres, strict=True)
     for number, (n_voxels, centre) in enumerate(predicted, 1):
         counted = number in right or number in invented

@@ -66,7 +66,8 @@ class Metric:
         return replace(self, unit="px") if pixels and self.unit in ("mm", "ml") else self
 
 
-_MISSED, _INVENTED = ("missed",), ("invented",)
+_MISSED = ("missed",)
+_INVENTED = ("invented",)
 
 #: Distances have no value where only one of reference and prediction has the label.
 _distance = partial(

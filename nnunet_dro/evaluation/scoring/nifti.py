@@ -99,11 +99,9 @@ def _parse(start: bytes) -> _Header:
     try:
         header = kind(start[: kind.sizeof_hdr], check=False)
         slope, intercept = header.get_slope_inter()
-        dtype, shape, offset = (
-            header.get_data_dtype(),
-            header.get_data_shape(),
-            header["vox_offset"],
-        )
+        dtype = header.get_data_dtype()
+        shape = header.get_data_shape()
+        offset = header["vox_offset"]
         if header["sform_code"] > 0:
             affine = header.get_sform()
         elif header["qform_code"] > 0:

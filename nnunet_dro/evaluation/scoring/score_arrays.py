@@ -38,7 +38,8 @@ class PairOfMaps:
 
     def masks(self, label: str, around: Box) -> tuple[Any, Any]:
         """A label in a box of both maps; voxels that are ignored are not predicted."""
-        values, ignore = self.labels.values[label], self.labels.ignore
+        values = self.labels.values[label]
+        ignore = self.labels.ignore
         in_reference, in_prediction = (
             _mask(of_map[around], values) for of_map in (self.reference, self.prediction)
         )
@@ -83,12 +84,11 @@ def score_case(
             f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}."
         )
     shape = (1,) * (3 - reference.ndim) + reference.shape
-    reference, prediction = reference.reshape(shape), prediction.reshape(shape)
+    reference = reference.reshape(shape)
+    prediction = prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    foreground, grid = (
-        Foreground.of(reference, prediction),
-        Grid(shape, np.diag([*size[::-1], 1.0])),
-    )
+    foreground = Foreground.of(reference, prediction)
+    grid = Grid(shape, np.diag([*size[::-1], 1.0]))
     pair = PairOfMaps(reference, prediction, foreground, grid, labels, scoring or Scoring())
     rows = score_volumes(pair)
     add_lesions(rows, pair)
@@ -97,17 +97,17 @@ def score_case(
 
 def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
     """As `score_case`, but for what is on lesions."""
-    scoring, labels, counts = pair.scoring, pair.labels, pair.foreground.counts
+    scoring = pair.scoring
+    labels = pair.labels
+    counts = pair.foreground.counts
     n_voxels = counts.n_voxels
     if labels.ignore is not None:
         n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
     on_surfaces = any(METRICS[metric].on_surfaces for metric in scoring.metrics)
     rows = []
     for name, values in labels.values.items():
-        in_reference, in_prediction = (
-            np.isin(counts.reference, values),
-            np.isin(counts.prediction, values),
-        )
+        in_reference = np.isin(counts.reference, values)
+        in_prediction = np.isin(counts.prediction, values)
         voxels = [
             int(n_voxels[where].sum())
             for where in (in_reference, in_prediction, in_reference & in_prediction)

@@ -77,7 +77,9 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
                     f"`labels` in dataset.json must list all values, got {names} in {str(path)!r}. {cure}"
                 )
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
-    grid, rows, lesions = reference.grid, [], []
+    grid = reference.grid
+    rows = []
+    lesions = []
     if scored:
         maps = PairOfMaps(reference.values, values, foreground, grid, scored, scoring)
         rows = score_volumes(maps)
@@ -181,7 +183,8 @@ def _same_labels(
     names = [str(value) for value in values]
     if scoring.instances:
         scoring.instances.check_labels(names)
-    complete, only_predicted = [], set()
+    complete = []
+    only_predicted = set()
     for one in scored:
         by_label = {row["label"]: row for row in one.rows}
         only_predicted |= by_label.keys() - set(names)

@@ -97,7 +97,8 @@ class Scoring:
     def of_volumes(self, n_reference: int, n_prediction: int, voxel_ml: float) -> dict[str, float]:
         """The metrics on the volumes of a label, from its voxels in reference and prediction."""
         voxels = n_prediction - n_reference
-        error, relative = voxels * voxel_ml, voxels / n_reference if n_reference else _NAN
+        error = voxels * voxel_ml
+        relative = voxels / n_reference if n_reference else _NAN
         values = {
             "volume_error": error,
             "absolute_volume_error": abs(error),

@@ -105,7 +105,9 @@ class DirectedDistances:
         Far shells have many offsets and few hits: once few voxels are left, those are left to the
         search tree, which most measures then do not need.
         """
-        rest, lengths, counts = source.voxels, [], []
+        rest = source.voxels
+        lengths = []
+        counts = []
         strides = np.array(_strides(source.shape))
         # No voxel that is left lies nearer than the first shell that was not looked through.
         beyond = _REACH * min(source.spacing)

@@ -65,7 +65,8 @@ def clustered_mean(
     codes = np.unique(clusters, return_inverse=True)[1]
     centre = float(np.median(values))
     sums = np.stack([np.bincount(codes), np.bincount(codes, weights=values - centre)], axis=1)
-    drawn, extra = np.empty((n_resamples, 2)), np.empty(n_resamples)
+    drawn = np.empty((n_resamples, 2))
+    extra = np.empty(n_resamples)
     for rows, weights in uniform_weights(len(sums), n_resamples, seed=seed):
         extra[rows], drawn[rows] = weights[:, 0], weights[:, 1:] @ sums
     extra = extra * sums[:, 0].max()

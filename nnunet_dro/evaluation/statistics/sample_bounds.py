@@ -65,7 +65,8 @@ def bounded_mean(
     else:
         deviations = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
         deviations[:, :n_samples] = (samples - centre).T
-        extra, drawn = np.empty(n_resamples), np.empty((n_resamples, n_samples))
+        extra = np.empty(n_resamples)
+        drawn = np.empty((n_resamples, n_samples))
         for rows, weights in uniform_weights(n, n_resamples, seed=seed):
             extra[rows], drawn[rows] = weights[:, 0], (weights[:, 1:] @ deviations)[:, :n_samples]
         ends = [

@@ -74,7 +74,8 @@ def _pair_means(ascending: FloatArray, places: Sequence[int]) -> list[float]:
     own = np.arange(n)
     found = []
     for k in places:
-        low, high = float(ascending[0]) - 1, float(ascending[-1])
+        low = float(ascending[0]) - 1
+        high = float(ascending[-1])
         for _ in range(40):
             middle = (low + high) / 2
             n_up_to = np.maximum(

@@ -56,7 +56,8 @@ def _percentile(ascending: npt.NDArray[np.float64], percent: float) -> float:
     """As numpy.percentile, which takes a hundred times as long for few values."""
     place = (len(ascending) - 1) * (percent / 100)
     below = int(place)
-    low, high = float(ascending[below]), float(ascending[min(below + 1, len(ascending) - 1)])
+    low = float(ascending[below])
+    high = float(ascending[min(below + 1, len(ascending) - 1)])
     share = place - below
     # From the nearer end: then the result never lies beyond the other one.
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
@@ -126,7 +127,8 @@ def summarise(
     patient_of_row = None
     if patient_of_case is not None:
         patient_of_row = pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
-    on_lesions, with_lesions = set(lesion_metrics(metrics)), set(labels_with_lesions(scores))
+    on_lesions = set(lesion_metrics(metrics))
+    with_lesions = set(labels_with_lesions(scores))
     places = [
         (key | {"metric": metric}, inside)
         for key, inside in groups
@@ -170,7 +172,8 @@ def _groups(
             group_of_row[order], np.arange(len(names) * len(labels)), side="right"
         )
         for group, inside in enumerate(np.split(order, ends[:-1])):
-            stratum, label = names[group // len(labels)], labels[group % len(labels)]
+            stratum = names[group // len(labels)]
+            label = labels[group % len(labels)]
             yield {"attribute": attribute, "stratum": stratum, "label": label}, inside
 
 
@@ -185,7 +188,8 @@ def _described(
     rows: list[dict[str, object]] = []
     samples = []
     for key, inside in places:
-        of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
+        of_cases = values[str(key["metric"])][inside]
+        failed = failed_of[str(key["metric"])]
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)

@@ -135,7 +135,8 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
     box = tuple(
         slice(max(0, int(extent[0]) - _RING), int(extent[-1]) + 1 + _RING) for extent in extents
     )
-    inside, values = mask[box], grey[box]
+    inside = mask[box]
+    values = grey[box]
     around = values[dilated(inside, n_dilations=_RING) & ~inside]
     spread = float(around.std()) if around.size else 0.0
     return abs(float(values[inside].mean()) - float(around.mean())) / spread if spread > 0 else _NAN
@@ -239,7 +240,8 @@ def with_auto_columns(
         files, names, jobs=options.jobs, workers=options.workers, progress=progress
     )
     wide = pd.DataFrame({"case": [of_case.case for of_case in files]}) if table is None else table
-    cut, notes = specs, []
+    cut = specs
+    notes = []
     for name in names:
         column = pd.Series({case: written(of_case[name]) for case, of_case in measured.items()})
         known = set(column) - {MISSING}

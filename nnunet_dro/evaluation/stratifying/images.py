@@ -32,7 +32,8 @@ class Orientation:
             return cls()
         direction = grid.affine[:3, :3] / np.linalg.norm(grid.affine[:3, :3], axis=0)
         remaining = [0, 1, 2]
-        order, flipped = [], []
+        order = []
+        flipped = []
         for anatomical in (2, 1, 0):
             column = max(remaining, key=lambda c: abs(direction[anatomical, c]))
             remaining.remove(column)

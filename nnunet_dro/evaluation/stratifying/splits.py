@@ -89,10 +89,8 @@ def make_splits(
                 )
         n_centres = len(centre_of_case.cat.categories)
         if n_centres < 2:
-            rule, got = (
-                "must have two entries or more to leave one out",
-                f"{centre_of_case.iloc[0]!r} only",
-            )
+            rule = "must have two entries or more to leave one out"
+            got = f"{centre_of_case.iloc[0]!r} only"
             raise ValueError(f"column `{centre_of_case.name}` {rule}, got {got}.")
         return _in_form(
             cases, [np.flatnonzero(centre_of_case.cat.codes == n) for n in range(n_centres)]

@@ -229,9 +229,13 @@ def _quantiles(
             f"column `{part.column}` must have {rule}, got {len(distinct)}. Ask for fewer, or give edges."
         )
     written = dict(zip(values, entries, strict=True))
-    starts, names, position, n_left = [], [], 0, sum(counts.values())
+    starts = []
+    names = []
+    position = 0
+    n_left = sum(counts.values())
     for n_parts in range(part.n_quantiles, 0, -1):
-        start, n_inside = position, 0
+        start = position
+        n_inside = 0
         # As close to an equal share of the rest as whole values allow, leaving at least a value for
         # each later part.
         while position <= len(distinct) - n_parts and (

@@ -23,7 +23,8 @@ _MOST_GROUPS = 12
 
 #: Of numbers, which are measured (a width, an age) unless they are few and small (a grade, a
 #: numbered site).
-_MOST_NUMBERS, _LARGEST_NUMBER = 5, 99
+_MOST_NUMBERS = 5
+_LARGEST_NUMBER = 99
 
 
 def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:

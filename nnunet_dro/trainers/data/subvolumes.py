@@ -70,7 +70,8 @@ class Subvolumes:
 
         At least one voxel.
         """
-        voxels, grid = np.asarray(shape, dtype=np.int64), np.asarray(self.grid)
+        voxels = np.asarray(shape, dtype=np.int64)
+        grid = np.asarray(self.grid)
         start = self.cell_of[item] * voxels // grid
         stop = (self.cell_of[item] + 1) * voxels // grid
         return start, np.maximum(stop, start + 1)

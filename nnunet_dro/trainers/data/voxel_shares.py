@@ -165,7 +165,8 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
         block = flat[start : start + BLOCK]
         if not np.issubdtype(block.dtype, np.integer):
             block = block.astype(np.int16)
-        low, high = int(block.min()), int(block.max())
+        low = int(block.min())
+        high = int(block.max())
         # Comparing is faster than binning if there are few labels.
         if high - low < 16:
             found = {label: int(np.count_nonzero(block == label)) for label in range(low, high + 1)}

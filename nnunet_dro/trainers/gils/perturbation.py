@@ -266,7 +266,8 @@ def find_features_module(network: nn.Module, name: str) -> nn.Module:
 
     By its dotted name, '' for nnU-Net's own.
     """
-    where, modules = name, dict(network.named_modules())
+    where = name
+    modules = dict(network.named_modules())
     layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
     if not name and isinstance(layers, nn.ModuleList) and len(layers):
         where = f"decoder.seg_layers.{len(layers) - 1}"  # computes the logits of full resolution

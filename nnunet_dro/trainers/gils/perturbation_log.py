@@ -29,7 +29,8 @@ class PerturbationLog(EpochLog):
     gradient was not finite. ``steps`` is T of the inner maximisation.
     """
 
-    what, file = "perturbations", "perturbations.csv"
+    what = "perturbations"
+    file = "perturbations.csv"
     columns = (
         "epoch",
         "mean_change",
@@ -129,7 +130,9 @@ def make_example(
         foreground = (label_map > 0).sum((1, 2))
         off_centre = np.abs(np.arange(len(foreground)) - (len(foreground) - 1) / 2)
         s = np.lexsort((off_centre, -foreground))[0]
-        before, after, label_map = before[s], after[s], label_map[s]
+        before = before[s]
+        after = after[s]
+        label_map = label_map[s]
     return Example(names[i], before.astype(np.float32), after.astype(np.float32), label_map)
 
 

@@ -34,7 +34,8 @@ class WeightsLog(CaseLog):
     Relative ones, 1 for all in plain training.
     """
 
-    what, file = "weights", "weights.csv"
+    what = "weights"
+    file = "weights.csv"
     columns = ("epoch", "case", "weight", "times_seen")
 
     def __init__(self, cases: Sequence[str], trusted: Collection[str]) -> None:
@@ -52,7 +53,8 @@ class WeightsLog(CaseLog):
 
         If all are 0, it made no step, but its cases were seen.
         """
-        where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
+        where = cases.indices.numpy()
+        given = cases.weights.numpy() * len(cases.weights)
         np.add.at(self._sums, where, given)
         np.add.at(self._seen, where, 1)
         self._n_zero += int((given == 0).sum())
@@ -61,7 +63,8 @@ class WeightsLog(CaseLog):
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         with np.errstate(invalid="ignore"):
-            means, times = self._sums / self._seen, self._seen
+            means = self._sums / self._seen
+            times = self._seen
         self._history[epoch], self._times[epoch] = means.astype(np.float32), times
         n_seen = int(times.sum())
         row: Row = {
@@ -126,8 +129,10 @@ def running_means(
     NaN until it was seen.
     """
     n = len(next(iter(means.values())))
-    sums, times = np.zeros(n), np.zeros(n)
-    wanted, rows = set(epochs.tolist()), []
+    sums = np.zeros(n)
+    times = np.zeros(n)
+    wanted = set(epochs.tolist())
+    rows = []
     for epoch in sorted(means):
         sums += np.where(times_seen[epoch] > 0, means[epoch], 0) * times_seen[epoch]
         times += times_seen[epoch]

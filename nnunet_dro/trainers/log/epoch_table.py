@@ -23,10 +23,13 @@ _N_RISING = 10
 #: A group with at most this share of the cases is small; with less than this part of its share of
 #: the draws it is drawn too rarely; and it takes a difference of so many standard deviations of
 #: uniform draws to be no chance.
-_SMALL_GROUP, _DRAWN_TOO_RARELY, _NO_CHANCE = 0.2, 0.75, 4.0
+_SMALL_GROUP = 0.2
+_DRAWN_TOO_RARELY = 0.75
+_NO_CHANCE = 4.0
 #: The cases that are drawn more often than others get nowhere if their loss falls by less than this
 #: part of the fall of the others, and the loss of these falls by at least this much.
-_NOWHERE, _FALLS = 0.25, 0.05
+_NOWHERE = 0.25
+_FALLS = 0.05
 #: From this share of effective cases on, which cases are drawn more often is chance.
 _UNIFORM = 0.95
 #: Epochs over which a loss is averaged before it is compared.
@@ -80,7 +83,9 @@ def row_of(
 
     NaN for an empty entry.
     """
-    rule, losses, ages = table.rule, table.losses, table.staleness
+    rule = table.rule
+    losses = table.losses
+    ages = table.staleness
     known = losses[~np.isnan(losses)]
     ages = ages[:0] if table.n_unseen else ages[~np.isnan(ages)]
     return {
@@ -187,7 +192,8 @@ def concentration_warnings(
             "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
             f"nnUNetTrainerIW_<column>. {cure}"
         )
-    shares, n_draws = shares or {}, n_draws or {}
+    shares = shares or {}
+    n_draws = n_draws or {}
     before = _neglected(rows[:-1], shares, n_draws)
     if new := [name for name in _neglected(rows, shares, n_draws) if name not in before]:
         groups = {name: name.removeprefix("draws[").removesuffix("]") for name in new}
@@ -214,7 +220,8 @@ def falls(
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:
         return {}
-    first, last = known[:_N_AVERAGED], known[-_N_AVERAGED:]
+    first = known[:_N_AVERAGED]
+    last = known[-_N_AVERAGED:]
     fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean(
         [losses[epoch] for epoch in last], axis=0
     )

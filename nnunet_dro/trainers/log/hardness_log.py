@@ -19,10 +19,9 @@ from nnunet_dro.trainers.log import epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 
-_N_HARDEST, _N_OUTLIERS = (
-    5,
-    20,
-)  # Number of items that the line of an epoch names, hardest first, and of outliers.
+# Number of items that the line of an epoch names, hardest first, and of outliers.
+_N_HARDEST = 5
+_N_OUTLIERS = 20
 
 #: A stale loss that is older than so many passes over the data is named. Uniform draws leave none
 #: this old.
@@ -36,7 +35,8 @@ _N_SUBVOLUMES_LISTED = (
 class HardnessLog(CaseLog):
     """Counts the draws and clipped weights of an epoch, and writes the hardness of cases, or of their sub-volumes."""
 
-    what, file = "hardness", "hardness.csv"
+    what = "hardness"
+    file = "hardness.csv"
     columns = ("epoch", "case", "loss", "probability", "draws")
 
     def __init__(
@@ -64,7 +64,8 @@ class HardnessLog(CaseLog):
 
     def how_cases_are_drawn(self, *, uniformly: bool) -> str:
         """One line for the log at the start of a training."""
-        table, importance = self.table, self.importance
+        table = self.table
+        importance = self.importance
         cases = f"{len(table)} {self.items} ({table.n_unseen} never seen)"
         if uniformly:
             return f"Cases are drawn uniformly: {cases}"
@@ -109,9 +110,11 @@ class HardnessLog(CaseLog):
         self._n_steps += 1
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
-        draws, losses = self._per_case(self._draws), self._mean_losses()
+        draws = self._per_case(self._draws)
+        losses = self._mean_losses()
         self._history[epoch], self._times[epoch] = losses.astype(np.float32), draws
-        rule, weighs = self.table.rule, self.importance is not None
+        rule = self.table.rule
+        weighs = self.importance is not None
         row = epoch_table.row_of(
             epoch,
             self.table,
@@ -183,7 +186,8 @@ class HardnessLog(CaseLog):
             )
 
     def _line(self, row: Row) -> str:
-        losses, names = self.table.losses, self.table.cases
+        losses = self.table.losses
+        names = self.table.cases
         parts = []
         if not math.isnan(row["mean_loss"]):
             parts.append(f"mean loss {row['mean_loss']:.3f}, robust loss {row['robust_loss']:.3f}")
@@ -211,7 +215,8 @@ class HardnessLog(CaseLog):
 
     def _stalest(self) -> list[str]:
         """The item with the oldest stale loss, if that is notably old."""
-        ages, n_draws = self.table.staleness, int(self._draws.sum())
+        ages = self.table.staleness
+        n_draws = int(self._draws.sum())
         if self.table.n_unseen or not n_draws or np.isnan(ages).all():
             return []
         oldest = int(np.nanargmax(ages))
@@ -236,7 +241,8 @@ class HardnessLog(CaseLog):
 
     def _list_subvolumes(self, path: Path) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""
-        losses, probabilities = self.table.losses, self.table.probabilities()
+        losses = self.table.losses
+        probabilities = self.table.probabilities()
         hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[
             :_N_SUBVOLUMES_LISTED
         ]

@@ -77,7 +77,8 @@ def _count(field: str, form: str, help: str, *, source: str = "") -> Option:
 def _switch(
     word: str, help: str, *, field: str = "", value: Any = True, source: str = ""
 ) -> Option:
-    read, pattern = (lambda: value), re.compile(word)
+    read = lambda: value
+    pattern = re.compile(word)
     return Option(
         field or word,
         word,

@@ -161,7 +161,8 @@ class GroupOptions(TrainerOptions):
     has_column: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        column, rule = self.column, ""
+        column = self.column
+        rule = ""
         if not column:
             rule = (
                 "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"

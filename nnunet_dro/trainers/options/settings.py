@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 #: Length and first learning rate of nnU-Net's own trainings. These are defaults, which names leave
 #: out.
-NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
+NNUNET_EPOCHS = 1000
+NNUNET_ITERATIONS = 250
+NNUNET_VALIDATION_ITERATIONS = 50
 NNUNET_LEARNING_RATE = 0.01
 
 #: What the values of some fields must be, in words, and whether one is; None, where a field may be,

@@ -46,7 +46,8 @@ def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_referen
         for name, s in strata.items()
     }
     table = summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)
-    found, about = (worst_strata(table), false_positives(scores)), {"options": options or {}}
+    found = (worst_strata(table), false_positives(scores))
+    about = {"options": options or {}}
     return Evaluation("m", scores, table, stratum_of_case, *found, about, tuple(notes))
 
 
@@ -94,7 +95,8 @@ def test_table_by_hand():
 
 def test_intervals_are_those_of_the_complete_pairs():
     rng = np.random.default_rng(0)
-    baseline, method = rng.random(20), rng.random(20)
+    baseline = rng.random(20)
+    method = rng.random(20)
     baseline[3], method[7], baseline[9], method[9] = NAN, NAN, NAN, NAN
     row = compare(two(baseline, method), n_resamples=200, seed=5).table.iloc[0]
 
@@ -205,7 +207,8 @@ def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeyp
         [typical_value(values) for values in samples], listed, rtol=1e-12, atol=0
     )
     rng = np.random.default_rng(0)
-    baseline, method = rng.random(20) / 2, rng.random(20)
+    baseline = rng.random(20) / 2
+    method = rng.random(20)
     row = compare(two(baseline, method)).table.iloc[0]
 
     assert tuple(row[list(TYPICAL)]) == pytest.approx(typical_value(method - baseline))
@@ -231,17 +234,16 @@ def test_holm_by_hand():
         two(baseline, method) | {"same": evaluation(method)}, n_resamples=0
     ).table.set_index("method")
 
-    p, adjusted = table.loc["DRO", "wilcoxon_p"].tolist(), table.loc["DRO", "holm_p"].tolist()
+    p = table.loc["DRO", "wilcoxon_p"].tolist()
+    adjusted = table.loc["DRO", "holm_p"].tolist()
     assert p[0] == pytest.approx(2 / 64)
     assert adjusted == pytest.approx([2 * p[0], p[1], NAN], nan_ok=True)
     assert table.loc["same", "holm_p"].tolist() == pytest.approx(adjusted, nan_ok=True)
 
 
 def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
-    erm, dro = (
-        evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]),
-        evaluation([0.4, 0.5], cases=["d", "c"]),
-    )
+    erm = evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"])
+    dro = evaluation([0.4, 0.5], cases=["d", "c"])
     evaluations = {"ERM": erm, "DRO": dro}
     with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
         compare(evaluations)

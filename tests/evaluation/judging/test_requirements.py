@@ -55,7 +55,8 @@ def test_names_keep_their_odd_characters():
     assert (parsed.attribute, parsed.stratum, parsed.metric) == ("größe [mm]", "<5 = klein", "hd95")
 
 
-RARE, STEM = 'pathology="other, rare"', 'pathology=spina_bifida label="brain stem"'
+RARE = 'pathology="other, rare"'
+STEM = 'pathology=spina_bifida label="brain stem"'
 
 
 @pytest.mark.parametrize(

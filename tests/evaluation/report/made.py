@@ -101,11 +101,9 @@ def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",)):
     }
     made = compare(evaluations, n_resamples=0)
     table = made.table.drop(columns=["n_left_out", "n_worst_baseline", "n_worst_method"])
-    gain, n, same = (
-        table["mean_difference"],
-        table["n"],
-        table["mean_baseline"] == table["mean_method"],
-    )
+    gain = table["mean_difference"]
+    n = table["n"]
+    same = table["mean_baseline"] == table["mean_method"]
     table = with_bounds(table, of="_difference").assign(
         **{
             f"mean_difference_{end}_guaranteed": gain + by

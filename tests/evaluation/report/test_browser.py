@@ -246,7 +246,8 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
 @pytest.mark.parametrize("make", [report, comparison])
 def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
     page = open_page(make(), width=390)
-    box, hint = page.one("#by-0 .scroll"), page.one("#by-0 .onwards")
+    box = page.one("#by-0 .scroll")
+    hint = page.one("#by-0 .onwards")
 
     assert page.run("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
     assert hint.is_displayed()
@@ -320,7 +321,8 @@ def test_rows_dots_and_pictures_lead_to_each_other_and_to_the_viewer(open_page):
 
 @pytest.mark.parametrize(("width", "height"), [(600, 400), (60, 60), (300, 900)])
 def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
-    grey, mask = np.zeros((height, width)), np.zeros((height, width), bool)
+    grey = np.zeros((height, width))
+    mask = np.zeros((height, width), bool)
     mask[4:-4, 5:-5] = True
     (plane,) = _planes(grey[None], mask[None], mask[None], (1, 1, 1))
     evaluation = evaluation_of(*scores_of(6, labels=("one",)))

@@ -16,7 +16,8 @@ from nnunet_dro.evaluation.report.figures import (
 )
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
-DICE, HD95 = METRICS["dice"], METRICS["hd95"]
+DICE = METRICS["dice"]
+HD95 = METRICS["hd95"]
 
 
 def stratum(values, index=0, title="A", **marks):

@@ -47,11 +47,10 @@ def pathology_of(scores, order):
 
 def table_2():
     """Strata of a column, two methods, three labels."""
-    labels, strata = (
-        ("white matter", "ventricles", "cerebellum"),
-        ("Controls", "Spina bifida", "Other pathologies"),
-    )
-    erm, dro = {}, {}
+    labels = ("white matter", "ventricles", "cerebellum")
+    strata = ("Controls", "Spina bifida", "Other pathologies")
+    erm = {}
+    dro = {}
     for place, stratum in enumerate(strata):
         for n, label in enumerate(labels):
             low = 0.9 - 0.1 * n - (0.3 if place == 1 else 0.05 * place)
@@ -107,10 +106,8 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     assert r"\textbf{61.0}" not in comparison_latex(
         comparison_of({"a": scores, "b": better, "c": nearly}, strata)
     )
-    wide, narrow = (
-        scores_from({("all", "one"): (0.0, 1.0)}),
-        scores_from({("all", "one"): (0.2, 0.8)}),
-    )
+    wide = scores_from({("all", "one"): (0.0, 1.0)})
+    narrow = scores_from({("all", "one"): (0.2, 0.8)})
     text = comparison_latex(
         comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"]))
     )

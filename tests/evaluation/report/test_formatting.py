@@ -5,7 +5,9 @@ import pytest
 from nnunet_dro.evaluation.report import formatting as f
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
-DICE, HD95, VOLUME = METRICS["dice"], METRICS["hd95"], METRICS["volume_error"]
+DICE = METRICS["dice"]
+HD95 = METRICS["hd95"]
+VOLUME = METRICS["volume_error"]
 NAN = math.nan
 
 

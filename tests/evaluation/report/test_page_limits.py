@@ -76,10 +76,8 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
     for label, figure in zip([label for label in LABELS[-3:] for _ in "dq"], figures, strict=True):
         for row in map(int, re.findall(r'data-row="(\d+)"', figure)):
             drawn += 1
-            name, its_label = (
-                cases["names"][cases["codes"][row]],
-                labels["names"][labels["codes"][row]],
-            )
+            name = cases["names"][cases["codes"][row]]
+            its_label = labels["names"][labels["codes"][row]]
             assert its_label == label
             expected = large.scores[
                 (large.scores["case"] == name) & (large.scores["label"] == label)

@@ -16,7 +16,8 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 from .made import comparison_of, evaluation_of, scores_of
 
-DICE, HD95 = METRICS["dice"], METRICS["hd95"]
+DICE = METRICS["dice"]
+HD95 = METRICS["hd95"]
 
 
 def test_shades_of_fractions_are_fixed_and_those_of_distances_relative():

@@ -61,7 +61,8 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
         1: (slice(2, 3), slice(3, 4), slice(0, 8)),
         3: (slice(20, 24), slice(30, 36), slice(40, 56)),
     }
-    reference, prediction = np.zeros((1, 2, 8), np.uint8), np.zeros((1, 2, 8), np.int16)
+    reference = np.zeros((1, 2, 8), np.uint8)
+    prediction = np.zeros((1, 2, 8), np.int16)
     reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
 
     counts = Foreground.of(reference, prediction).counts

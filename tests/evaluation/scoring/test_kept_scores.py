@@ -25,7 +25,8 @@ from tests.evaluation.made_folders import (
     write_study,
 )
 
-LABELS, SCORING = Labels({"tumour": (1,)}), Scoring(("dice", "hd95"))
+LABELS = Labels({"tumour": (1,)})
+SCORING = Scoring(("dice", "hd95"))
 
 
 def scored(case, dice=1 / 3):

@@ -14,7 +14,8 @@ def dice(reference, prediction, labels=LABELS):
 
 
 def test_dice_of_two_squares_one_pixel_apart():
-    reference, prediction = np.zeros((6, 6), np.uint8), np.zeros((6, 6), np.uint8)
+    reference = np.zeros((6, 6), np.uint8)
+    prediction = np.zeros((6, 6), np.uint8)
     reference[1:3, 1:3] = prediction[1:3, 2:4] = 1
 
     row = score_case(reference, prediction, LABELS)[0]
@@ -35,7 +36,8 @@ def test_dice_of_two_squares_one_pixel_apart():
 
     assert row[0]["dice"] == 1.0
     assert np.isnan(row[1]["dice"])
-    reference, prediction = np.array([[0, 1]], np.uint8), np.array([[1, 1]], np.uint8)
+    reference = np.array([[0, 1]], np.uint8)
+    prediction = np.array([[1, 1]], np.uint8)
     score_case(reference, prediction, LABELS)
 
     assert reference.tolist() == [[0, 1]]

@@ -143,7 +143,8 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     reference[3, 1:6, 1:6] = 1
     hollow = reference.copy()
     hollow[3, 3, 3] = 0
-    labels, scoring = Labels({"plate": (1,)}), Scoring(("assd", "hd", "nsd"), nsd_tolerance_mm=0.5)
+    labels = Labels({"plate": (1,)})
+    scoring = Scoring(("assd", "hd", "nsd"), nsd_tolerance_mm=0.5)
 
     (row,) = score_case(reference, hollow, labels, scoring)
 
@@ -154,7 +155,8 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
 def test_a_slice_is_a_plane():
     reference, prediction = np.zeros((2, 1, 20, 20), np.uint8)
     reference[0, 5:15, 5:15] = prediction[0, 5:15, 8:18] = 1
-    labels, scoring = Labels({"square": (1,)}), Scoring(ALL_DISTANCES)
+    labels = Labels({"square": (1,)})
+    scoring = Scoring(ALL_DISTANCES)
 
     as_volume = score_case(reference, prediction, labels, scoring, spacing=(3, 1, 1))
     as_plane = score_case(reference[0], prediction[0], labels, scoring, spacing=(1, 1))
@@ -206,10 +208,8 @@ def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
     prediction = empty if lacking != "reference" else block
     theirs = monai(reference, prediction, (1.0, 1.0, 5.0), 1.0)
 
-    maps, scoring = (
-        (mask.astype(np.uint8) for mask in (reference, prediction)),
-        Scoring(("hd95", "hd", "nsd")),
-    )
+    maps = (mask.astype(np.uint8) for mask in (reference, prediction))
+    scoring = Scoring(("hd95", "hd", "nsd"))
     (row,) = score_case(*maps, Labels({"a": (1,)}), scoring, spacing=(1.0, 1.0, 5.0))
 
     for metric in scoring.metrics:

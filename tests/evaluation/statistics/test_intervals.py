@@ -135,7 +135,8 @@ def test_the_skewed_t_is_the_limit_of_bootstrap_t():
         rng.beta(8, 2, 600),
     ):
         weights = rng.multinomial(600, np.full(600, 1 / 600), size=5000) / 600
-        first, second = weights @ (x - x.mean()), weights @ (x - x.mean()) ** 2
+        first = weights @ (x - x.mean())
+        second = weights @ (x - x.mean()) ** 2
         ratios = first / np.sqrt((second - first**2) / 599)
         drawn = x.mean() - np.quantile(ratios, [1 - TAIL, TAIL]) * x.std(ddof=1) / np.sqrt(600)
 
@@ -155,7 +156,8 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
         0,
         0,
     ]
-    before, after = rng.random(100), rng.random(100)
+    before = rng.random(100)
+    after = rng.random(100)
     (found,) = difference_intervals([(before, after)], bounded=[True])
 
     for name in PERCENTILES:
@@ -219,7 +221,8 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
 
 def test_intervals_do_not_depend_on_order_company_or_undefined_values():
     rng = np.random.default_rng(0)
-    values, others = rng.random(30), [rng.random(30), rng.random(7)]
+    values = rng.random(30)
+    others = [rng.random(30), rng.random(7)]
     for find in (intervals, guaranteed_means):
         (alone,) = find([values], bounded=[True])
         together = find([others[0], np.append(values[::-1], NAN), others[1]], bounded=[True] * 3)

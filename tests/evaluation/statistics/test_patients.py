@@ -41,7 +41,8 @@ def described(values, patients, **options):
 
 
 def test_patient_values_are_means_of_the_cases_that_have_a_value():
-    values, patients = np.array([1.0, 3.0, NAN, 5.0, NAN]), np.array([4, 4, 4, 0, 7])
+    values = np.array([1.0, 3.0, NAN, 5.0, NAN])
+    patients = np.array([4, 4, 4, 0, 7])
     assert patient_values(values, patients)[:2].tolist() == [5, 2]
     assert np.isnan(patient_values(values, patients)[2])
     assert patient_values(np.stack([values, values]), patients).shape == (2, 3)
@@ -50,17 +51,13 @@ def test_patient_values_are_means_of_the_cases_that_have_a_value():
 
 def test_one_case_per_patient_is_as_without_patients():
     values = np.random.default_rng(0).random(60)
-    alone, together = (
-        described(values, None),
-        described(values, np.random.default_rng(1).permutation(60)),
-    )
+    alone = described(values, None)
+    together = described(values, np.random.default_rng(1).permutation(60))
 
     pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
     values = np.random.default_rng(0).random(100)
-    once, copied = (
-        described(values, None),
-        described(np.repeat(values, 2), np.repeat(np.arange(100), 2)),
-    )
+    once = described(values, None)
+    copied = described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
 
     np.testing.assert_allclose(copied[[*STATISTICS]], once[[*STATISTICS]])
     np.testing.assert_allclose(copied[[*INTERVALS]], once[[*INTERVALS]])
@@ -69,10 +66,8 @@ def test_one_case_per_patient_is_as_without_patients():
 
 def test_a_patient_with_many_bad_cases_counts_once_everywhere():
     # Five bad patients with six cases each, and 55 good ones with one.
-    values, patients = (
-        np.r_[np.full(30, 0.46), np.full(55, 0.947)],
-        np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)],
-    )
+    values = np.r_[np.full(30, 0.46), np.full(55, 0.947)]
+    patients = np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)]
     requirements = [
         parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")
     ]

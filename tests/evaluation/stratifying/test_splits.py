@@ -159,10 +159,8 @@ def test_strata_that_are_all_rare_are_dealt_out(raw, group):
 
 
 def test_folds_of_random_groups_and_strata_are_whole(raw):
-    two, folder = (
-        table(["a", "b"], patient=["p", "q"], centre=["A", "B"]),
-        raw(["a", "b"], name="Dataset008_Two"),
-    )
+    two = table(["a", "b"], patient=["p", "q"], centre=["A", "B"])
+    folder = raw(["a", "b"], name="Dataset008_Two")
     check_form(make_splits(folder, two, group="patient", stratify="centre", folds=2), ["a", "b"])
     rng = np.random.default_rng(0)
     cases = numbered(30)
@@ -179,7 +177,8 @@ def test_folds_of_random_groups_and_strata_are_whole(raw):
 
 def test_five_thousand_cases(raw):
     cases = numbered(5000)
-    patients, centres = [f"p{i // 2}" for i in range(5000)], [f"s{i % 7}" for i in range(5000)]
+    patients = [f"p{i // 2}" for i in range(5000)]
+    centres = [f"s{i % 7}" for i in range(5000)]
     # A row of another case plays no part.
     rows = table([*cases, "test_1"], patient=[*patients, "missing"], centre=[*centres, "missing"])
     splits = make_splits(raw(cases), rows, group="patient", stratify="centre")

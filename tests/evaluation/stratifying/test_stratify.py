@@ -245,7 +245,9 @@ def test_unusable_by_is_refused(spec, message):
 
 
 SITES = ["site10", "missing", "site2", "Site1", "site2"]
-YOUNG, MIDDLE, OLD = "0 to 18", "18 to 65", "65 to 120"
+YOUNG = "0 to 18"
+MIDDLE = "18 to 65"
+OLD = "65 to 120"
 THIRDS = ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30"]
 
 

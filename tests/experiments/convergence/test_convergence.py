@@ -132,7 +132,8 @@ def scored(dice):
 
 
 class Trained:
-    trainer, seed = "nnUNetTrainerDRO", 0
+    trainer = "nnUNetTrainerDRO"
+    seed = 0
 
 
 DICE = {

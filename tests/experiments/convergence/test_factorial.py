@@ -55,6 +55,7 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
 
 
 def test_the_page_is_about_the_rare_pathology():
-    study, strata = phantoms(quick=False).study, factorial.WORDS.strata
+    study = phantoms(quick=False).study
+    strata = factorial.WORDS.strata
     assert (strata.rare, strata.common) == (study.rare, study.common)
     assert factorial.WORDS.values["uniform"] == pytest.approx(24 / 600)

@@ -8,7 +8,8 @@ from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from tests.experiments.made_studies import LABELS, row_of, write_label_map
 
 RANGES = {"8bit": 7, "raw": 13, "rescaled": 6}
-RARE, COMMON = {"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test": 3}
+RARE = {"rescaled": 2, "8bit": 2}
+COMMON = {"train": 8, "validation": 1, "test": 3}
 
 
 def write_divided(data, folder, *, seed):

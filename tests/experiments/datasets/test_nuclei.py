@@ -26,7 +26,8 @@ def test_a_split_has_the_numbers_asked_for_and_no_field_on_both_sides():
 
 
 def test_a_divided_dataset_is_one_for_nnu_net(tmp_path):
-    data, folder = tmp_path / "data", tmp_path / "divided"
+    data = tmp_path / "data"
+    folder = tmp_path / "divided"
     table = write_nuclei_dataset(data, size=(TEST_SIZE + 8, 72))
     (data / "dataset.json").write_text(
         json.dumps({"labels": {"background": 0, "nucleus": 1}, "numTraining": 1})

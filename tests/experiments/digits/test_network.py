@@ -31,7 +31,8 @@ def test_networks_side_by_side_are_trained_as_each_is_alone():
     for network in alone:
         network.load_state_dict(first.state_dict())
     together = side_by_side(first, 2)
-    images, targets = torch.randn(3, 4, 2, 8, 8), torch.randint(0, 10, (3, 4, 2))
+    images = torch.randn(3, 4, 2, 8, 8)
+    targets = torch.randint(0, 10, (3, 4, 2))
 
     def step(network, x, y):
         optimiser = torch.optim.SGD(network.parameters(), lr=0.1)

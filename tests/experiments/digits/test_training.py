@@ -60,7 +60,8 @@ def test_accuracy_and_losses_are_those_in_evaluation_and_as_last_drawn(made_digi
     assert curve(result, "rare") == [100.0] * 3
     # 21 of the 66 test images are 3s.
     assert curve(result, "overall") == pytest.approx([10.0] * 3)
-    right, wrong = np.log1p(9 * np.exp(-5)), 5 + np.log1p(9 * np.exp(-5))
+    right = np.log1p(9 * np.exp(-5))
+    wrong = 5 + np.log1p(9 * np.exp(-5))
     # In evaluation the 2 images of 3s of 182 are right; in training the 20 of 0s.
     share = 2 / 182
     assert curve(result, "loss") == pytest.approx([share * right + (1 - share) * wrong] * 3)
@@ -73,7 +74,8 @@ def test_accuracy_and_losses_are_those_in_evaluation_and_as_last_drawn(made_digi
 
 
 def test_train_gives_the_same_curve_again_and_leaves_the_global_seed_alone(made_digits):
-    split, run = split_digits(*made_digits, TINY), replace(TINY, betas=(0.0, 10.0))
+    split = split_digits(*made_digits, TINY)
+    run = replace(TINY, betas=(0.0, 10.0))
     state = torch.get_rng_state()
     first, second = (train(run, split) for _ in range(2))
     assert first.epochs == second.epochs

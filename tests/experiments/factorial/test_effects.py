@@ -56,7 +56,8 @@ def test_the_best_of_some_trials_is_the_mean_of_all_draws(monkeypatch):
     of = {name: rng.random(6) for name in (0, 1, 2)}  # six settings
     both = pd.DataFrame([("rare", seed, n, of[seed][n]) for seed in of for n in range(6)])
     both.columns = ["stratum", "seed", "setting", "mean"]
-    seemed, bought = [], []
+    seemed = []
+    bought = []
     for seed, values in of.items():
         others = np.mean([of[other] - of[other].mean() for other in of if other != seed], axis=0)
         best = [max(drawn, key=lambda n: values[n]) for drawn in combinations(range(6), 4)]

@@ -221,7 +221,8 @@ def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatc
     # of the 9s.
     assert len(np.unique(first[split.train_labels == 1])) == n_rare
     assert len(np.unique(first[split.train_labels == 0])) == 45
-    centre, spread = kept["sources"].mean(), kept["sources"].std()
+    centre = kept["sources"].mean()
+    spread = kept["sources"].std()
     for part in (split.trusted_images, split.test_images):
         values = part[:, 0, 0, 0].numpy() * spread + centre
         assert not np.isclose(values[:, None], first[None], atol=1e-4).any()

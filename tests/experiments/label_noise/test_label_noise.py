@@ -51,7 +51,8 @@ def test_page_says_where_right_labels_were_not_learnt():
 @pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_quick_run_with_nnunet(tmp_path, capsys):
-    work, out = tmp_path / "work", tmp_path / "out"
+    work = tmp_path / "work"
+    out = tmp_path / "out"
     words = ["label-noise", "--work", str(work), "--out", str(out), "--quick", "--jobs", "1"]
     words += ["--methods", *QUICK_METHODS]
     assert main(words) == 0

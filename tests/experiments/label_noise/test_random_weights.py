@@ -32,7 +32,8 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_weighted_losses():
     loss = HardnessWeightedLoss(
         torch.nn.Identity(), per_case, importance=importance, max_cases=4, is_ddp=False
     )
-    logits, target = torch.randn(4, 2, 6), torch.randint(0, 2, (4, 1, 6))
+    logits = torch.randn(4, 2, 6)
+    target = torch.randint(0, 2, (4, 1, 6))
     draws = HardnessTable(list("abcd"), rule=UNIFORM).draw(4, rng=np.random.default_rng(0))
     with loss.drawn(entry_of(draws)):
         found = loss(logits, target)

@@ -30,7 +30,8 @@ def made_cases(method, signal, values, losses, kinds, trusted=(), seed=0, rare=(
 
 def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
     kinds = ["clean", "clean", "clean", "swapped", "shifted", "eroded"]
-    weights, losses = [0.2, 1.0, 1.2, 0.1, 0.5, 1.1], [0.1, 0.2, 0.3, 0.9, 0.8, 0.05]
+    weights = [0.2, 1.0, 1.2, 0.1, 0.5, 1.1]
+    losses = [0.1, 0.2, 0.3, 0.9, 0.8, 0.05]
     made = made_cases("L2RW", "weight", weights, losses, kinds, trusted=(0,))
     by_weight, by_loss = separation_table(made).to_dict("records")
     # Right and not trusted: 1.0 and 1.2. Swapped and shifted lie below both, eroded below one.
@@ -110,7 +111,8 @@ def test_differences_are_to_the_baseline_of_the_same_seed():
 
 
 def test_trainings_were_long_enough_if_right_labels_give_every_label():
-    study, scores = phantom_study(quick=False), made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
+    study = phantom_study(quick=False)
+    scores = made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
     assert unlearnt(scores, study) == []
     is_low = (
         (scores["method"] == RIGHT)
@@ -126,10 +128,8 @@ def write_log(path, columns, rows):
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
 
 
-WEIGHTS, HARDNESS = (
-    ["epoch", "case", "weight", "times_seen"],
-    ["epoch", "case", "loss", "probability", "draws"],
-)
+WEIGHTS = ["epoch", "case", "weight", "times_seen"]
+HARDNESS = ["epoch", "case", "loss", "probability", "draws"]
 
 
 @pytest.fixture

@@ -99,7 +99,8 @@ def test_group_dro_alone_lets_the_harder_modality_count_more():
         for i, image in enumerate(images)
     ]
     groups, told = (Sampler(METHODS[name], images) for name in ("GroupDRO", TOLD))
-    rng, loss = np.random.default_rng(0), DiceCELoss(batch_dice=True, do_bg=False)
+    rng = np.random.default_rng(0)
+    loss = DiceCELoss(batch_dice=True, do_bg=False)
     target = torch.ones(BATCH, 1, PATCH, PATCH, dtype=torch.long)
     for _ in range(30):
         draws = groups.draw(rng)
@@ -195,7 +196,8 @@ def test_the_rule_judges_tails_apart_and_shares_over_the_seeds():
 
 def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
-    network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)
+    network = new_network(0)
+    run = Run("nnUNetTrainerDRO", seed=0, iterations=1)
     before = {name: values.clone() for name, values in network.state_dict().items()}
     sampler = Sampler(run.trainer, images)
     training.fill_stale_losses(

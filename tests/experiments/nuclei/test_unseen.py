@@ -68,7 +68,8 @@ def test_the_style_zero_changes_nothing_and_others_do_what_they_say():
 
 @pytest.mark.parametrize(("highest", "corner"), [(np.inf, 1.0), (1.0, 0.5)])
 def test_the_worst_of_a_linear_loss_is_the_corner_with_a_finite_one(highest, corner):
-    data, signs = torch.zeros(2, 1, 4, 4), torch.tensor([1.0, -1.0])
+    data = torch.zeros(2, 1, 4, 4)
+    signs = torch.tensor([1.0, -1.0])
     start = torch.zeros(2, 2 + GRID**2)
 
     def losses_of(images):
@@ -166,7 +167,8 @@ def test_a_training_repeats_itself_and_generates_nothing_in_the_warm_up(tmp_path
     def trained(method):
         return train_unseen(UnseenRun("nnUNetTrainerDRO_beta0", 0, 4, method), *images)
 
-    plain, worst = trained(Method()), trained(Method(generated=WORST))
+    plain = trained(Method())
+    worst = trained(Method(generated=WORST))
     later = trained(Method(generated=WORST, warmup=1.0))
     assert plain["dice"] == later["dice"]
     assert plain["dice"] != worst["dice"]

@@ -61,23 +61,25 @@ def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():
 
 
 def test_doro_draws_uniformly_in_the_first_three_tenths():
-    images, run = made_images({COMMON: 20}), made_run(DORO)
+    images = made_images({COMMON: 20})
+    run = made_run(DORO)
     assert (run.n_warmup, run.moments) == (3, [2, 5, 10])
     assert all(made_run(method).n_warmup == 0 for method in TRAININGS if method != DORO)
-    sampler, rng = WatchedSampler(run, images), np.random.default_rng(0)
+    sampler = WatchedSampler(run, images)
+    rng = np.random.default_rng(0)
     for iteration in range(10):
         sampler.draw(rng)
         assert sampler.table.warming_up == (iteration < 3)
 
 
 def test_losses_and_weights_count_after_the_first_third():
-    images, run = made_images({COMMON: 2 * BATCH}), made_run(PLAIN, iterations=3)
-    sampler, loss, network = (
-        WatchedSampler(run, images),
-        DiceCELoss(batch_dice=False, do_bg=False),
-        new_network(0),
-    )
-    to_draw, to_augment = np.random.default_rng(0), np.random.default_rng(1)
+    images = made_images({COMMON: 2 * BATCH})
+    run = made_run(PLAIN, iterations=3)
+    sampler = WatchedSampler(run, images)
+    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    network = new_network(0)
+    to_draw = np.random.default_rng(0)
+    to_augment = np.random.default_rng(1)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
     seen = []
     for _ in range(3):
@@ -91,7 +93,8 @@ def test_losses_and_weights_count_after_the_first_third():
 
 def test_random_weights_have_a_mean_of_one_and_do_not_change_the_draws():
     images = made_images({COMMON: 2 * BATCH})
-    plain, random = WatchedSampler(made_run(PLAIN), images), RandomSampler(made_run(RANDOM), images)
+    plain = WatchedSampler(made_run(PLAIN), images)
+    random = RandomSampler(made_run(RANDOM), images)
     drawn, same = (sampler.draw(np.random.default_rng(0)) for sampler in (plain, random))
     np.testing.assert_array_equal(drawn.indices, same.indices)
     weights = random.weights(torch.zeros(BATCH), same)
@@ -106,11 +109,9 @@ def test_random_weights_have_a_mean_of_one_and_do_not_change_the_draws():
 def learning():
     """A sampler that learns weights from three of the images of a batch, with its network, loss,
     images and draws."""
-    images, network, loss = (
-        made_images({COMMON: BATCH}),
-        new_network(0),
-        DiceCELoss(batch_dice=False, do_bg=False),
-    )
+    images = made_images({COMMON: BATCH})
+    network = new_network(0)
+    loss = DiceCELoss(batch_dice=False, do_bg=False)
     sampler = LearningSampler(
         made_run(L2RW, 1), images, trusted=images[:3], network=network, loss=loss
     )

@@ -153,7 +153,8 @@ def wait(name, settings):
 make_runs(Path({str(tmp_path)!r}), {{name: Settings(name) for name in "ab"}}, wait, minutes=lambda settings: 1, jobs=2)
 """
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
-    began, limit = tmp_path / "began", time.monotonic() + 60
+    began = tmp_path / "began"
+    limit = time.monotonic() + 60
     while not began.exists() and time.monotonic() < limit:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)

@@ -72,7 +72,8 @@ def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
 
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
-    start, half = np.linalg.pinv(images) @ targets, lambda theta: theta @ theta / 2
+    start = np.linalg.pinv(images) @ targets
+    half = lambda theta: theta @ theta / 2
     wide = {
         "fun": lambda t: targets * (images @ t) - 1,
         "jac": lambda t: targets[:, None] * images,
@@ -154,11 +155,9 @@ def test_weights_are_those_of_gradient_descent_in_all_dimensions(six):
 
 
 def test_first_step_is_the_one_computed_by_hand():
-    images, targets, groups = (
-        np.array([[1.0, 0], [0, 2], [0, 4]]),
-        np.array([1.0, 1, -1]),
-        np.array([0, 0, 1]),
-    )
+    images = np.array([[1.0, 0], [0, 2], [0, 4]])
+    targets = np.array([1.0, 1, -1])
+    groups = np.array([0, 0, 1])
     trajectory = descend(images, targets, groups, Setting("", "squared loss", 10))
     erm = LEARNING_RATE * np.array([1, 2 - 4]) / 3
     weighted = LEARNING_RATE * np.array([1 / 4, 2 / 4 - 4 / 2])

@@ -55,7 +55,8 @@ def test_eq_19_is_continuous_but_not_differentiable_or_convex_at_its_joint(beta)
 @pytest.mark.parametrize("loss", [squared_loss, logistic_loss, smooth_polynomial_loss, *EQ_19])
 def test_slopes_are_the_derivatives_of_the_values(loss):
     rng = np.random.default_rng(0)
-    predictions, targets = rng.normal(size=(3, 8)) * 3, np.sign(rng.normal(size=8))
+    predictions = rng.normal(size=(3, 8)) * 3
+    targets = np.sign(rng.normal(size=8))
     above, below = (loss(predictions + sign * 1e-6, targets)[0] for sign in (1, -1))
     np.testing.assert_allclose(loss(predictions, targets)[1], (above - below) / 2e-6, atol=1e-8)
 

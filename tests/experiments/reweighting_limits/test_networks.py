@@ -16,7 +16,8 @@ def examples():
 
 
 def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
-    functions, weights = [], []
+    functions = []
+    weights = []
     for units in (16, 128, 1024):
         ends = [
             networks.train_network(*examples, networks.Network(units, seed, 2_000))
@@ -76,7 +77,8 @@ def test_longest_image_has_length_one():
 
 @needs_digits
 def test_held_out_digits_are_not_among_the_six():
-    images, others = six_digits()[0], networks.held_out_digits()
+    images = six_digits()[0]
+    others = networks.held_out_digits()
     assert others.shape == (200, 784)
     assert np.linalg.norm(others[:, None] - images, axis=-1).min() > 1
     # A 1 has less ink than a 0.
@@ -104,7 +106,8 @@ def _with_torch(images, targets, groups, others, network, method):
         return torch.tanh(torch.tensor(x) @ w.T + b) @ a / np.sqrt(network.units)
 
     for _ in range(network.steps):
-        wanted, found = torch.tensor(targets), outputs(images)
+        wanted = torch.tensor(targets)
+        found = outputs(images)
         logistic = torch.nn.functional.softplus(-wanted * found)
         losses = (found - wanted) ** 2 / 2 if network.loss == "squared loss" else logistic
         means = torch.stack([losses[groups == group].mean() for group in (0, 1)])

@@ -31,7 +31,8 @@ def test_largest_step_falls_with_beta_and_stale_losses_need_it():
 
 
 def test_trusted_loss_rises_with_the_printed_step_alone():
-    images, targets = np.ones((9, 1)), np.tile([1.0, 1, -1], 3)
+    images = np.ones((9, 1))
+    targets = np.tile([1.0, 1, -1], 3)
     printed, ours, half = (
         trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS
     )

@@ -11,7 +11,8 @@ LOSSES = [0.0] * 9 + [1.0]
 def test_gap_is_equation_15_less_the_smallest_that_so_few_losses_exceed():
     table = bound_table(pd.DataFrame({"method": "ERM", "seed": 0, "loss": [*LOSSES, np.nan]}))
     row = table.set_index(["beta", "share"]).loc[("10", "50 %")]
-    bound, spread = np.log(2 * np.mean(np.exp(10 * np.array(LOSSES)))) / 10, np.std(LOSSES)
+    bound = np.log(2 * np.mean(np.exp(10 * np.array(LOSSES)))) / 10
+    spread = np.std(LOSSES)
     # All but one of the losses are 0, so any number above 0 is exceeded by fewer than a half.
     assert row["gap"] == pytest.approx(bound / spread)
     assert (row["trainings"], row["broken"], row["void"], row["above"]) == (1, 0, 0, 10)

@@ -71,10 +71,8 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
 
 def test_mean_dice_by_hand(ball):
     # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
-    reference, prediction = (
-        np.array([0, 0, 1, 1, 2, 2], np.uint8),
-        np.array([0, 0, 1, 2, 2, 2], np.uint8),
-    )
+    reference = np.array([0, 0, 1, 1, 2, 2], np.uint8)
+    prediction = np.array([0, 0, 1, 2, 2, 2], np.uint8)
     assert spoiling.mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
     for kind in spoiling.KINDS:
         assert (
@@ -94,7 +92,8 @@ def test_three_of_ten_are_spoilt_and_trusted_and_spared_ones_are_right(n_cases, 
     noise = spoiling.draw_noise(cases, spared, rng=np.random.default_rng(0))
     assert noise["case"].tolist() == cases
     assert set(noise["kind"].value_counts()[list(spoiling.KINDS)]) == {n_spoilt // 3}
-    is_spared, is_trusted = noise["case"].isin(spared), noise["trusted"] == "yes"
+    is_spared = noise["case"].isin(spared)
+    is_trusted = noise["trusted"] == "yes"
     assert set(noise["kind"][is_spared | is_trusted]) == {"clean"}
     assert ((is_trusted & is_spared).sum(), (is_trusted & ~is_spared).sum()) == (
         min(1, n_spared),

@@ -21,7 +21,8 @@ from nnunet_dro.trainers.data.dataloading import (
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from tests.trainers.draws import draws_of
 
-LABELS, IGNORE = [0, 1, 2], 3
+LABELS = [0, 1, 2]
+IGNORE = 3
 ANNOTATED = (-1, *LABELS)
 
 
@@ -73,7 +74,8 @@ def test_an_augmenter_gets_another_loader(n_workers):
         def set_thread_id(self, thread_id):
             pass
 
-    first, second = Numbers(1), Numbers(2)
+    first = Numbers(1)
+    second = Numbers(2)
     augmenter = (
         NonDetMultiThreadedAugmenter(first, None, 1, 2, wait_time=0.002)
         if n_workers
@@ -135,7 +137,8 @@ class InMemory:
             grid = np.indices(shape)
             label_map = np.zeros(shape, dtype=np.int8)
             if name not in without_foreground:
-                centre, size = np.reshape(shape, (3, 1, 1, 1)) / 2, np.reshape(shape, (3, 1, 1, 1))
+                centre = np.reshape(shape, (3, 1, 1, 1)) / 2
+                size = np.reshape(shape, (3, 1, 1, 1))
                 ball = (((grid - centre) / size) ** 2).sum(0) < 0.1
                 label_map[ball] = 1
                 label_map[ball & (grid > centre).all(0)] = 2
@@ -315,7 +318,8 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     subvolumes = Subvolumes(tuple(plain.indices), (1, 2, 2))
     table = HardnessTable(subvolumes.names, beta=2.0, exploration=1e-4, replace=True)
     loader = HardnessDataLoader.taking_over(plain, table, subvolumes)
-    ready, counts = context.Event(), context.Queue()
+    ready = context.Event()
+    counts = context.Queue()
     workers = [
         context.Process(target=_count_cells, args=(loader, seed, 60, ready, counts))
         for seed in range(2)
@@ -354,7 +358,8 @@ class RarestClass(nnUNetDataLoader):
         return super().get_bbox(data_shape, force_fg, class_locations, overwrite_class, verbose)
 
     def generate_train_batch(self):
-        names, patches = self.get_indices(), []
+        names = self.get_indices()
+        patches = []
         for j, name in enumerate(names):
             data, _, _, properties = self._data.load_case(name)
             force_fg = self.get_do_oversample(j)

@@ -124,7 +124,8 @@ def test_locations_inside_a_box_are_those_brute_force_finds():
         (1, 2): [],
         2: np.zeros((1, 4), int),
     }
-    start, stop = np.array([2, 3, 4]), np.array([5, 9, 5])
+    start = np.array([2, 3, 4])
+    stop = np.array([5, 9, 5])
     inside = locations_inside(locations, start, stop)
     wanted = [
         row.tolist()
@@ -192,7 +193,8 @@ def test_cells_and_cases_without_annotated_voxels_are_no_items():
 
 
 def test_many_cases_are_read_at_once_with_progress():
-    together, lines = threading.Barrier(4, timeout=30), []
+    together = threading.Barrier(4, timeout=30)
+    lines = []
     annotated = {f"case_{i}": [(0, 0, 0)] if i % 2 else [(5, 0, 0)] for i in range(1200)}
     loader = loader_of(annotated)
     from_memory = loader._data.load_case

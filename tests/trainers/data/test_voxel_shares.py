@@ -354,7 +354,8 @@ def test_many_may_count_and_write_at_the_same_time(folder):
     """As the ranks of a training and the folds of a dataset do."""
     cases = tuple("abcdefgh")
     expected = made_dataset(folder, nnUNetDatasetBlosc2, cases=cases)
-    results, start = [], threading.Barrier(6)
+    results = []
+    start = threading.Barrier(6)
 
     def work():
         dataset = nnUNetDatasetBlosc2(str(folder))

@@ -15,7 +15,8 @@ from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
-N_CASES, HARD = 20, 7
+N_CASES = 20
+HARD = 7
 
 
 class NamesOnly(DataLoader):

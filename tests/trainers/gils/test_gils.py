@@ -238,7 +238,8 @@ def rows_of(folder):
 def test_an_epoch_leaves_a_row_a_picture_and_a_line(start, configuration, kind):
     trainer, _ = start("nnUNetTrainerGILS_T2_eta0.1", configuration, kind)
     trainer.on_train_start()
-    folder, pictures = Path(trainer.output_folder), []
+    folder = Path(trainer.output_folder)
+    pictures = []
     for epoch in range(2):
         run_epoch(trainer, epoch)
         pictures.append((folder / "perturbation.png").read_bytes())

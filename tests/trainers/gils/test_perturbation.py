@@ -43,7 +43,8 @@ def ascended(network, data, target, **settings):
 
 def surrogates(network, data, original, target, gamma):
     """The formula, written without the code under test."""
-    z, z0 = network[:-1](data), network[:-1](original)
+    z = network[:-1](data)
+    z0 = network[:-1](original)
     return mean_cross_entropy(target)(network[-1](z)) - gamma / 2 * (z - z0).square().sum(1).mean(
         (1, 2)
     )
@@ -67,7 +68,8 @@ def test_no_step_leaves_the_batch_and_its_loss():
 
 def test_steps_follow_the_formula():
     network, (data, target) = small_network(), batch()
-    eta, gamma = 0.05, 0.3
+    eta = 0.05
+    gamma = 0.3
     x = data.clone()
     for _ in range(3):
         x = x.detach().requires_grad_()
@@ -86,7 +88,8 @@ def test_steps_follow_the_formula():
 @pytest.mark.parametrize("eta", [0.01, 1.0, 100.0, 1e6])
 def test_the_ascent_increases_the_surrogate_with_every_step(eta, gamma, cap):
     network, (data, target) = small_network(), batch()
-    values, settings = [], {"eta": eta, "gamma": gamma, "largest_change": cap}
+    values = []
+    settings = {"eta": eta, "gamma": gamma, "largest_change": cap}
     for steps in range(7):
         done = ascended(network, data, target, steps=steps, **settings)
         values.append(done.surrogate_after)
@@ -117,7 +120,8 @@ def test_linear_features_move_by_three_lipschitz_constants_over_gamma(eta, steps
 def test_plain_steps_would_break_the_bound():
     """What taking steps back is for: eta gamma times the curvature of the distance is above 2 here."""
     network, (data, target) = linear_network(), batch(2)
-    eta, gamma = 1.0, 50.0
+    eta = 1.0
+    gamma = 50.0
     x = data.clone()
     for _ in range(15):
         x = x.detach().requires_grad_()
@@ -138,7 +142,8 @@ def test_a_linear_loss_ends_at_its_closed_form():
     any start."""
     data = batch(2)[0]
     network = nn.Sequential(nn.Identity(), nn.Identity())
-    g, gamma = torch.tensor([0.6, -0.8]), 4.0
+    g = torch.tensor([0.6, -0.8])
+    gamma = 4.0
     losses = lambda output: (output * g.view(1, 2, 1, 1)).sum(1).mean((1, 2))  # noqa: E731
     done = ascend(network, network[1], data, losses, steps=60, eta=0.1, gamma=gamma)
     torch.testing.assert_close(done.data, data + g.view(1, 2, 1, 1) / gamma, rtol=0, atol=3e-4)
@@ -242,7 +247,8 @@ def test_the_network_is_left_as_it_was(fails):
     network[0].bias.requires_grad_(False)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     parameters = list(network.parameters())
-    wants, modes = [p.requires_grad for p in parameters], [m.training for m in network.modules()]
+    wants = [p.requires_grad for p in parameters]
+    modes = [m.training for m in network.modules()]
     data, target = batch()
     seen = []
 
@@ -330,7 +336,8 @@ def test_the_features_of_nnunets_networks_are_those_of_full_resolution(
         1, 3, [4, 8, 16], nn.Conv2d, 3, [1, 2, 2], **{blocks: 1}, num_classes=3, n_conv_per_stage_decoder=1,
         norm_op=nn.InstanceNorm2d, nonlin=nn.ReLU, deep_supervision=deep_supervision,
     )  # fmt: skip
-    module, seen = find_features_module(network, ""), []
+    module = find_features_module(network, "")
+    seen = []
     module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
     output = network(torch.zeros(1, 1, 16, 16))
     assert seen == [(1, 4, 16, 16)]

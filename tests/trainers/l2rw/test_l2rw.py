@@ -100,7 +100,8 @@ def one_step(trainer, batch, trusted):
 
 def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
     trainer, loader = start(NAME)
-    batch, trusted = next(loader), next(trainer.dataloader_trusted)
+    batch = next(loader)
+    trusted = next(trainer.dataloader_trusted)
     found = gradient(trainer, batch, trusted)
     other = start(NAME)[0]
     losses = other.loss.per_case(other.network(batch["data"]), batch["target"]).losses
@@ -116,7 +117,8 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
 
 def test_both_ways_to_the_weights_make_the_same_step(start):
     trainers, loaders = zip(*(start(NAME, "2d_small") for _ in range(2)), strict=True)
-    batch, trusted = next(loaders[0]), next(trainers[0].dataloader_trusted)
+    batch = next(loaders[0])
+    trusted = next(trainers[0].dataloader_trusted)
     for trainer, at_once in zip(trainers, (False, True), strict=True):
         trainer._learned = trainer._learning()
         trainer._learned.at_once = at_once
@@ -190,7 +192,8 @@ def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(start
 
 def test_the_scale_of_half_precision_cancels(start):
     trainer, loader = start(NAME)
-    batch, trusted = next(loader), next(trainer.dataloader_trusted)
+    batch = next(loader)
+    trusted = next(trainer.dataloader_trusted)
     one_step(trainer, batch, trusted)
     scaled = start(NAME)[0]
     scaled.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)

@@ -136,7 +136,8 @@ def test_a_changed_case_list_keeps_the_history_by_name(tmp_path):
 def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path):
     """`progress.png` sets seaborn's poster-sized style for the whole process."""
     log = log_with_epochs(tmp_path, 2)
-    usual, poster = tmp_path / "usual.png", tmp_path / "poster.png"
+    usual = tmp_path / "usual.png"
+    poster = tmp_path / "poster.png"
     drawn = (log._history, CASES, log.rows, len(CASES), "cases")
     save_picture(usual, draw_hardness, *drawn)
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
