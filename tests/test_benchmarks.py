@@ -23,6 +23,8 @@ COMMANDS = {
 def test_it_runs_and_writes_its_numbers(tmp_path, script):
     out = tmp_path / "numbers.json"
     command = [sys.executable, REPOSITORY / "benchmarks" / script, *COMMANDS[script], "--out", out]
+
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
     assert result.returncode == 0, result.stderr[-2000:]
     assert json.loads(out.read_text())

@@ -48,11 +48,15 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
         result.stdout.index(step)
         for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")
     ]
+
     assert steps == sorted(steps)
+
     result = done(run("trainers", "--check", "nnUNetTrainerDRO_beta10"))
     assert "beta10: Robustness" in result.stdout
+
     refused(run("trainers", "--check", "nnUNetTrainerDR0"))
     folder = Path(run("trainers", "--path").stdout.strip())
+
     assert [path.name for path in folder.glob("*.py")] == ["nnUNetTrainer_nnunet_dro.py"]
 
 
@@ -93,9 +97,11 @@ def test_help_groups_the_commands_and_names_each_once():
     assert sorted(name for _, name in listed if name) == sorted(
         typer.main.get_command(app).commands
     )
+
     text = run("evaluate", "--help").stdout
     first = text[text.index("\nOptions:") : text.index("\nStrata:")]
     flags = ["--output", "--by", "--metrics", "--cases", "--overwrite", "--help"]
+
     assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == flags
 
 
@@ -120,6 +126,7 @@ def test_help_shows_every_flag_whole_at_80_columns(monkeypatch, command, choices
     text = run(*command.split(), "--help").stdout
 
     flags = [flag for parameter in group.params for flag in parameter.opts if flag.startswith("-")]
+
     assert [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", text)] == []
     assert max(map(len, text.splitlines())) <= 80
     assert all(choice in text for choice in choices)
@@ -137,12 +144,14 @@ def test_help_shows_every_flag_whole_at_80_columns(monkeypatch, command, choices
 def test_an_error_names_the_flag_that_was_typed(tmp_path, monkeypatch, words, flag):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+
     assert refused(run(*words)).startswith(f"nnunet-dro: `{flag}` must ")
 
 
 def test_an_error_leaves_columns_and_arguments_their_names():
     commands = typer.main.get_command(app).commands
     message = "`from` must be a model of `fold`, and column `from` be a number."
+
     assert with_flags(message, commands["finetune"]) == message.replace("`from`", "`--from`", 1)
     assert with_flags(message, commands["evaluate"]) == message
 
@@ -167,9 +176,11 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
 ):
     now = map(float, times)
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+
     with progress_bar("Scoring") as progress:
         for call in calls:
             progress(*call)
+
     assert capfd.readouterr().err.splitlines() == lines
 
 
@@ -184,9 +195,11 @@ def test_the_shell_offers_columns_of_the_case_table_of_the_dataset(tmp_path, wor
         "COMP_WORDS": f"nnunet-dro {words}",
         "COMP_CWORD": str(len(words.split())),
     }
+
     result = subprocess.run(
         [PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
+
     assert result.stdout.split() == ["centre"]
 
 
@@ -207,11 +220,13 @@ def test_a_command_takes_the_fields_of_a_dataclass():
     seen = []
     program = typer.Typer(cls=Commands)
     program.command(cls=Command)(takes(Options)(seen.append))
+
     program.callback()(lambda: None)
 
     assert CliRunner().invoke(program, ["append", "a", "b", "--part", "x"]).exit_code == 0
     assert CliRunner().invoke(program, ["append", "a", "--size", "5"]).exit_code == 0
     assert seen == [Options(names=["a", "b"], parts=["x"]), Options(names=["a"], size=5)]
+
     wrong = CliRunner().invoke(program, ["append", "a", "--size", "0"])
     refused(wrong, "`--size` must be at least 1, got 0. Give --size.")
 
@@ -221,7 +236,9 @@ def test_progress_on_a_terminal_shows_what_is_going_on():
     with progress_bar("Tuning", console=console) as progress:
         progress(2, 4, "trial 0 nnUNetTrainerIW_[site], epochs")
         progress(1, 3, "trial 0 nnUNetTrainerIW_[site], validation cases")
+
     shown = console.file.getvalue()
+
     assert "trial 0 nnUNetTrainerIW_[site], validation cases" in shown
     assert "1/3" in shown
 
@@ -240,6 +257,7 @@ def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
         (package,), "tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10"
     )
     assert (result.returncode, result.stdout) == (2, "")
+
     (line,) = result.stderr.strip().splitlines()
     assert f"needs {package}" in line
     assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".' in line
@@ -269,6 +287,8 @@ def test_everything_but_tune_is_imported_without_its_extra():
         "trainers.overview",
     )
     imports = ", ".join(f"nnunet_dro.{room}" for room in rooms)
+
     # torch brings filelock.
     result = without(("optuna", "plotly", "sqlalchemy"), then=f"import {imports}")
+
     assert result.returncode == 0, result.stderr

@@ -173,6 +173,7 @@ def test_what_a_page_names_is_there(page):
         )
         == []
     )
+
     for name in trainer_names(text):
         trainer_class(name)
     for words in calls(text):
@@ -193,7 +194,9 @@ def test_what_a_page_names_is_there(page):
                 importlib.import_module(name)
     code = "\n".join([*shell_commands(text), *inline_code(text)])
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
     assert set(re.findall(r"\bmake ([\w-]+)", code)) <= targets
+
     for module in re.findall(r"\bpython -m ([\w.]+)", code):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
@@ -201,6 +204,7 @@ def test_what_a_page_names_is_there(page):
         r"(?:\bpython |^)((?:benchmarks|docs|experiments)/[\w/]+\.py)", code, re.MULTILINE
     ):
         assert (ROOT / script).is_file(), script
+
     optional = (
         (ROOT / "pyproject.toml")
         .read_text("utf-8")
@@ -208,6 +212,7 @@ def test_what_a_page_names_is_there(page):
         .split("\n[")[0]
     )
     extras = re.findall(r"^([\w-]+) = \[", optional, re.MULTILINE)
+
     assert set(re.findall(r"(?:nnunet-dro|\.)\[(\w+)\]", code)) <= set(extras)
 
 
@@ -249,6 +254,7 @@ def test_what_is_wrong_is_found():
             == expected
         )
         assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
+
     for command in WRONG_COMMANDS:
         assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))], (
             command
@@ -302,7 +308,9 @@ def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1), centre=["A", "A", "A", "B", "B", "B"])
     (tmp_path / "reference").rename(tmp_path / "labelsTs")
     run_as_pasted("README.md", "compare", tmp_path)
+
     trained = (tmp_path / "trained").read_text().splitlines()
+
     assert trained == [
         f"1 3d_fullres 0 -tr {trainer}" for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO")
     ]
@@ -318,6 +326,8 @@ def test_the_column_of_cases_without_foreground_is_made_as_pasted(tmp_path):
             np.arange(512).reshape(8, 8, 8),
             dtype=np.float32,
         )
+
     run_as_pasted("docs/questions.md", "foreground", tmp_path, nnUNet_raw=str(tmp_path))
+
     assert (dataset / "cases.csv").read_text() == "case,foreground\n001,yes\n002,no\n003,yes\n"
     assert (dataset / "trained").is_file()

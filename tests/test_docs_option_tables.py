@@ -21,6 +21,7 @@ def text_of(name):
 def test_the_committed_page_has_the_table_of_the_package(name):
     page = text_of(name)
     assert page == tables.with_table(page, name), "run: python docs/option_tables.py"
+
     if name in ("trainers", "options"):
         every = {"trainers": TRAINERS, "options": OPTIONS}[name]
         assert getattr(tables, f"{name}_table")(page).count("\n") == 2 + len(every)
@@ -29,6 +30,7 @@ def test_the_committed_page_has_the_table_of_the_package(name):
 def test_a_changed_table_is_made_anew_and_its_place_must_be_there():
     page = text_of("options")
     assert tables.with_table(edited(page), "options") == page
+
     edits = [
         ("### `momentum<m>`", "### History", "momentum<m>"),
         ("<!-- end options -->", "", "end options"),
@@ -47,7 +49,9 @@ def test_check_says_whether_a_page_differs_and_changes_nothing(tmp_path, monkeyp
     (tmp_path / "docs").mkdir()
     for name, page in pages.items():
         (tables.FOLDER / tables.TABLES[name][0]).write_text(page, encoding="utf-8")
+
     monkeypatch.setattr("sys.argv", ["option_tables.py", "--check"])
+
     assert tables.main() == int(differs)
     assert {name: text_of(name) for name in pages} == pages
     assert ("differs" in capsys.readouterr().err) == differs

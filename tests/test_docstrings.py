@@ -18,6 +18,7 @@ WITH_EXAMPLES = [
 def test_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
     results = doctest.testmod(importlib.import_module(module))
+
     assert results.attempted > 0
     assert results.failed == 0
 
@@ -25,4 +26,5 @@ def test_examples_run(module, tmp_path, monkeypatch):
 def test_what_users_call_has_an_example():
     of_evaluation = ("evaluation", "comparing.comparison", "stratifying.splits")
     called = [*(f"evaluation.{name}" for name in of_evaluation), "sampling.divergences"]
+
     assert {f"nnunet_dro.{name}" for name in called} <= set(WITH_EXAMPLES)

@@ -36,9 +36,11 @@ def test_processing_of_label_maps():
     values = np.zeros((12, 12), np.uint8)
     values[1:5, 1:5], values[8:10, 8:10], values[6, 6] = 1, 1, 2
     image = SimpleITK.GetImageFromArray(values)
+
     largest, smooth = (
         SimpleITK.GetArrayFromImage(change(image)) for change in (largest_parts, smoothed)
     )
+
     assert largest[1:5, 1:5].all()
     assert not largest[8:10, 8:10].any()
     assert largest[6, 6] == 2

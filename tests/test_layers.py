@@ -228,8 +228,10 @@ def test_rooms_of_the_evaluation_import_only_those_before_them():
     inside = [
         module.split(".")[2] for module in modules() if module.startswith("nnunet_dro.evaluation.")
     ]
+
     assert set(inside) == set(level)
     assert len(list((ROOT / "nnunet_dro/evaluation").glob("*.py"))) <= MOST_FLAT
+
     wrong = [
         (module, other)
         for module in modules()
@@ -276,8 +278,11 @@ def test_package_and_pages_stay_as_small_as_they_are():
     pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     words = sum(len(page.split()) for page in pages.values())
     found = {at: sum(text.count("\n") for text in texts) for at, texts in files.items()}
+
     found |= {"files": len(files["nnunet_dro"]), "words": words}
+
     assert {what: n for what, n in found.items() if n > MOST[what]} == {}
+
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.count("\n") <= MOST_OF_README[0]
     assert len(readme.split()) <= MOST_OF_README[1]
@@ -290,6 +295,7 @@ def test_an_import_is_light(module):
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
+
     assert not set(result.stdout.split()) & set(HEAVY[module])
 
 

@@ -78,10 +78,12 @@ def sha256_of(root):
 def test_a_protocol_is_read_as_it_was_written_whatever_its_comments(tmp_path):
     write_protocol(PROTOCOL, tmp_path / "protocol.toml")
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
+
     text = (tmp_path / "protocol.toml").read_text(encoding="utf-8")
     (tmp_path / "protocol.toml").write_text(
         "# Approved.\n" + text.replace("\n\n", "\n"), encoding="utf-8"
     )
+
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
 
 
@@ -90,6 +92,7 @@ def test_a_protocol_of_version_0_2_keeps_its_hash(study, tmp_path):
         {**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare
     )
     write_protocol(old, tmp_path / "old.toml")
+
     assert read_protocol(tmp_path / "old.toml").sha256 == old.sha256 != PROTOCOL.sha256
     assert "ignore-unknown-cases  yes" in run("protocol", "show", tmp_path / "old.toml").stdout
 
@@ -104,6 +107,7 @@ def test_the_hash_is_that_of_the_options():
 
     assert PROTOCOL.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert replace(PROTOCOL, compare={**PROTOCOL.compare, "seed": 1}).sha256 != PROTOCOL.sha256
+
     texts = ["p5>=0.7@95", "method=DRO mean_difference_low>=0", "n>=20", "wins>=3"]
 
     assert sorted_requirements(texts) == ([texts[0], texts[2]], [texts[1], texts[3]])
@@ -115,7 +119,9 @@ def test_every_option_is_locked_or_free(command, section):
     free |= {"cases", "images", "dataset_json", "jobs", "workers", "method"}
     free |= {"dataset", "configuration", "trainer", "plans", "folds"}
     options = set(inspect.signature(command).parameters)
+
     locked = set(PROTOCOL.sections[section])
+
     assert options - free - (set(REFUSED) - locked) == locked
 
 
@@ -127,6 +133,7 @@ def test_an_evaluation_under_a_protocol_has_its_options(study):
     assert summary["options"]["n_resamples"] == 20
     assert [outcome["passed"] for outcome in summary["requirements"]] == [True, True, True]
     assert summary["protocol"] == {"file": str(study / "protocol.toml"), "sha256": sha256_of(study)}
+
     result = done(run("protocol", "show", study / "protocol.toml"))
 
     assert f"SHA-256 {sha256_of(study)}" in result.stdout
@@ -135,6 +142,7 @@ def test_an_evaluation_under_a_protocol_has_its_options(study):
 
 def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp_path):
     assert sha256_of(study) in "".join(locked_evaluate(study, tmp_path / "out").stdout.split())
+
     for made_again in (False, True):
         if made_again:
             assert run("report", tmp_path / "out").exit_code == 0
@@ -251,10 +259,13 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
     )
 
     done(run("compare", f"A={locked}", f"B={locked}", *options))
+
     about = summary_of(tmp_path / "out")["about"]
+
     assert (about["options"]["margin"], about["options"]["n_resamples"]) == (2, 20)
     assert about["protocol"]["sha256"] == sha256_of(study)
     assert [outcome["passed"] for outcome in about["requirements"]] == [True] * 3
+
     for name in ("report.html", "report.md", "report.tex"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert f"under the locked protocol with SHA-256 {sha256_of(study)}" in text
@@ -262,6 +273,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
     differs = done(
         run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite"), 2
     )
+
     assert "`--margin` must be 2.0, as locked in" in differs.stderr
 
 
@@ -308,9 +320,11 @@ def test_a_protocol_is_replaced_only_by_force(tmp_path):
         "must be a new file",
         "or give --force",
     )
+
     assert path.read_bytes() == written
     assert run("protocol", "write", path, "--seed", 1, "--force").exit_code == 0
     assert path.read_bytes() != written
+
     check_refused(
         run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in an existing folder"
     )

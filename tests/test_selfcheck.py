@@ -33,15 +33,19 @@ def test_numbers_agree_but_for_rounding(expected, found, agrees):
 def test_the_record_is_written_and_a_wrong_installation_exits_with_one(tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     done(run("selfcheck", "-o", path))
+
     content = json.loads(path.read_text())
+
     assert content["agrees"] is True
     assert {"nnunet-dro", "Python", "numpy"} <= set(content["versions"])
+
     undefined = [number for number in content["numbers"] if number["expected"] is None]
     assert undefined
     assert all(number["found"] is None for number in undefined)
 
     monkeypatch.setattr(module, "wilcoxon_p", lambda differences: 0.03)
     lines = done(run("selfcheck"), 1).stdout.splitlines()
+
     assert lines[-1].endswith("1 not as expected.")
     assert sum("WRONG" in line for line in lines) == 1
 
@@ -50,7 +54,10 @@ def test_the_digest_is_that_of_the_files(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     (tmp_path / "__pycache__").mkdir()
     before = installed_sha256(tmp_path)
+
     (tmp_path / "__pycache__" / "a.pyc").write_bytes(b"compiled")
+
     assert installed_sha256(tmp_path) == before
+
     (tmp_path / "a.py").write_text("x = 2\n")
     assert installed_sha256(tmp_path) != before

@@ -89,6 +89,7 @@ def contents(path):
 def test_no_name_of_a_training_case_is_in_the_file(model, tmp_path, kept):
     folder = model(kept, kept=kept)
     before = torch.load(folder / "fold_0" / "checkpoint_final.pth", weights_only=False)
+
     assert set(before["logging"]["nnunet_dro"]["table"]["cases"]), "there are names to leave out"
 
     share_model(folder, tmp_path / "model.zip")
@@ -105,14 +106,18 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
     shared = share_model(folder, tmp_path / "model.zip")
 
     files = contents(tmp_path / "model.zip")
+
     top = "Dataset901_labels/nnUNetTrainer__nnUNetPlans__2d_small"
+
     assert shared.folder == top
     assert {name.removeprefix(f"{top}/") for name in files} == {
         *(f"fold_{fold}/checkpoint_final.pth" for fold in (0, 1, 10)),
         *("plans.json", "dataset.json", "crossval_results_folds_0_1_10/postprocessing.pkl"),
     }
+
     before = torch.load(folder / "fold_0" / "checkpoint_final.pth", weights_only=False)
     after = torch.load(BytesIO(files[f"{top}/fold_0/checkpoint_final.pth"]), weights_only=True)
+
     assert after.pop("network_weights").keys() == before["network_weights"].keys()
     assert after == {
         "trainer_name": "nnUNetTrainer",
@@ -125,9 +130,11 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
     assert json.loads(files[f"{top}/plans.json"]) == {
         k: v for k, v in PLANS.items() if k != "made_from"
     }
+
     needed = {key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")}
     assert json.loads(files[f"{top}/dataset.json"]) == needed
     assert "-f 0 1 10 " in shared.predict
+
     moved = share_model(model(dataset="moved"), tmp_path / "moved.zip")
     assert moved.folder == top, (
         "the name of the dataset is that of the plans where the model was moved"
@@ -141,9 +148,11 @@ def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
         for line in lines
         if line.startswith("left out")
     }
+
     assert {"optimizer_state", "logging"} <= set(of["left out of checkpoints"])
     assert of["left out of plans.json"] == ["made_from"]
     assert of["left out of dataset.json"] == ["numTraining", "description", "dataset"]
+
     left_out = set(of["left out of files"])
     assert {
         "hardness.csv",
@@ -153,6 +162,7 @@ def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
         "summary.json",
     } <= left_out
     assert not {"plans.json", "checkpoint_final.pth", "fold_0", "postprocessing.pkl"} & left_out
+
     predict = (
         "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
     )
@@ -186,9 +196,11 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
 
     assert shared_folds() == {"fold_0", "fold_1"}
     assert shared_folds("--folds", "1", "--overwrite") == {"fold_1"}
+
     best = folder / "crossval_results_folds_0_1" / "postprocessing.pkl"
     best.parent.mkdir()
     best.write_bytes(b"what nnU-Net has found")
+
     assert shared_folds("--folds", "1, 0", "--overwrite") == {"fold_0", "fold_1"}
     assert any(
         name.endswith("folds_0_1/postprocessing.pkl") for name in contents(tmp_path / "model.zip")
@@ -199,7 +211,9 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
 def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
     folder = model()
     output = tmp_path / "model.zip"
+
     output.write_text("mine")
+
     assert "give --overwrite" in refused(share(folder, "-o", output))
     assert output.read_text() == "mine"
     assert share(folder, "-o", output, "--overwrite").exit_code == 0
@@ -238,7 +252,9 @@ def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
         "`plans.json` must be nnU-Net's file with plans_name and configurations",
     )
     (folder / "plans.json").unlink()
+
     refused(share(folder, "-o", output), "must hold plans.json")
+
     assert not list(tmp_path.glob("*.zip"))
 
 
@@ -272,6 +288,7 @@ class NotOurs(nnUNetTrainer):
 
 def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch):
     assert sharing.find_trainer("nnUNetTrainer") is nnUNetTrainer
+
     folder = model("nnUNetTrainerMine")
     output = tmp_path / "model.zip"
     others = "must be one of nnunet-dro, or a mix-in of HardnessWeighted"
@@ -281,6 +298,7 @@ def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_
         assert message in refused(share(folder, "-o", output))
         assert not output.exists()
     monkeypatch.setattr(sharing, "find_trainer", lambda _: Mine)
+
     assert share(folder, "-o", output).exit_code == 0
 
 
@@ -329,7 +347,9 @@ def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
     ]
     code = RECIPIENT.format(commands=[[*map(str, command)] for command in commands])
     folders = {"env": environment(tmp_path / "recipient"), "cwd": tmp_path}
+
     result = subprocess.run([sys.executable, "-c", code], **folders, capture_output=True, text=True)
+
     # The last command stops: the original needs this package.
     assert f"Could not find requested nnunet trainer {trainer}" in result.stderr
 

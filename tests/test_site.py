@@ -40,6 +40,7 @@ def test_the_reference_has_every_command_and_option(site):
     from nnunet_dro.cli import app
 
     text = text_of(site, "reference/commands")
+
     for name, command in typer.main.get_command(app).commands.items():
         assert f'<h2 id="{name}">' in text
         assert all(
@@ -73,8 +74,11 @@ def test_notebook_runs_and_gives_the_outputs_that_it_holds(path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     notebook = nbformat.read(path, as_version=4)
+
     held = texts_of(notebook)
+
     assert held
+
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
     assert texts_of(notebook) == held
 

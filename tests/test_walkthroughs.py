@@ -52,21 +52,27 @@ def test_the_commands_on_lesions_run(here):
     folder = here(
         maps_of, 4, {"background": 0, "lesion": 1, "organ": 2}, centre=["A", "A", "B", "B"]
     )
+
     commands = calls(LESIONS)
+
     assert len(commands) == 5
 
     assert [done(run(*words)).stderr for words in commands] == [""] * 5
 
     assert names_in(folder / "lesions" / "dro") == LESION_FILES
+
     sizes = read_csv(folder / "lesions" / "dro" / "lesion_sizes.csv")
     of_all = (
         sizes.loc[sizes["stratum"] == "all", ["volume", "n_lesions", "n_found"]].to_numpy().tolist()
     )
+
     assert of_all == [["0 to 10", 4, 3], ["10 to 100", 4, 4]]
+
     comparison = read_csv(folder / "lesions" / "comparison" / "comparison.csv")
     recall = comparison[
         (comparison["metric"] == "lesion_recall") & (comparison["stratum"] == "all")
     ]
+
     assert recall["mean_difference"].tolist() == [0.375]
 
 
@@ -78,8 +84,11 @@ def test_the_commands_of_rankings_run_and_files_and_columns_are_named(here, monk
 
     folder = here(maps_of, 4, centre=["A", "A", "B", "B"])
     scored = recorded(monkeypatch)
+
     found = calls(RANKING)
+
     assert [words[0] for words in found] == ["rank", "rank", "rank", "compare"]
+
     for words in found:
         folders = [
             word for w in words for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])
@@ -91,6 +100,7 @@ def test_the_commands_of_rankings_run_and_files_and_columns_are_named(here, monk
     for path in (folder / "public").iterdir():
         assert "case_0" not in path.read_text()
     assert [name for name in names_in(folder / "ranking") if f"`{name}`" not in RANKING] == []
+
     known = ("scheme", "metric", "label", "better", "worse")
     for name in ("ranks", "kendall_tau", "tests"):
         header = (folder / "ranking" / f"{name}.csv").read_text().splitlines()[0].split(",")
@@ -115,28 +125,36 @@ def test_the_commands_of_explorations_run_and_every_column_is_named(here):
             rng.normal(size=(8, 8, 8)),
             dtype=np.float32,
         )
+
     commands = calls(EXPLORE)
+
     assert [words[0] for words in commands] == ["evaluate", "explore", "strata", "explore"]
+
     for words in commands:
         done(run(*words, *(["--bootstrap", "0"] if words[0] == "evaluate" else [])))
     assert [name for name in names_in(folder / "explored-more") if f"`{name}`" not in EXPLORE] == []
+
     columns = pd.read_csv(folder / "explored-more" / "explore.csv").columns
     known = [
         c for c in columns if f"`{c}`" in EXPLORE or f"`{c.replace('_test', '_search')}`" in EXPLORE
     ]
+
     assert [c for c in columns if c not in known and c[:-1] not in ("attribute_", "stratum_")] == []
 
 
 def test_the_tables_on_explorations_are_those_of_the_benchmark():
     runs = read(ROOT / "benchmarks" / "results" / "explore_null.csv")
     assert planted_table(runs) in EXPLORE
+
     null = runs[runs["kind"] == "null"]
     text = " ".join(EXPLORE.split())
+
     assert f"1,000 times in each of {(null['repeat'] == 0).sum()} settings" in text
     assert (
         f"claimed in {100 * np.average(null['claims'], weights=null['runs']):.1f} % of all runs"
         in text
     )
+
     worst = null.loc[null["claims"].idxmax()]
     assert (
         f"{100 * worst['claims']:.1f} % [{100 * worst['low']:.1f}, {100 * worst['high']:.1f}]"

@@ -23,7 +23,9 @@ def test_every_number_of_a_page_is_in_a_committed_table(page):
 def test_a_picture_shows_the_numbers_of_the_committed_files(picture):
     drawn = evidence.numbers_of(picture)
     in_file = evidence.numbers_in_picture(evidence.ROOT / picture["file"])
+
     assert in_file == drawn.to_json(), "run: python docs/evidence.py"
+
     # Of an arm that was not tried nothing is drawn.
     tried = sum(len(panel["methods"]) for panel in picture["panels"])
     assert drawn["difference"].notna().sum() == drawn["share"].gt(0).sum() == tried
@@ -74,6 +76,7 @@ DIFFERENCE = "made.csv - plain: method=DRO, stratum=rare"
 def test_a_phrase_with_the_numbers_of_its_source_is_proved(phrase, source):
     text = f"# Page 7\n\nWith 24 cases it is\n{phrase} ([page](results/a1.md)).\n\n```bash\nrun 3\n```\n"
     listed = {"page": {"a.md": {"phrases": [[phrase, source]], "settings": ["24 cases"]}}}
+
     assert evidence.wrong_in(text, "a.md", listed) == []
 
 
@@ -118,7 +121,9 @@ def test_a_table_is_made_between_its_marks():
         "made.csv passes: method={1}",
     ]
     table["rows"] = [["**made**", "DRO, stratum=rare"]]
+
     text = "before\n<!-- begin gains -->\nold\n<!-- end gains -->\nafter\n"
+
     assert evidence.with_tables(text, "a.md", {"table": [table]}) == (
         "before\n<!-- begin gains -->\n| data | Dice | gain | passes |\n| --- | ---: | ---: | ---: |\n"
         "| **made** | 12, 46 | +33.3 [+1.6, +17.0] | yes |\n<!-- end gains -->\nafter\n"

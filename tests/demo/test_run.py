@@ -123,6 +123,7 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
     table, text = demo(tmp_path / "out")
 
     means = table.set_index(["method", "label", "stratum"])["mean"].to_dict()
+
     assert means["ERM", "grey_matter", "A"] == 1
     assert means["ERM", "white_matter", "B"] == 0
     assert {
@@ -133,15 +134,19 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
     assert table["attribute"].unique() == ["centre"]
     for heading in ("Mean", "Median", "Values", "centre"):
         assert heading in text
+
     (split,) = json.loads(next((tmp_path / "out").rglob("splits_final.json")).read_text())
     assert [len(split["train"]), len(split["val"])] == [13, 1]
     assert not [case for case in (*split["train"], *split["val"]) if case.endswith("test")]
+
     comparison = pd.read_csv(tmp_path / "out" / "comparison" / "comparison.csv")
     dice = comparison[(comparison["metric"] == "dice") & (comparison["stratum"] == "B")].set_index(
         "label"
     )
+
     assert dice.loc["white_matter", "mean_difference"] == 1
     assert dice.loc["white_matter", ["baseline", "method"]].tolist() == ["ERM", "DRO"]
+
     for folder in ("evaluation/ERM", "evaluation/DRO", "comparison"):
         report = tmp_path / "out" / folder / "report.html"
         assert report.stat().st_size > 10_000
@@ -149,9 +154,11 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
     scores = pd.read_csv(
         tmp_path / "out" / "evaluation" / "ERM" / "scores.csv", dtype={"case": str}
     )
+
     assert len(scores) == 5 * 2
     assert {"case", "label", "dice", "centre"} <= set(scores.columns)
     assert "hd95" not in scores.columns, "pictures store no voxel size"
+
     worst = (tmp_path / "out" / "evaluation" / "ERM" / "report.html").read_text()
     assert "data:image/" in worst, "the worst cases are pictured"
     assert len(table) == 8
@@ -160,7 +167,9 @@ def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, n
 def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, nnunet):
     demo(tmp_path / "out", trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
     programs = ["nnUNetv2_plan_and_preprocess", *["nnUNetv2_train"] * 2, *["nnUNetv2_predict"] * 2]
+
     assert [command[0] for command in nnunet.commands] == programs
+
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
     assert trainers[:2] == trainers[2:]
     assert trainers[:2] == [
@@ -188,16 +197,20 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
     if wished:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
     _, text = demo(tmp_path / "out", device=device)
+
     found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
+
     assert found == [None, n_threads, n_threads, None, None]
     assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (
         2 if n_threads else 0
     )
     assert nnunet.n_at_once == n_at_once
+
     lines = [line for line in text.splitlines() if "Train" in line]
     begin = [f"{n}/5 Train {method} (" for n, method in ((2, "ERM"), (3, "DRO"))]
     end = (" ...", " s")
     order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
+
     assert len(lines) == len(order)
     for line, (of_method, is_end) in zip(lines, order, strict=True):
         assert line.startswith(begin[of_method])
@@ -207,8 +220,10 @@ def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
 def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, nnunet):
     demo(tmp_path / "out")
     commands = (tmp_path / "out" / "commands.sh").read_text()
+
     assert len(re.findall(r"^(?:\w+=\d+ )*nnUNetv2_", commands, re.MULTILINE)) == 5
     assert f"export nnUNet_raw={tmp_path / 'out' / 'nnUNet_raw'}" in commands
+
     ours = [
         shlex.split(line)[1:] for line in commands.splitlines() if line.startswith("nnunet-dro ")
     ]
@@ -219,6 +234,7 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, nnunet):
         "report",
         "compare",
     ]
+
     first = (tmp_path / "out" / "comparison" / "comparison.csv").read_text()
     for arguments in ours:
         words = [
@@ -226,6 +242,7 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, nnunet):
             for word in arguments
         ]
         done(run_command(*words, *["--overwrite"] * (words[0] == "evaluate")))
+
     assert (tmp_path / "again" / "comparison.csv").read_text() == first
 
 
@@ -236,15 +253,19 @@ def test_second_run_continues_where_the_first_stopped(tmp_path, nnunet, failing)
     nnunet.fails = failing
     with pytest.raises(CommandError):
         demo(tmp_path / "out")
+
     before, nnunet.commands, nnunet.fails = nnunet.commands, [], None
     failed = nnunet.n_at_once[-1]
     table, text = demo(tmp_path / "out")
+
     assert nnunet.commands[:failed] == before[-failed:]
     assert len(before) + len(nnunet.commands) == 5 + failed
     assert text.count("was done before") == len(before) - failed
     assert len(table) == 8
+
     nnunet.commands.clear()
     demo(tmp_path / "out")
+
     assert nnunet.commands == []
 
 
@@ -252,6 +273,7 @@ def test_training_that_was_stopped_is_continued(tmp_path, nnunet):
     nnunet.fails = "nnUNetv2_train"
     with pytest.raises(CommandError):
         demo(tmp_path / "out")
+
     trainer = nnunet.commands[-1][nnunet.commands[-1].index("-tr") + 1]
     fold = (
         tmp_path
@@ -265,6 +287,7 @@ def test_training_that_was_stopped_is_continued(tmp_path, nnunet):
     (fold / "checkpoint_best.pth").touch()
     nnunet.commands, nnunet.fails = [], None
     demo(tmp_path / "out")
+
     assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 

@@ -16,17 +16,20 @@ def test_table_has_a_line_per_stratum_label_and_method_and_marks_the_best():
         for method, rows in scores.groupby("method", sort=False)
     }
     table = results_table(pd.concat(parts, names=["method"]).reset_index(level="method"), {"A": 9})
+
     lines = [
         line.split()
         for line in screen(table, width=100).splitlines()
         if "ERM" in line or "DRO" in line
     ]
+
     assert [line[:5] for line in lines] == [
         ["A", "tumour", "ERM", "1", "70.0"],
         ["A", "tumour", "DRO", "1", "76.0"],
         ["B", "tumour", "ERM", "1", "10.0"],
         ["B", "tumour", "DRO", "1", "(1"],
     ]
+
     text = screen(table, width=100, force_terminal=True, color_system="standard")
     assert "Cases to train on: 9 of A, 0 of B." in text
     assert "\x1b[1m76.0\x1b[0m" in text

@@ -46,8 +46,11 @@ def listed(folder: Path) -> set[str]:
 def test_a_run_that_stops_half_way_goes_on_with_the_same_numbers(finished, tmp_path, configuration):
     folder = finished(configuration)
     before = listed(folder.parent)
+
     answer, page = examine(folder, tmp_path / "whole", n_patches=3, device="cpu", by=["site"])
+
     assert listed(folder.parent) == before, "nothing is written into the model's folder"
+
     whole = measured(tmp_path / "whole")
     assert whole["set"].value_counts().to_dict() == {"training": 8, "validation": 2}
     assert np.isfinite(whole.filter(like="loss_").to_numpy()).all()
@@ -61,12 +64,14 @@ def test_a_run_that_stops_half_way_goes_on_with_the_same_numbers(finished, tmp_p
 
     with pytest.raises(KeyboardInterrupt):
         examine(folder, tmp_path / "stopped", n_patches=3, device="cpu", by=["site"], progress=stop)
+
     with (tmp_path / "stopped" / "doctor.csv").open("a") as file:
         file.write("case_09,validation,0.1")
     said: list[str] = []
     examine(
         folder, tmp_path / "stopped", n_patches=3, device="cpu", by=["site"], report=said.append
     )
+
     assert said[0] == "4 of 10 cases were measured before."
     assert re.fullmatch(r"Measuring 6 cases will take about \d+ (s|min)\.", said[1])
     pd.testing.assert_frame_equal(measured(tmp_path / "stopped"), whole)
@@ -109,7 +114,9 @@ def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
         "3d_small", "regions_ignore", cls=trainer_class("nnUNetTrainerHWS_beta5_2epochs_3iters")
     )
     answer, page = examine(folder, tmp_path / "out", n_patches=2, device="cpu")
+
     table = measured(page.parent)
+
     assert list(table.columns[-2:]) == ["dice_whole", "dice_core"]
     assert np.isfinite(table.filter(like="loss_").to_numpy()).all()
     assert answer.trainer == "nnUNetTrainerDRO_2epochs_3iters"
@@ -124,14 +131,19 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
     from nnunet_dro.trainers.weighted_loss import per_case_loss
 
     model = FinishedModel(find_inputs(finished("3d_small")), device="cpu")
+
     losses, hardness = model.patch_losses("case_00", 2)
+
     assert (losses, hardness) == model.patch_losses("case_00", 2)
     assert losses != model.patch_losses("case_01", 2)[0]
+
     # The seed of the case.
     np.random.seed(zlib.crc32(b"case_00"))
     torch.manual_seed(zlib.crc32(b"case_00"))
     batch = model._loader_of("case_00", 2).generate_train_batch()
+
     assert list(batch["keys"]) == ["case_00"] * 2
+
     model.trainer.set_deep_supervision_enabled(True)
     with torch.no_grad():
         outputs = model.trainer.network(batch["data"])
@@ -164,13 +176,16 @@ def test_a_case_table_may_have_the_names_of_the_doctors_own_columns(finished, tm
     rows = [f"case_{n:02},{','.join(f'{name} {n % 2}' for name in own)}\n" for n in range(10)]
     (tmp_path / "cases.csv").write_text(f"case,{','.join(own)}\n{''.join(rows)}")
     out = tmp_path / "out"
+
     result = done(
         doctor(
             folder, "-o", out, "--cases", tmp_path / "cases.csv", "--patches", 1, "--device", "cpu"
         )
     )
+
     assert not re.search(r"\bnan\b", result.stdout, re.IGNORECASE)
     assert set(measured(out)["set"]) == {"training", "validation"}
+
     page = (out / "doctor.html").read_text().replace("<wbr>", "")
     for name in own:
         assert f"{name}: {name} 0<" in page
@@ -184,6 +199,7 @@ def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
         check_refused("`--patches` must be at least 1", folder, "-o", out, "--patches", n_patches)
     check_refused("does not exist", folder.parent / "fold_3")
     (tmp_path / "few.csv").write_text("case,site\ncase_00,a\n")
+
     check_refused(
         "`--cases` must have a row for every case",
         folder,
@@ -192,6 +208,7 @@ def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
         "--cases",
         tmp_path / "few.csv",
     )
+
     assert not out.exists()
 
     plans = folder.parent / "plans.json"
@@ -232,12 +249,16 @@ def test_a_killed_command_goes_on_and_other_settings_are_refused(finished, tmp_p
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
+
     process.wait()
+
     assert not (out / "doctor.html").exists()
+
     result = done(doctor(folder, *options))
     assert re.search(r"[1-9] of 10 cases were measured before", result.stderr)
     assert result.stdout.splitlines()[0] == "Cannot tell, too few cases"
     assert result.stdout.splitlines()[-1] == str(out / "doctor.html")
+
     check_refused("another number of patches (2, not 3)", folder, "-o", out, "--patches", 3)
 
 

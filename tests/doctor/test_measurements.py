@@ -26,7 +26,9 @@ def test_rows_come_back_exactly(tmp_path):
     made = make(tmp_path / "new")
     for case in ("b", "a,1"):
         made.add(row(case))
+
     table = make(tmp_path / "new").table({"a,1": "validation", "b": "training"})
+
     pd.testing.assert_frame_equal(table, made.table({"a,1": "validation", "b": "training"}))
     assert table["loss_2"][0] == row("b")["loss_2"]
     assert table["set"].tolist() == ["validation", "training"]
@@ -37,9 +39,12 @@ def test_half_a_row_of_a_killed_run_is_dropped(tmp_path):
     made.add(row("a"))
     path = tmp_path / "doctor.csv"
     whole = path.read_text()
+
     path.write_text(whole + "b,training,0.1,0.2,-0.5")
+
     assert list(make(tmp_path).rows) == ["a"]
     assert path.read_text() == whole
+
     (tmp_path / "doctor.json").unlink()
     assert make(tmp_path).rows == {}, "a table without settings counts as none"
 
@@ -55,6 +60,7 @@ def test_half_a_row_of_a_killed_run_is_dropped(tmp_path):
 def test_other_settings_are_refused_and_nothing_is_lost(tmp_path, changed, words):
     make(tmp_path).add(row("a"))
     before = (tmp_path / "doctor.csv").read_text()
+
     with pytest.raises(ValueError, match=words):
         make(tmp_path, **changed)
     assert (tmp_path / "doctor.csv").read_text() == before
@@ -64,5 +70,6 @@ def test_other_settings_are_refused_and_nothing_is_lost(tmp_path, changed, words
 def test_damaged_files_are_refused(tmp_path, file):
     make(tmp_path).add(row("a"))
     (tmp_path / file).write_text((tmp_path / file).read_text().replace("2", "two"))
+
     with pytest.raises(ValueError, match=rf"`doctor.\w+` must .* got .*{tmp_path.name}"):
         make(tmp_path)

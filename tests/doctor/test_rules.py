@@ -27,6 +27,7 @@ def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
         rare={"training": around(0.2, 6), "validation": around(0.1, 4)},
     )
     assert finding(table) == Finding.HARD
+
     rare = stratum(table, "rare")
     assert rare.state == State.BEHIND
     assert rare.training.label == "organ"
@@ -51,6 +52,7 @@ def test_what_size_and_contrast_explain_is_small_or_faint():
         faint={"training": [*np.linspace(0.1, 0.5, 40)]},
     )
     assert finding(with_size_and_contrast(table, follows=False)) == Finding.HARD
+
     diagnosis = diagnosis_of(with_size_and_contrast(table, follows=True))
     assert diagnosis.finding == Finding.SMALL_OR_FAINT
     assert diagnosis.explanation.label == "organ"
@@ -66,14 +68,18 @@ def test_a_stratum_that_is_behind_beyond_its_size_is_hard_to_learn():
     rare = table.sample(12, random_state=0).assign(
         site="rare", case=lambda rows: "rare_" + rows["case"]
     )
+
     rare["dice_organ"] -= 0.3
+
     assert finding(pd.concat([table, rare], ignore_index=True)) == Finding.HARD
 
 
 def test_a_rare_stratum_of_small_organs_alone_explains_nothing():
     table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
     table = with_size_and_contrast(table, follows=False)
+
     table.loc[table["site"] == "rare", "voxels_organ"] = 5
+
     assert finding(table) == Finding.HARD
 
 
@@ -126,6 +132,7 @@ def test_scattered_low_cases_are_outliers_sorted_by_their_distance():
         a={"training": [*around(0.9, 50), 0.3, 0.1]}, b={"training": [*around(0.9, 50), 0.2]}
     )
     diagnosis = diagnosis_of(table)
+
     assert diagnosis.finding == Finding.OUTLIERS
     assert [o.case for o in diagnosis.outliers] == ["a_t051", "b_t050", "a_t050"]
     assert diagnosis.outliers[0].limit == pytest.approx(0.9 - 0.2, abs=0.01)
@@ -186,7 +193,9 @@ def test_the_comparison_that_is_shown_is_the_one_that_decides():
     spread = np.linspace(0.5, 1.0, 46)
     spread[40:] = [0.99, 0.98, 0.97, 0.5, 0.1, 0.3]
     table = table.assign(dice_other=spread)
+
     found = stratum(table, "b")
+
     assert found.state == State.LOWER
     assert found.training.label == "organ"
 
@@ -195,6 +204,7 @@ def test_the_comparison_that_is_shown_is_the_one_that_decides():
 def test_a_short_or_low_training_cannot_tell_that_nothing_fails(n_iterations, dice):
     table = cases(a={"training": around(dice, 40)}, b={"training": around(dice, 10)})
     diagnosis = diagnosis_of(table, n_iterations=n_iterations)
+
     assert diagnosis.finding == Finding.CANNOT_TELL
     assert diagnosis.is_short == (n_iterations < 5_000)
     assert list(diagnosis.low) == (["organ"] if dice < 0.6 else [])
@@ -205,8 +215,10 @@ def test_a_short_or_low_training_cannot_tell_that_nothing_fails(n_iterations, di
 def test_more_comparisons_ask_for_more_evidence():
     table = cases(a={"training": around(0.9, 20)}, rare={"training": around(0.4, 4)})
     assert finding(table) == Finding.HARD
+
     noise = {f"column{k}": np.roll(["x", "y"] * 12, k % 2) for k in range(300)}
     diagnosis = diagnosis_of(pd.concat([table, pd.DataFrame(noise)], axis=1), ["site", *noise])
+
     assert diagnosis.n_comparisons == 2 * (2 * 602 + 1)
     assert diagnosis.finding == Finding.CANNOT_TELL
 
@@ -215,6 +227,7 @@ def test_a_label_that_nobody_has_learnt_or_predicted_ranks_none_behind():
     table = cases(a={"training": around(0.02, 40, width=0.02)}, b={"training": [0.0] * 10})
     assert {s.state for s in diagnosis_of(table).strata} == {State.LEVEL}
     assert finding(table) == finding(table.drop(columns="dice_other")) == Finding.CANNOT_TELL
+
     table = cases(a={"training": around(0.9, 40)})
     assert finding(table.drop(columns=["dice_organ", "dice_other"])) == Finding.CANNOT_TELL
 
@@ -222,7 +235,9 @@ def test_a_label_that_nobody_has_learnt_or_predicted_ranks_none_behind():
 def test_the_table_is_not_changed_and_must_have_training_cases():
     table = cases(a={"training": around(0.9, 12)})
     before = table.copy()
+
     diagnosis_of(table)
+
     pd.testing.assert_frame_equal(table, before)
     with pytest.raises(ValueError, match="`cases` must have training cases, got none"):
         diagnosis_of(table.assign(set="validation"))

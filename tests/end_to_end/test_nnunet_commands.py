@@ -39,7 +39,9 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     named = ("-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0)
     here.run("nnunet-dro", "evaluate", *named, "-o", tmp_path / "evaluation", "--bootstrap", 0)
     ours = pd.read_csv(tmp_path / "evaluation" / "scores.csv").groupby("label")["dice"].mean()
+
     theirs = json.loads((folder / "validation" / "summary.json").read_text())["mean"]
+
     assert [ours["shell"], ours["core"]] == pytest.approx(
         [theirs[v]["Dice"] for v in "12"], nan_ok=True
     )
@@ -76,7 +78,9 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     folder = here.fold_folder(trainer, "3d_small")
     check_fold(folder, n_epochs=2, n_cases=8)
+
     listed = pd.read_csv(folder / "subvolumes.csv")["subvolume"]
+
     assert listed.str.match(r"case_\d\d@[01],0,[01]$").all()
     assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), (
         "those with annotated voxels"
@@ -99,10 +103,13 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
 def test_a_column_that_cannot_be_used_stops_with_one_line(project, options, message):
     here = project("labels")
     name = f"nnUNetTrainerIW_{options}_1epochs_3iters"
+
     result = here.run(
         "nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False
     )
+
     assert result.returncode != 0
+
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("ValueError: " + message.format(table=here.raw / "cases.csv"))
 
@@ -156,10 +163,13 @@ def test_cascade(project):
 def test_a_misspelt_option_stops_before_anything_is_written(project):
     here = project("labels")
     name = "nnUNetTrainerHWS_noIS_beta10"
+
     result = here.run(
         "nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False
     )
+
     assert result.returncode != 0
+
     (*_, last) = result.stderr.strip().splitlines()
     assert last.startswith(f"ValueError: `{name}` must be written `nnUNetTrainerHWS_beta10_noIS`")
     assert not here.fold_folder(name, "3d_small").exists()
@@ -170,10 +180,13 @@ def test_hippocampus(tmp_path):
     for name in ("raw", "preprocessed", "results"):
         (tmp_path / name).mkdir()
     raw = tmp_path / "raw" / HIPPOCAMPUS.name
+
     cases = sorted(
         path.name.removesuffix(".nii.gz") for path in (HIPPOCAMPUS / "labelsTr").iterdir()
     )[::20]
+
     assert len(cases) == 10
+
     for case in cases:
         for folder, name in (("imagesTr", f"{case}_0000.nii.gz"), ("labelsTr", f"{case}.nii.gz")):
             (raw / folder).mkdir(parents=True, exist_ok=True)

@@ -24,12 +24,15 @@ def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
     folder = here.fold_folder(trainer, "3d_small")
     check_fold(folder, n_epochs=1, n_cases=8)
     here.run(*train, "--c")
+
     row = pd.read_csv(folder / "training.csv").iloc[0]
+
     assert row["draws[site=a]"] + row["draws[site=b]"] == pytest.approx(1, abs=1e-5)
     if isinstance(options, GroupOptions):
         assert row["weight[a]"] + row["weight[b]"] == pytest.approx(1, abs=1e-5)
     for file, of_one_epoch in OWN_FILES.get(name, {}).items():
         assert len(pd.read_csv(folder / file)) == of_one_epoch
+
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0),
@@ -47,6 +50,7 @@ def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
             1,
         ),
     )
+
     assert sorted(path.name for path in output.glob("*.nii.gz")) == [
         "test_00.nii.gz",
         "test_01.nii.gz",

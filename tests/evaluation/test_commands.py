@@ -41,8 +41,10 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
         "case_03": 0.0,
     }
     assert (made.scores_of(tmp_path / "out")["label"] == ["tumour", "organ"] * 4).all()
+
     row = made.strata_of(tmp_path / "out").loc[("all", "all")]
     names = ["n", "n_undefined", "n_failed", "mean", "median", "min", "max"]
+
     assert row[names].tolist() == [4, 0, 1, 0.5625, 0.625, 0, 1]
     assert row["p5"] == pytest.approx(0.075)
     # Four values are shorter than any interval.
@@ -53,6 +55,7 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
 def test_a_failure_is_what_the_user_says(tmp_path):
     made.write_study(tmp_path, shifts=(0, 1, 2, 4))
     counts = {}
+
     for n, options in enumerate(
         ((), ("--failure", "dice<=0.75"), ("--metrics", "dice,hd95", "--failure", "hd95>0"))
     ):
@@ -61,6 +64,7 @@ def test_a_failure_is_what_the_user_says(tmp_path):
         metric = "hd95" if n == 2 else "dice"
         counts[n] = table.loc[(metric, "tumour"), "n_failed"]
         assert table.loc[table.index.get_level_values(0) != metric, "n_failed"].isna().all()
+
     assert counts == {0: 1, 1: 3, 2: 3}
     assert (
         run(
@@ -136,6 +140,7 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
     assert made.scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
     for name in OWN_NAMES if is_used else ():
         assert made.strata_of(tmp_path / "a").loc[(name, f"{name} a"), "n"] == 6
+
     folders = (f"A={tmp_path / 'a'}", f"B={tmp_path / 'b'}")
     for command in (
         ("report", tmp_path / "a"),
@@ -161,12 +166,14 @@ def test_patients_may_be_in_a_column_called_label(tmp_path):
     done(made.run_evaluate(tmp_path, "--patient", "label"))
 
     scores = made.scores_of(tmp_path / "out")
+
     assert scores["label"].tolist() == ["tumour", "organ"] * 4
     assert scores["label (case table)"].tolist() == ["p"] * 4 + ["q"] * 2 + ["r"] * 2
     assert any(
         "4 cases are of 3 patients (label)" in note
         for note in made.summary_of(tmp_path / "out")["notes"]
     )
+
     read = read_evaluation(tmp_path / "out")
     assert read.patient_of_case.tolist() == ["p", "p", "q", "r"]
     assert read.patient_of_case.name == "label"
@@ -181,6 +188,7 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
         "--require",
         "centre=* label=tumour p5>=0.1 n>=2",
     )
+
     options += ("--require-file", tmp_path / "requirements.txt")
 
     assert done(made.run_evaluate(tmp_path, "--by", "centre", *options), 3).stderr.splitlines() == [
@@ -188,6 +196,7 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
         "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases); n 2 is >= 2",
     ]
     assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
+
     outcomes = made.summary_of(tmp_path / "out")["requirements"]
     assert [outcome["passed"] for outcome in outcomes] == [False, True, False, True, True]
 
@@ -200,11 +209,14 @@ def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     )
 
     (line,) = result.stderr.splitlines()
+
     assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
     assert line.endswith("if 1 is enough, add n>=1")
+
     (outcome,) = made.summary_of(tmp_path / "out")["requirements"]
     assert (outcome["passed"], outcome["verdict"]) == (False, "cannot tell")
     assert "? cannot tell" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
     # One case is enough for a comparison too.
     done(
         run(
@@ -231,18 +243,22 @@ def test_compare_writes_paired_differences(tmp_path, both):
 
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
     assert made.names_in(tmp_path / "out") == COMPARISON_FILES
+
     table = made.read_csv(tmp_path / "out" / "comparison.csv")
     tumour = table[table["label"] == "tumour"].set_index("stratum")
+
     assert tumour["mean_difference"].to_dict() == {"all": 0.0625, "A": 0, "B": 0.125}
     assert tumour.loc["B", ["wins", "ties", "losses"]].tolist() == [1, 1, 0]
     assert made.read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
     assert made.summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
+
     refused(
         run("report", tmp_path / "out"), "`nnunet-dro compare --overwrite` makes a comparison again"
     )
     # Neither leaves tables of the other in a folder that it overwrites.
     assert made.run_evaluate(tmp_path, "--overwrite").exit_code == 0
     assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
+
     done(run("compare", *both, "-o", tmp_path / "out", "--overwrite", "--bootstrap", 0))
     assert made.names_in(tmp_path / "out") == COMPARISON_FILES
 
@@ -254,7 +270,9 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path, both
     made.check_refused(
         run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect"
     )
+
     done(run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0))
+
     assert made.read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
     assert any("case_03" in note for note in made.summary_of(tmp_path / "out")["notes"])
 
@@ -280,9 +298,12 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     )
 
     assert result.stdout.splitlines()[-1] == str(output)
+
     written = output.read_bytes()
     refused(run("splits", raw, *leave_out), "--force")
+
     assert output.read_bytes() == written
+
     shown = " ".join(done(run("splits", raw, *leave_out, "--force")).stdout.split())
     assert output.read_bytes() != written
     assert "train on A 0 5 0 B 1 1 0 C 2 5 0 Note: Validated" in shown
@@ -302,7 +323,9 @@ def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_pa
     made.check_refused(
         result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output"
     )
+
     assert not preprocessed.exists()
+
     (preprocessed / raw.name).mkdir(parents=True)
     assert run("splits", raw, "--folds", 2).exit_code == 0
     assert (preprocessed / raw.name / "splits_final.json").is_file()
@@ -314,9 +337,11 @@ def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     where = "--cases, or write cases.csv into the folder of the dataset"
 
     made.check_refused(run(*command), tmp_path, "'camera' alone", where)
+
     cases = made.write_cases(raw, camera=["A", "B", "C"])
 
     assert str(cases) in done(run(*command)).stdout.replace("\n", "")
+
     folds = [{"train": ["case_01"], "val": ["case_00"]}, {"train": ["case_00"], "val": ["case_01"]}]
     assert json.loads((tmp_path / "out.json").read_text()) == folds
 
@@ -328,6 +353,7 @@ def test_program_is_quiet_and_tells_bad_input_in_one_line(study):
 
     ended = program("made/by/me")
     (study / "prediction" / "case_01.nii.gz").write_text("no label map")
+
     failed = program("out")
 
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -236,6 +236,7 @@ def test_unusable_option_is_refused_before_reading(study, monkeypatch, options, 
 def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
     study = made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
     assert made.run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0
+
     refused = made.run_evaluate(study, "--require", "label=7 min>=0.7", out="other")
     made.check_refused(refused, study, "'7'", "1, 2", out="other")
     (study / FIRST).write_text("no label map")
@@ -300,14 +301,18 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
     folder.mkdir()
     if content is not None:
         (folder / "summary.json").write_bytes(content)
+
     made.check_refused(run("report", folder), tmp_path, folder, "valuate", out="none")
+
     assert made.names_in(folder) == ["summary.json"] * (content is not None)
 
 
 def test_report_of_images_that_are_not_there_is_refused(study):
     made.run_evaluate(study)
     before = made.contents(study / "out")
+
     made.check_refused(
         run("report", study / "out", "--images", study / "none"), study, "none", files=before
     )
+
     assert made.contents(study / "out") == before

@@ -41,14 +41,18 @@ def test_the_claim_of_rare_gains_and_common_losses_is_one_sentence():
 
     assert [outcome.passed for outcome in comparison.outcomes] == [True, True, True]
     assert comparison.outcomes[0].value == same.value
+
     (sentence,) = requirement_sentences(comparison, "DRO")
     row = comparison.table.set_index("stratum").loc["rare"]
     low, high = (100 * row[f"mean_difference_{end}_guaranteed"] for end in ("low", "high"))
+
     # The bounds that decide are shown, not those to read.
     assert low < 100 * row["mean_difference_low"] - 1
+
     gain = f"rare +{100 * row['mean_difference']:.1f} (surely from +{low:.1f} to +{high:.1f})"
     assert sentence == f"As required: {gain}, common not worse by more than 7 points."
     assert sentence in comparison_html(comparison)
+
     line = r"- Requirement met: method=DRO pathology=rare label=one: mean\_difference\_low 0.0"
     assert line in comparison_markdown(comparison)
 
@@ -58,6 +62,7 @@ def test_a_spread_that_has_to_shrink_is_no_loss_that_is_allowed():
         required("pathology=rare iqr_difference<=0.1pt n>=12"), "DRO"
     )
     assert sentence == "As required: IQR in rare not worse by more than 0.1 points."
+
     (sentence,) = requirement_sentences(
         required("pathology=rare iqr_difference<=-0pt n>=12"), "DRO"
     )
@@ -67,6 +72,7 @@ def test_a_spread_that_has_to_shrink_is_no_loss_that_is_allowed():
 def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
     comparison = required(NONE_LOSES, loss=0.05)
     assert [outcome.passed for outcome in comparison.outcomes] == [True, False]
+
     met, unmet = requirement_sentences(comparison, "DRO")
     assert met == "As required: rare not worse by more than 7 points."
     assert unmet.startswith("Not as required: common −5.")
@@ -95,6 +101,7 @@ def test_distances_have_to_fall():
     values = np.linspace(0.5, 0.9, 60)
     distances = {"ERM": values * 10, "DRO": values * 10 - 4}
     evaluations = {name: evaluation(values, hd95=hd95) for name, hd95 in distances.items()}
+
     sure, unsure, missed = (
         compare(evaluations, requirements=[f"metric=hd95 {text}"], n_resamples=50)
         for text in (
@@ -105,6 +112,7 @@ def test_distances_have_to_fall():
     )
 
     assert "metric=hd95: p75_difference's upper 97.5 % bound -3." in sure.outcomes[0].line
+
     (sentence,) = requirement_sentences(sure, "DRO")
     assert sentence.startswith("As required: P75 HD95 in all cases −4.0 [")
     # A distance has no limit: one case in a thousand may decide on the mean.
@@ -156,6 +164,7 @@ def test_pairs_that_both_methods_fail_leave_it_open():
         "not met",
         "met",
     ]
+
     rest = "(20 of 30 cases with a value); it leaves out 10 cases in which the label was missed or invented; if 20 are"
     assert outcomes[0].line.endswith(f"{rest} enough, add n>=20")
 
@@ -174,6 +183,7 @@ def test_several_trainings_have_no_p_value_to_require():
     (outcome,) = compare(
         {"ERM": seeds, "DRO": seeds}, requirements="holm_p<=0.05", n_resamples=0
     ).outcomes
+
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith("; there is no p value where a method has several trainings")
 
@@ -224,8 +234,10 @@ def test_no_difference_of_half_a_point_is_half_of_everything():
         "pathology=* mean_difference>=-0.5pt", "pathology=* mean_difference>=-0.5%", loss=0.001
     )
     assert [outcome.passed for outcome in small.outcomes] == [True] * 4
+
     asked = required("pathology=rare mean_difference>=0.3", "pathology=rare mean_difference>=-50pt")
     assert [outcome.passed for outcome in asked.outcomes] == [False, True]
+
     (sentence,) = requirement_sentences(required("pathology=common mean_difference>=-1pt"), "DRO")
     assert sentence == "As required: common not worse by more than 1 point."
 
@@ -244,6 +256,7 @@ def test_a_percentile_of_few_pairs_cannot_tell():
     ]
     assert "? cannot tell" in comparison_html(comparison)
     assert "- Requirement **cannot tell**: method=DRO" in comparison_markdown(comparison)
+
     (sentence,) = requirement_sentences(
         compare(evaluations, requirements=texts[1], n_resamples=50), "DRO"
     )
@@ -288,8 +301,10 @@ def test_exit_code_is_3_after_writing(compared, tmp_path):
     result = done(run(*met, "-o", tmp_path / "out", "--require-file", tmp_path / "claims.txt"), 3)
 
     line = "method=DRO pathology=rare label=tumour: mean_difference 0.250 is not >= 0.3 (6 cases)"
+
     assert result.stderr.splitlines() == [f"nnunet-dro: requirement not met: {line}"]
     assert "report.html" in names_in(tmp_path / "out")
+
     outcomes = summary_of(tmp_path / "out")["about"]["requirements"]
     assert [outcome["passed"] for outcome in outcomes] == [True, True, False]
 
@@ -305,9 +320,11 @@ def test_a_stratum_without_any_compared_case_is_named_and_fails(tmp_path):
         "--bootstrap",
         0,
     )
+
     (line,) = done(
         run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1"), 3
     ).stderr.splitlines()
+
     assert "not met: method=B centre=C label=tumour" in line
     assert line.endswith("n 0 is not >= 1; none of its cases in the case table was evaluated")
     assert "No case of centre C is compared." in summary_of(tmp_path / "both")["notes"]

@@ -21,6 +21,7 @@ def rows(kind, *statistics, shape=None):
 def test_bounds_for_verdicts_are_wrong_as_rarely_as_promised():
     guaranteed = rows("guaranteed", "mean", "difference of means")
     asked = rows("@95", *PERCENTILES)
+
     assert len(guaranteed.dropna()) == 9 * 9 * 2
     assert guaranteed[["low_wrong", "high_wrong"]].max(axis=None) <= 0.025 + SLACK
     assert asked[["low_wrong", "high_wrong"]].max(axis=None) <= 0.05 + SLACK
@@ -34,6 +35,7 @@ def test_intervals_to_read_hold_where_failures_are_in_the_sample():
     assert rows("to read", *PERCENTILES)["coverage"].min() >= 0.95 - SLACK
     for shape in ("Beta(8, 2)", "uniform", "25 % at 1", "patients, soft"):
         assert rows("to read", "mean", shape=shape)["coverage"].min() >= 0.93
+
     many = rows("to read", "mean", "difference of means")
     assert many[many["n"] == 500]["coverage"].min() > 0.85
     # And not where hardly any sample has one.
@@ -46,6 +48,7 @@ def test_intervals_to_read_hold_where_failures_are_in_the_sample():
 def test_the_correction_for_skewness_is_no_worse_than_the_alternatives():
     kinds = ("to read", "Student's t", "bootstrap-t")
     chosen, t, drawn = (rows(kind, "mean").set_index(["shape", "n"])["coverage"] for kind in kinds)
+
     assert (chosen - t).min() > -0.015
     assert (chosen - t).mean() > 0.01
     assert (chosen - drawn).mean() > -0.01
@@ -55,6 +58,7 @@ def test_the_study_can_be_made_anew_and_the_docs_have_its_table():
     found = pd.DataFrame(study("3 % fail", 20, 30))
     assert set(found["kind"]) == set(STUDY["kind"])
     assert found.columns.tolist() == STUDY.columns.tolist()
+
     page = PAGE.read_text(encoding="utf-8")
     assert with_table(page, STUDY) == page, "Run: python benchmarks/coverage.py --docs"
 
@@ -64,6 +68,7 @@ def test_printed_intervals_of_several_trainings_cover_93_percent():
         RESULTS / "coverage_trainings.csv", keep_default_na=False, na_values=[""]
     )
     least = trainings[trainings["samples"] > 0].groupby(["method", "statistic"])["coverage"].min()
+
     assert len(trainings) == 4 * 2 * 2 * 10
     assert least["printed"].min() >= 0.93
     assert least["percentile bootstrap", "mean"] < 0.8

@@ -65,7 +65,9 @@ def test_dice_is_nnunets_own(tmp_path, kind):
             [m[key] for key in ("Dice", "IoU", "n_ref", "n_pred", "TP")]
             for m in found["metrics"].values()
         ]
+
     columns = ["dice", "iou", "n_reference", "n_prediction", "n_intersection"]
+
     np.testing.assert_allclose(
         scores[columns].to_numpy(float), np.array(expected, float), atol=1e-12, rtol=0
     )
@@ -111,7 +113,9 @@ def test_nnunets_summary_json_gives_the_scores_of_the_folders(tmp_path, kind, wr
         done(run("evaluate", folders[0], prediction, "-o", tmp_path / out, *options))
 
     expected, scores = (made.scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
+
     volumes = ["reference_ml", "prediction_ml"]
+
     pd.testing.assert_frame_equal(
         scores.drop(columns=volumes), expected.drop(columns=volumes), rtol=0, atol=1e-12
     )
@@ -123,7 +127,9 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
     write_random(tmp_path, KINDS["labels"], n_cases=3)
     (tmp_path / "dataset.json").unlink()
     summary = tmp_path / "summary.json"
+
     write_summary(tmp_path / "reference", tmp_path / "prediction", summary, [2, 10, (1, 3)])
+
     assert evaluate(tmp_path / "reference", summary, n_resamples=0).labels == ("1+3", "2", "10")
 
 
@@ -133,6 +139,7 @@ def test_strata_of_every_kind_of_by(tmp_path):
     )
 
     options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
+
     done(made.run_evaluate(tmp_path, *options))
 
     assert made.strata_of(tmp_path / "out")["mean"].to_dict() == {
@@ -157,6 +164,7 @@ def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
     made.write_dataset_json(tmp_path)
 
     found = {}
+
     for rule in ("undefined", "one", "brats", "diagonal"):
         made.run_evaluate(tmp_path, "--empty", rule, "--metrics", "dice,hd95", out=rule)
         scores = made.scores_of(tmp_path / rule)
@@ -169,8 +177,10 @@ def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
         "brats": [[1, 0], [0, 374]],
         "diagonal": [[None, None], [0, pytest.approx(7 * 3**0.5)]],
     }
+
     counts = {"label": "tumour", "n_empty_references": 2, "n_false_positives": 1}
     volumes = {"mean_ml": 0.003, "max_ml": 0.003, "max_case": "predicted"}
+
     assert made.summary_of(tmp_path / "one")["false_positives"][0] == counts | volumes
 
 
@@ -189,6 +199,7 @@ def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
     made.run_evaluate(tmp_path, "--metrics", metrics, "--nsd-tolerance-mm", 0.5)
 
     row = made.scores_of(tmp_path / "out").iloc[0]
+
     # Of four border voxels each, one of either lies 1 mm from the other bar.
     expected = {
         "dice": 0.75,
@@ -199,6 +210,7 @@ def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
         "assd": 0.25,
         "nsd": 0.75,
     }
+
     assert row[list(expected)].to_dict() == pytest.approx(expected)
     assert row["hd95"] == pytest.approx(0.85)
     assert "tolerance 0.5 mm" in made.summary_of(tmp_path / "out")["definitions"]["nsd"]
@@ -208,7 +220,9 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     for n in (3, 1, 2, 0):
         made.write_pair(tmp_path, f"{n}.png", [[1, 2], [0, 3]], [[1, 2], [0, 3]])
     made.write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
+
     scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0, jobs=2).scores
+
     assert scores["case"].tolist() == [case for case in "0123" for _ in range(3)]
     assert scores["label"].tolist() == ["z", "a", "m"] * 4
 
@@ -216,6 +230,7 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
 def test_a_stratum_may_be_called_all(tmp_path):
     made.write_study(tmp_path, (0, 0, 4, 4), centre=["all", "all", "B", "B"])
     done(made.run_evaluate(tmp_path, "--by", "centre"))
+
     assert made.strata_of(tmp_path / "out")[["n", "mean"]].T.to_dict("list") == {
         ("centre", "all"): [2, 1],
         ("centre", "B"): [2, 0],
@@ -230,6 +245,7 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
     first = made.summary_of(tmp_path / "out")["inputs"]
 
     digest = sha256((tmp_path / "prediction" / "case_01.nii.gz").read_bytes()).hexdigest()
+
     assert first["files_sha256"]["case_01"][1] == digest
     assert first["case_table_sha256"] == sha256(cases.read_bytes()).hexdigest()
     assert (
@@ -244,6 +260,7 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
     made.write_map(tmp_path / "prediction" / "case_01.nii.gz", made.bars(3))
     made.run_evaluate(tmp_path, "--cases", cases, out="again")
     second = made.summary_of(tmp_path / "again")["inputs"]
+
     assert second["predictions_sha256"] != first["predictions_sha256"]
     assert second["references_sha256"] == first["references_sha256"]
     assert second["prediction_names_sha256"] == first["prediction_names_sha256"]
@@ -259,9 +276,11 @@ def test_findings_name_the_reference_stratum(tmp_path):
     )
 
     text = " ".join(result.output.split())
+
     assert "Tumour is worst in C (centre)" in text
     assert "The reference stratum is B with 50.0 %: a gap of 50.0 points" in text
     assert "biased upwards" in text
+
     run("report", tmp_path / "out")
     assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(
         encoding="utf-8"

@@ -20,6 +20,7 @@ def test_formats_may_be_mixed(tmp_path):
         made.write_map(
             tmp_path / "prediction" / f"{n:03}{endings[n - 1]}", made.bars(4, n), **geometry
         )
+
     made.write_dataset_json(tmp_path)
 
     assert made.run_evaluate(tmp_path).exit_code == 0
@@ -36,6 +37,7 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     result = done(made.run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
     made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     made.run_evaluate(tmp_path, out="dice")
+
     compared = run(
         "compare",
         *[f"{name}={tmp_path / name}" for name in ("out", "new")],
@@ -45,6 +47,7 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
 
     assert made.dice_of(tmp_path / "out", "1") == {"a": 0.75}
     assert made.scores_of(tmp_path / "out")["reference_ml"].isna().all()
+
     summary = made.summary_of(tmp_path / "out")
     assert summary["definitions"]["nsd"].endswith("tolerance 1 px")
     assert summary["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
@@ -52,6 +55,7 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     for text in (result.output, compared.output):
         assert "HD95" in text
         assert "(px)" in text
+
     for name in (
         f"{folder}/report.{ending}"
         for folder in ("out", "compared")
@@ -70,7 +74,9 @@ def test_dataset_json_is_found_beside_and_above_and_can_be_named(without_labels,
     named = (
         ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
     )
+
     made.run_evaluate(without_labels, *named)
+
     assert made.scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
 
 
@@ -78,7 +84,9 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
     predicted = made.bars(4, 1)
     predicted[7, 7, 7] = 9
+
     made.write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
+
     assert "not scored: 9" in " ".join(made.run_evaluate(tmp_path).stdout.split())
     assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
@@ -130,6 +138,7 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
         "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3"
         in errors
     )
+
     summary = made.summary_of(few_of_a_model / "out")
     assert summary["inputs"]["references_without_prediction"] == [
         f"case_{n:02}" for n in range(3, 12)
@@ -138,10 +147,12 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
         "9 of 12 references have no prediction in these folds and are not evaluated."
         in summary["notes"]
     )
+
     # Nor does a comparison.
     out = few_of_a_model / "out"
     twice = (f"a={out}", f"b={out}", "-o", out.with_name("c"))
     compared = done(run("compare", *twice, "--require", "mean_difference>=0pt"), 3)
+
     assert "9 more cases are not in every evaluation; if 3 are enough, add n>=3" in compared.stderr
     assert (
         requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[
@@ -151,6 +162,7 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
     )
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
     assert requirements_on(few_of_a_model, model / "fold_0", "label=tumour mean>=0.9")[0] == 0
+
     worst = requirements_on(
         few_of_a_model, model, "label=tumour mean>=0.9", options=("--missing", "worst")
     )
@@ -162,11 +174,13 @@ def test_absent_references_count_in_their_strata(few_of_a_model):
     _, errors, words = requirements_on(
         few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=("--by", "site")
     )
+
     assert words == ["cannot tell", "not met", "not met", "not met"]
     assert (
         "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction"
         in errors
     )
+
     none = "none of its cases in the case table was evaluated"
     assert f"site=B label=tumour: mean (undefined) is not >= 0.9 (0 cases); {none}" in errors
     assert errors.count(f"site=C label=tumour: n 0 is not >= 1 (0 cases); {none}") == 1
@@ -181,7 +195,9 @@ def test_a_summary_json_that_lacks_references_passes_no_requirement(without_labe
         refused, without_labels, "`--folds` must come with the folder of a model", out="no"
     )
     fold = without_labels / "fold_0" / "validation"
+
     fold.mkdir(parents=True)
+
     assert requirements_on(without_labels, path, "mean>=0.9")[2] == ["cannot tell"]
     assert requirements_on(without_labels, path.rename(fold / "summary.json"), "mean>=0.9")[2] == [
         "met"
@@ -215,6 +231,7 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
         'age="5 to 9" label=tumour',
     ]
     assert words.count("not met") == 2
+
     strata = made.read_csv(tmp_path / "out" / "strata.csv")
     assert "n_absent" not in strata
     assert "D" not in strata["stratum"].tolist()
@@ -224,9 +241,11 @@ def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
     for n in range(4):
         made.write_pair(tmp_path, f"case_{n}.png", *[np.pad(np.ones((3, 3)), 2)] * 2)
     required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
+
     _, errors, words = requirements_on(
         tmp_path, tmp_path / "prediction", *required, options=("--metrics", "dice,hd95")
     )
+
     assert words == ["cannot tell", "met"]
     assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
 
@@ -238,8 +257,10 @@ def test_missing_predictions_can_be_scored_as_failed(tmp_path):
     done(made.run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95"))
 
     assert made.dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.0, "case_02": 0.5}
+
     failed = made.scores_of(tmp_path / "out").set_index(["case", "label"]).loc["case_01"]
     assert failed["hd95"].tolist() == pytest.approx([7 * 3**0.5] * 2)
+
     summary = made.summary_of(tmp_path / "out")
     assert summary["inputs"]["missing_predictions"] == ["case_01"]
     assert "Cases without a prediction are scored as failed: case_01." in summary["notes"]
@@ -249,7 +270,9 @@ def test_extra_predictions_are_named_and_other_files_play_no_part(study):
     made.write_map(study / "prediction" / "stranger.nii.gz", made.bars(4))
     for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
         (study / "prediction" / name).write_text("no label map")
+
     note = "Predictions without a reference are not evaluated: stranger."
+
     assert note in " ".join(done(made.run_evaluate(study)).stdout.split())
     assert note in made.summary_of(study / "out")["notes"]
     assert set(made.dice_of(study / "out")) == {"case_00", "case_01"}
@@ -266,7 +289,9 @@ def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
         origin=(14, 7, 0),
         direction=turned,
     )
+
     made.write_dataset_json(tmp_path)
+
     assert made.run_evaluate(tmp_path).exit_code == 0
     assert made.dice_of(tmp_path / "out") == {"a": 0.75}
 
@@ -281,7 +306,9 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     done(run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--by", "centre"))
 
     n_cases = {("centre", "A"): 2, ("centre", "B"): 1, ("all", "all"): 3}
+
     assert made.strata_of(tmp_path / "out")["n"].to_dict() == n_cases
+
     # Rows of training cases are noted once.
     note = "2 rows of the case table have no reference and are not evaluated."
     assert made.summary_of(tmp_path / "out")["notes"].count(note) == 1
@@ -299,6 +326,7 @@ def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
     by = [
         word for column in ("age", "centre", "site", "name", "age:q3") for word in ("--by", column)
     ]
+
     done(made.run_evaluate(tmp_path, *by))
 
     assert [
@@ -315,7 +343,9 @@ def test_numbers_that_are_not_cut_are_noted_with_the_cure(tmp_path):
 def test_the_case_table_of_the_dataset_is_found(study, option):
     cases = made.write_cases(study, centre=["A", "B"])
     done(made.run_evaluate(study, *option))
+
     summary = made.summary_of(study / "out")
+
     assert summary["options"]["cases"] == str(cases)
     assert f"The case table is {cases}; --cases names another." in summary["notes"]
     assert "centre" in made.scores_of(study / "out")
@@ -325,6 +355,7 @@ def test_the_case_table_of_the_dataset_is_found(study, option):
 def test_a_case_table_that_nothing_asks_for_is_left_alone(study, option):
     (study / "cases.csv").write_text("patient,dice\nx,1\n")
     done(made.run_evaluate(study, *option))
+
     assert made.summary_of(study / "out")["options"]["cases"] is None
 
 
@@ -403,9 +434,11 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
     done(run(*command, "-o", study / "out", "--bootstrap", 0, "--metrics", "relative_volume_error"))
 
     assert made.scores_of(study / "out")["relative_volume_error"].tolist() == [1 / 52, 0]
+
     notes = made.summary_of(study / "out")["notes"]
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
     assert "Cases of the summary.json without a reference: stranger." in notes
+
     for options, words in (
         (("--missing", "worst"), ["case_01", "folder of the predictions"]),
         (("--metrics", "dice,hd95"), [path, "hd95", "folder of the predictions"]),
@@ -424,7 +457,9 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     path = write_summary(
         tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)}
     )
+
     done(run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0))
+
     assert made.scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]
@@ -475,10 +510,13 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(
     done(run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0))
 
     assert made.dice_of(trained / "out") == dice
+
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
     summary = made.summary_of(trained / "out")
+
     assert summary["method"] == model.name
     assert Path(summary["options"]["prediction"]) == model
+
     # Of chosen folds, those of the others are not expected.
     expected = [] if {"-f", "--folds"} & set(options) else ["case_02"]
     assert summary["inputs"]["references_without_prediction"] == expected

@@ -62,9 +62,11 @@ EVERY_LESION_METRIC = [name for name, metric in METRICS.items() if metric.on_les
 
 def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study):
     assert made.run_evaluate(study, "--instances", "tumour").exit_code == 0
+
     (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
     (study / "out" / "notes.txt").write_text("mine")
     done(made.run_evaluate(study, "--overwrite"))
+
     assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "notes.txt"])
     assert 'id="lesions"' not in (study / "out" / "report.html").read_text()
     assert not [
@@ -76,11 +78,13 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
     done(made.run_evaluate(study, "--instances", "tumour"))
 
     assert made.names_in(study / "out") == LESION_FILES
+
     lesions = made.read_csv(study / "out" / "lesions.csv")
     assert list(lesions.columns) == [
         *("case", "label", "of", "lesion", "counted", "n_voxels", "volume_mm3", "x", "y", "z"),
         *("matched", "matched_with", "iou", "dice"),
     ]
+
     of_case = lesions[lesions["case"] == "case_01"].drop(columns=["case", "label", "counted"])
     assert of_case.astype(object).where(of_case.notna(), "").to_numpy().tolist() == [
         ["reference", 1, 12, 24.0, 6, 0, 0, True, 1, 1.0, 1.0],
@@ -88,6 +92,7 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
         ["prediction", 1, 12, 24.0, 6, 0, 0, True, 1, "", ""],
     ]
     assert lesions.groupby("of").size().to_dict() == {"prediction": 4, "reference": 6}
+
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
     assert sizes[
         ["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]
@@ -95,6 +100,7 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
         ["0 to 10", 3, 3, 1, 0, pytest.approx(1 / 3)],
         ["10 to 100", 3, 3, 2, 1, pytest.approx(2 / 3)],
     ]
+
     definition = made.summary_of(study / "out")["definitions"]["lesions"]
     assert definition.startswith("connected components (26 neighbours) of tumour")
     assert "(a pair at exactly 0.5 counts)" in definition
@@ -106,18 +112,21 @@ def test_metrics_on_lesions_are_those_of_the_named_labels(study):
     )
 
     scores = made.scores_of(study / "out")
+
     assert list(scores.columns)[-4:] == [
         "lesions_reference",
         "lesions_found",
         "lesions_predicted",
         "lesions_invented",
     ]
+
     tumour = scores[scores["label"] == "tumour"]
     assert tumour["lesion_recall"].fillna(-1).tolist() == [1, 0.5, 0, -1]
     assert tumour["lesion_precision"].fillna(-1).tolist() == [1, 1, -1, 0]
     assert tumour["lesions_reference"].tolist() == [2, 2, 2, 0]
     assert scores[scores["label"] == "organ"].iloc[:, -4:].isna().all(axis=None)
     assert "2,2,2,0" in (study / "out" / "scores.csv").read_text().splitlines()[1]
+
     row = made.strata_of(study / "out", metric="lesion_recall").loc[("all", "all")]
     assert row[["n", "n_undefined", "n_left_out", "mean"]].tolist() == [4, 1, 1, 0.5]
     assert len(made.strata_of(study / "out", label="organ", metric="dice")) == 1
@@ -136,7 +145,9 @@ def test_lesions_have_strata_and_requirements(study):
     result = done(made.run_evaluate(study, "--instances", "*", "--by", "centre", *requirements), 3)
 
     unmet = "centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
+
     assert result.stderr == f"nnunet-dro: requirement not met: {unmet}\n"
+
     sizes = made.read_csv(study / "out" / "lesion_sizes.csv")
     assert sizes.loc[
         sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]
@@ -172,10 +183,12 @@ def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
     assert [
         outcome["passed"] for outcome in made.summary_of(uncounted / "out")["requirements"]
     ] == [False] * len(texts)
+
     for name in EVERY_LESION_METRIC:
         row = made.strata_of(uncounted / "out", metric=name).loc[("all", "all")]
         assert row[["n_missed", "n_invented"]].tolist() == [4, 1]
     precision = made.strata_of(uncounted / "out", metric="lesion_precision").loc[("all", "all")]
+
     assert precision[["n_undefined", "n_left_out"]].tolist() == [4, 4]
     assert "leaves out 4 cases in which the label was missed" in result.stderr
     assert (
@@ -209,6 +222,7 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
     done(run("compare", *both, "-o", uncounted / "c", "--bootstrap", 0))
 
     (row,) = made.read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
+
     # Four missed what counts, and one invented a lesion where nothing that counts is.
     assert (row["n"], row["n_worst_method"], row["losses"]) == (7, 4, 5)
 
@@ -218,7 +232,9 @@ def test_a_missing_prediction_misses_every_lesion(study):
     made.run_evaluate(
         study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst"
     )
+
     row = made.scores_of(study / "out").iloc[0]
+
     assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [
         0,
         374,
@@ -231,9 +247,12 @@ def test_a_missing_prediction_misses_every_lesion(study):
 def test_values_are_names_without_a_dataset_json(study):
     (study / "reference" / "dataset.json").unlink()
     done(made.run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
+
     scores = made.scores_of(study / "out").set_index("label")["lesion_f1"]
+
     assert scores["1"].tolist() == pytest.approx([1, 2 / 3, 0, 0])
     assert scores["2"].isna().all()
+
     unknown = made.run_evaluate(study, "--instances", "7", out="other")
     made.check_refused(unknown, study, "must be labels, got 7", out="other")
 
@@ -245,7 +264,9 @@ def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
             tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"
         )
     )
+
     lesions = made.read_csv(tmp_path / "out" / "lesions.csv")
+
     assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
     assert lesions["volume_mm3"].isna().all()
     assert lesions["hd95"].fillna(-1).tolist() == [0, 0, -1, -1]
@@ -256,6 +277,7 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
     result = made.run_evaluate(study, "--instances", "tumour", bootstrap=50)
 
     files = {name: content.decode() for name, content in made.contents(study / "out").items()}
+
     assert "lesions found, by volume" in result.stdout
     assert "| tumour | 10 to 100 | 3 | 3 | 2 | 66.7 \\[" in files["report.md"]
     assert r"10 to 100 & 3 & 3 & 2 & \withbelow{66.7}{[" in files["report.tex"]
@@ -267,10 +289,12 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
     assert {
         name: content.decode() for name, content in made.contents(study / "out").items()
     } == files
+
     read = evaluation_files(read_evaluation(study / "out"))
     assert {
         name: read[name] for name in ("lesions.csv", "lesion_sizes.csv")
     }.items() <= files.items()
+
     (study / "out" / "lesions.csv").unlink()
     assert "lesions.csv" not in evaluation_files(read_evaluation(study / "out"))
 
@@ -303,6 +327,7 @@ def test_methods_are_compared_by_lesions(study):
     )
 
     table = made.read_csv(study / "comparison" / "comparison.csv")
+
     assert table[["label", "metric", "mean_difference"]].to_numpy().tolist() == [
         ["tumour", "dice", pytest.approx((0 + 0.25 / 1.75 + 1 + 1) / 4)],
         # The case without a lesion, of which one was invented, counts as found and as failed.
@@ -310,6 +335,7 @@ def test_methods_are_compared_by_lesions(study):
         ["tumour", "lesion_f1", pytest.approx((0 + 1 / 3 + 1 + 1) / 4)],
         ["organ", "dice", 0],
     ]
+
     refused = run("compare", f"A={study / 'out'}", f"B={study / 'out3'}", "-o", study / "no")
     made.check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
 
@@ -344,6 +370,7 @@ def test_the_lesions_of_a_case_are_not_independent():
     # In 30 cases either all of ten lesions are found or none, or each is found at random: the same
     # recall.
     together = recall_and_width({f"case_{n}": [n % 2 == 0] * 10 for n in range(30)})
+
     apart = recall_and_width({f"case_{n}": (rng.permutation(10) < 5).tolist() for n in range(30)})
 
     assert together[0] == apart[0] == 0.5
@@ -358,6 +385,7 @@ def test_patients_are_one_and_volumes_without_a_lesion_have_no_row():
     patients = pd.Series([f"p{n // 2}" for n in range(24)], index=list(cases))
 
     assert recall_and_width(cases, patient_of_case=patients)[1] > 1.15 * recall_and_width(cases)[1]
+
     lesions = made_lesions({"case_1": [True, False]})
     lesions.loc[0, "volume_mm3"] = 1000.0
     lesions.loc[1, "counted"] = False

@@ -142,6 +142,7 @@ BY_HAND = {
 def test_lesions_by_hand(name):
     pair, options, counts, values = BY_HAND[name]
     row = scored(*pair, **options)
+
     assert [row[count] for count in COUNTS] == counts
     assert {metric: row[metric] for metric in values} == pytest.approx(values, nan_ok=True)
 
@@ -157,6 +158,7 @@ def test_connectivity(connectivity, n_lesions):
         (3, 0, 0),
     ):  # then an edge, a corner, and far away
         volume[voxel] = 1
+
     assert scored(volume, volume, connectivity=connectivity)["lesions_reference"] == n_lesions
 
 
@@ -180,6 +182,7 @@ def test_of_empty_maps_all_is_missed_or_invented_at_most_the_diagonal():
         assert [m for m in (*METRICS, *DISTANCES) if math.isnan(row[m])] == [undefined]
         assert {row[m] for m in (*METRICS, "lesion_nsd") if m != undefined} == {0}
         assert row["lesion_hd95"] == 374
+
     row = scored(
         TWO, FOUND_ONE, empty="diagonal", metrics=("lesion_hd95",), spacing=(1.0, 1.0, 2.0)
     )
@@ -331,7 +334,9 @@ def test_random_cases_equal_loops(match, seed):
         metrics=(*METRICS, *DISTANCES),
         **options,
     )
+
     expected = by_loops(reference, prediction, **options)
+
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-9, nan_ok=True)
     assert row["lesions_found"]
 

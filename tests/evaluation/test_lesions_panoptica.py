@@ -39,6 +39,7 @@ def test_counts_and_panoptic_quality_are_those_of_panoptica(threshold):
     scoring = Scoring(metrics, 1.0, "undefined", Instances(("*",), parse_match(f"iou:{threshold}")))
     peer = evaluator(threshold)
     n_lesions = n_found = 0
+
     for seed in range(30):
         reference, prediction = random_pair(seed)
         (row,) = score_case(
@@ -54,4 +55,5 @@ def test_counts_and_panoptic_quality_are_those_of_panoptica(threshold):
             assert [row["sq"], row["pq"]] == pytest.approx([theirs.sq, theirs.pq])
         n_lesions = n_lesions + theirs.n_ref_instances
         n_found = n_found + theirs.tp
+
     assert 0.2 * n_lesions < n_found < 0.9 * n_lesions

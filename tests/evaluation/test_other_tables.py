@@ -52,6 +52,7 @@ def test_tables_of_mist_are_compared_by_their_own_columns(tmp_path):
     )
 
     table = read_csv(tmp_path / "out" / "comparison.csv").set_index(["stratum", "label", "metric"])
+
     assert table.loc[("A", "tumour", "dice"), "mean_difference"] == pytest.approx(0.1)
     assert table.loc[("B", "tumour", "hd95"), "mean_difference"] == pytest.approx(0.2)
     assert table.loc[("B", "whole_organ", "dice"), "n"] == 2
@@ -72,6 +73,7 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
     evaluation = read_scores(tmp_path / name)
 
     rows = evaluation.scores.set_index("case")
+
     assert list(rows.index) == ["case_00", "case_01"]
     assert evaluation.metrics == (
         "dice",
@@ -89,6 +91,7 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
         1,
     ]
     assert np.isnan(rows.loc["case_01", "assd"])
+
     (assd,) = evaluation.strata[evaluation.strata["metric"] == "assd"].to_dict("records")
     assert (assd["n"], assd["n_missed"], assd["n_left_out"], assd["mean"]) == (2, 1, 1, 0.84)
 

@@ -27,7 +27,9 @@ def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
     made.write_study(tmp_path)
     made.write_pair(tmp_path, "case_04.nii.gz", made.bars(0), made.bars(0))
     made.run_evaluate(tmp_path, "--method", "ERM", "--seed", 7)
+
     summary = made.summary_of(tmp_path / "out")
+
     assert summary["method"] == "ERM"
     assert summary["options"]["seed"] == 7
     assert set(summary["versions"]) >= {"nnunet-dro", "numpy", "python"}
@@ -38,10 +40,12 @@ def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
 def test_an_evaluation_is_read_as_it_was_written(tmp_path):
     made.write_study(tmp_path, (0, 1, 3), centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
     made.run_evaluate(tmp_path, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
+
     written = {
         name: text.encode()
         for name, text in evaluation_files(read_evaluation(tmp_path / "out")).items()
     }
+
     assert sorted(written) == ["scores.csv", "strata.csv", "summary.json"]
     assert written.items() <= made.contents(tmp_path / "out").items()
 
@@ -65,6 +69,7 @@ def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
         files.append(made.contents(tmp_path / out))
 
     one, two, other = files
+
     assert one == two
     assert one["strata.csv"] != other["strata.csv"]
     assert one["scores.csv"] == other["scores.csv"]
@@ -90,6 +95,7 @@ def test_odd_names_are_kept_and_never_become_markup(tmp_path):
     done(made.run_evaluate(tmp_path, "--by", "si|te"))
 
     assert sorted(made.dice_of(tmp_path / "out", "<b>[/]|tumour")) == sorted(ODD_NAMES)
+
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in html
     assert "<b>[/]" not in html
@@ -106,7 +112,9 @@ def test_file_name_that_is_no_utf8_is_kept(study):
             os.path.join(os.fsencode(study / folder), name),
         )
     (study / "prediction" / "case_00.nii.gz").unlink()
+
     done(made.run_evaluate(study, "--missing", "worst"))
+
     assert b"case_\xff" in (study / "out" / "scores.csv").read_bytes()
     assert run("report", study / "out").exit_code == 0
 
@@ -120,6 +128,7 @@ def test_nothing_defined_is_still_evaluated_compared_and_reported(study):
 
     assert made.strata_of(study / "out", "never")["n_undefined"].tolist() == [2]
     assert run("report", study / "out").exit_code == 0
+
     twice = (f"A={study / 'out'}", f"B={study / 'out'}")
     assert run("compare", *twice, "-o", study / "both", "--bootstrap", 10).exit_code == 0
 
@@ -139,8 +148,10 @@ def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path,
     done(run("report", tmp_path / "out"))
 
     assert made.contents(tmp_path / "out") == expected
+
     done(run("report", "../out", "--images", "../images", "--per-stratum", 1))
     html = (tmp_path / "out" / "report.html").read_bytes()
+
     assert html.count(b"data:image/") > 0
     assert len(html) > len(expected["report.html"])
 
@@ -164,6 +175,7 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
     for name in ("full/mine.txt", "file"):
         (study / name).write_text("keep")
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
+
     made.check_refused(
         made.run_evaluate(study, out=out),
         study,
@@ -171,6 +183,7 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
         out=out,
         files=["mine.txt"] * (out == "full"),
     )
+
     assert (study / "file").read_text() == "keep"
 
 
@@ -189,9 +202,11 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
     made.check_refused(
         made.run_evaluate(study, out="new"), study, "No space left on device", out="new"
     )
+
     made.check_refused(
         made.run_evaluate(study, "--overwrite"), study, "No space left", files=before
     )
+
     assert made.contents(study / "out") == before
 
 
@@ -228,7 +243,9 @@ def test_a_closed_pipe_does_not_hide_that_a_requirement_is_not_met(study):
         0,
     ]
     shell = f"set -o pipefail; {shlex.join(map(str, (PROGRAM, 'evaluate', *words)))} | true"
+
     found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+
     assert ("requirement not met" in found.stderr, found.returncode) == (True, 3)
 
 
@@ -237,7 +254,9 @@ def test_overwrite_replaces_results_and_keeps_other_files(study):
     (study / "out.partial").mkdir()
     for name in ("out", "out.partial"):
         (study / name / "mine.txt").write_text("keep")
+
     made.write_map(study / "prediction" / "case_01.nii.gz", made.bars(4, 3))
+
     assert made.run_evaluate(study, "--overwrite").exit_code == 0
     assert made.dice_of(study / "out") == {"case_00": 1.0, "case_01": 0.25}
     assert made.names_in(study / "out") == sorted([*made.EVALUATION_FILES, "mine.txt"])
@@ -249,9 +268,11 @@ def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):
     # It may be a mount point, or the shell's working directory.
     (study / "empty").mkdir()
     inode = (study / "empty").stat().st_ino
+
     for out in ("out", "empty"):
         assert made.run_evaluate(study, out=out).exit_code == 0
         assert made.names_in(study / out) == made.EVALUATION_FILES
+
     (study / "usual").mkdir()
     (study / "usual" / "file").touch()
 
@@ -273,8 +294,10 @@ def test_a_comparison_of_evaluations_of_version_0_2_has_its_numbers(tmp_path):
     done(run("compare", *methods, "-o", tmp_path / "comparison", "--bootstrap", 200))
     table = pd.read_csv(tmp_path / "comparison" / "comparison.csv")
     kept = pd.read_csv(KEPT / "comparison.csv")
+
     # Since then, other intervals are computed.
     columns = [name for name in kept.columns if not name.endswith(("_low", "_high"))]
+
     pd.testing.assert_frame_equal(table[columns], kept[columns], rtol=1e-12)
 
 
@@ -283,11 +306,14 @@ def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
     kept = pd.read_csv(KEPT / "erm" / "strata.csv")
 
     same = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
+
     pd.testing.assert_frame_equal(read[same], kept[same], rtol=1e-12, check_dtype=False)
     assert set(GUARANTEED) <= set(read.columns)
     assert (read.loc[read["metric"] == "dice", "failure_high"] > 0).all()
+
     folder = shutil.copytree(KEPT / "erm", tmp_path / "erm")
     done(run("report", folder))
+
     assert "Dataset042_Kept" in (folder / "report.html").read_text(encoding="utf-8")
     assert (folder / "summary.json").read_bytes() == (KEPT / "erm" / "summary.json").read_bytes()
 
@@ -299,7 +325,9 @@ def test_options_are_read_as_they_were_written(study):
         )
     )
     written = made.summary_of(study / "out")["options"]
+
     options = read_evaluation(study / "out").options
+
     assert (
         written
         == {name: str(study / name) for name in ("reference", "prediction")} | options.record()
@@ -314,9 +342,11 @@ def test_options_are_read_as_they_were_written(study):
 def test_options_that_python_code_gives_by_name_replace_those_of_an_object(study):
     folders = (study / "reference", study / "prediction")
     options = EvaluateOptions(n_resamples=0, seed=7)
+
     evaluation = evaluate(
         *folders, options, seed=3, requirements=[parse_requirement("label=tumour mean>=0.5")]
     )
+
     assert (evaluation.options.n_resamples, evaluation.options.seed) == (0, 3)
     assert [outcome["passed"] for outcome in evaluation.about["requirements"]] == [True]
     with pytest.raises(TypeError, match="speed"):
@@ -328,6 +358,7 @@ def test_what_an_evaluation_does_not_record_has_its_default():
     assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(
         metrics=(), seed=3
     )
+
     options = EvaluateOptions(by="centre", metrics="dice", instances="tumour")
     assert (options.by, options.metrics, options.instances) == (("centre",), ("dice",), ("tumour",))
 

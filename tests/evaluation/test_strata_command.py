@@ -53,12 +53,15 @@ def test_a_case_table_for_any_dataset(study):
 
     assert result.stdout.splitlines()[-1] == str(study / "cases.csv")
     assert "0.072 to 0.32" in result.stdout
+
     table = read_cases(study / "cases.csv")
     assert list(table.columns) == ["case", *COMPUTED]
+
     sizes = [8 * (2 + n) * (3 if n % 2 else 5) / 1000 for n in range(7)]
     assert table["size_ml"].astype(float).tolist() == pytest.approx(sizes)
     assert table["spacing_mm"].tolist() == ["5", "3", "5", "3", "5", "3", "5"]
     assert table["noise"].astype(float).is_monotonic_increasing
+
     done(
         run_evaluate(
             study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2"
@@ -75,6 +78,7 @@ def test_json_files_beside_the_images(study):
         "Other": [1],
     }
     (study / "images" / "case_00_0000.json").write_text(json.dumps(said))
+
     (study / "images" / "case_01.json").write_text(
         json.dumps({"MagneticFieldStrength": "3", "PatientAge": 61})
     )
@@ -90,6 +94,7 @@ def test_json_files_beside_the_images(study):
         "sex",
         "age",
     ]
+
     rows = [["ACME", "1.5", "F", "1.5"], ["missing", "3", "missing", "61"], ["missing"] * 4]
     assert table.iloc[:3, -4:].to_numpy().tolist() == rows
 
@@ -122,7 +127,9 @@ def test_dicom_files(study):
     done(run_strata(study, "--dicom", study / "dicom"))
 
     columns = ["manufacturer", "scanner", "field_strength_t", "slice_thickness_mm", "sex", "age"]
+
     rows = read_cases(study / "cases.csv")[columns].iloc[:2].to_numpy().tolist()
+
     assert rows == [["ACME", "Prisma", "3", "1.2", sex, "45"] for sex in "FM"]
 
 
@@ -135,6 +142,7 @@ def test_columns_and_rows_of_a_case_table_are_kept(study):
     done(run_strata(study, "--cases", study / "given.csv"))
 
     table = read_cases(study / "cases.csv")
+
     assert list(table.columns) == ["case", "centre", *COMPUTED]
     assert table["case"].tolist() == names[::-1]
     # The first row is of another case, of the test set for instance.
@@ -166,12 +174,15 @@ def test_strata_that_nobody_recorded(study):
     )
 
     strata = strata_of(study / "out")
+
     # 80, 72, 160, 120, 240, 168 and 320 voxels of 1 mm3.
     thirds = {"q1: 0.072 to 0.08": 2, "q2: 0.12 to 0.168": 3, "q3: 0.24 to 0.32": 2}
+
     assert strata["n"].loc["auto:size"].to_dict() == thirds
     assert strata["n"].loc["auto:spacing"].to_dict() == {"3": 3, "5": 4}
     assert strata["n"].loc["auto:noise"].tolist() in ([3, 4], [4, 3])
     assert strata["n"].loc["auto:spacing,auto:size"].sum() == 7
+
     notes = summary_of(study / "out")["notes"]
     assert any(
         note.startswith("auto:size is the volume of all labels") and "cut into thirds" in note
@@ -246,7 +257,9 @@ def test_bad_input_is_one_line_and_writes_nothing(study, break_it, option, words
     break_it(study)
     before = names_in(study)
     given = {"--dicom": ("--dicom", study / "dicom"), "--cases": ("--cases", study / "given.csv")}
+
     refused(run_strata(study, *given.get(option, ())), *words)
+
     assert names_in(study) == before
 
 

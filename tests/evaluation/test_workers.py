@@ -55,6 +55,7 @@ def test_cases_are_scored_on_a_dask_cluster(tmp_path, client):
         of_cluster = evaluate(
             *folders, **options, progress=lambda n_done, n_all: seen.append(n_done)
         )
+
     of_threads = evaluate(*folders, **options, jobs=2)
 
     pd.testing.assert_frame_equal(of_cluster.scores, of_threads.scores)
@@ -71,6 +72,7 @@ def test_submissions_are_scored_and_attributes_measured_on_a_scheduler(
         write_map(tmp_path / "images" / f"{case}_0000.nii.gz", bars(4) * 50, dtype=np.float32)
     monkeypatch.chdir(tmp_path)
     tables = {}
+
     for where, more in (
         ("here", ["--jobs", "1"]),
         ("there", ["--workers", local_cluster.scheduler_address]),
@@ -123,6 +125,7 @@ def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cl
     )
 
     expected = evaluate(*folders, jobs=2, n_resamples=0)
+
     assert seen == list(range(1, 41))
     pd.testing.assert_frame_equal(scored.scores, expected.scores)
     assert scored.about["inputs"]["files_sha256"] == expected.about["inputs"]["files_sha256"]
@@ -131,11 +134,13 @@ def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cl
 def test_a_damaged_file_is_named_and_ends_the_command_in_one_line(tmp_path, client, local_cluster):
     write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
+
     with (
         joblib.parallel_config(backend="dask"),
         pytest.raises(ValueError, match=r"case_01\.nii\.gz"),
     ):
         evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
+
     result = run_evaluate(tmp_path, "--workers", local_cluster.scheduler_address)
     check_refused(result, tmp_path, "case_01.nii.gz", "Write it again")
 

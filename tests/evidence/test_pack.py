@@ -57,9 +57,12 @@ def test_table_one_counts_cases_patients_and_labels(study):
     assert table["patients"].to_dict() == {"all": 5, "A": 3, EVIL: 3}
     assert table["share"].to_dict() == {"all": 1, "A": 5 / 8, EVIL: 3 / 8}
     assert table["tumour, cases with it"].to_dict() == {"all": 7, "A": 5, EVIL: 2}
+
     scores = pd.read_csv(study / "out" / "scores.csv")
     tumours = scores[(scores["label"] == "tumour") & (scores["n_reference"] > 0)]["reference_ml"]
+
     assert table.loc["all", "tumour, median ml"] == pytest.approx(tumours.median())
+
     written = read_csv(study / "pack" / "table1.csv").set_index("stratum")
     pd.testing.assert_frame_equal(written, table)
 
@@ -74,18 +77,23 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
         for result in model["results"]
         for metric in result["metrics"]
     }
+
     for row in strata.to_dict("records"):
         place = f"{row['attribute']}: {row['stratum']}"
         for statistic in ("mean", "p5" if row["metric"] == "dice" else "max"):
             if not np.isnan(row[statistic]):
                 value = found[place, f"{row['metric']}, {statistic}, {row['label']}"]
                 assert value == pytest.approx(row[statistic], rel=1e-12)
+
     assert "8 cases of 5 patients" in body
+
     performance = body.split("\n## Performance")[1].split("\n## ")[0]
     for title in ("Dice (%)", "HD95 (mm)", "Volume error (ml)"):
         table = performance.split(f"### centre: {title}")[1].split("\n#")[0]
         assert sum("| A |" in row for row in table.splitlines()) == 2, "a row per label"
+
     assert "Patients are not counted" not in text_of(study, "table1.md")
+
     head, _, *rows = [
         line.split("|")
         for line in performance.split("All cases: Dice")[1].splitlines()
@@ -104,16 +112,21 @@ def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
         "--reference-stratum",
         "C",
     )
+
     assert run_evaluate(root, *words).exit_code == 0
+
     evaluation = read_evaluation(root / "out")
     pack = evidence_pack(evaluation)
+
     assert (
         "dice of tumour, by centre: worst of the others in B, the reference being C."
         in pack["model_card.md"]
     )
     assert "every evaluated case has a prediction;" in pack["claim.md"]
+
     inputs = {**evaluation.about["inputs"], "references_without_prediction": ["x"]}
     pack = evidence_pack(replace(evaluation, about={**evaluation.about, "inputs": inputs}))
+
     assert "without a prediction, and not evaluated: 1 of the references;" in pack["claim.md"]
 
 
@@ -136,6 +149,7 @@ def test_names_do_not_leave_their_cells(study):
 def test_hashes_and_reports_are_in_the_pack_and_no_rule_is_claimed(study):
     inputs = json.loads((study / "out" / "summary.json").read_text())["inputs"]
     text = text_of(study, "README.md")
+
     assert inputs["references_sha256"] in text
     assert inputs["predictions_sha256"] in text
     for name in ("report.html", "scores.csv", "strata.csv", "summary.json"):
@@ -148,5 +162,6 @@ def test_hashes_and_reports_are_in_the_pack_and_no_rule_is_claimed(study):
 def test_a_folder_with_something_in_it_is_not_touched(study):
     before = {path: path.stat().st_mtime_ns for path in (study / "pack").iterdir()}
     result = run("report", study / "out", "--pack", study / "pack")
+
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert before == {path: path.stat().st_mtime_ns for path in (study / "pack").iterdir()}

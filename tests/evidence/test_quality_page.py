@@ -23,7 +23,9 @@ def folder(tmp_path, monkeypatch):
 def test_the_commands_of_the_page_run(folder):
     commands = calls((ROOT / "docs" / "quality.md").read_text("utf-8"))
     names = ["plan", "protocol", "selfcheck", "evaluate", "evaluate", "compare", "report"]
+
     assert [words[0] for words in commands] == names
+
     results = [run(*words) for words in commands]
     # Three cases in a centre cannot show what 59 can, nor that none loses a point.
     assert [result.exit_code for result in results] == [0, 0, 0, 3, 3, 3, 0]
@@ -31,7 +33,9 @@ def test_the_commands_of_the_page_run(folder):
     assert "cannot tell if a requirement is met: centre=A label=tumour: p5" in results[3].stderr
     assert results[5].stderr.count("requirement not met: method=new centre=") == 4
     assert "59" in results[0].stdout
+
     readme = (folder / "evidence" / "README.md").read_text("utf-8")
     assert "6 cases of 4 patients" in readme
+
     locked = next(line for line in results[1].stdout.splitlines() if line.startswith("SHA-256 "))
     assert locked.removeprefix("SHA-256 ") in readme

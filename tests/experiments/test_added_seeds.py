@@ -49,7 +49,9 @@ def test_convergence(tmp_path, monkeypatch):
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)
+
     words = ["convergence-slices", "--quick", "--methods", "plain", "DRO", "--jobs", "1"]
+
     assert_added([*words, "--work", str(tmp_path / "work")], tmp_path)
 
 
@@ -62,7 +64,9 @@ def test_finetuning_of_nuclei(tmp_path, monkeypatch):
 
     monkeypatch.setattr(finetuning, "train", made)
     write_nuclei_dataset(tmp_path / "data")
+
     words = ["nuclei-finetuning", "--quick", "--jobs", "1", "--data", str(tmp_path / "data")]
+
     assert_added([*words, "--work", str(tmp_path / "work")], tmp_path)
 
 
@@ -79,4 +83,5 @@ def test_digits(tmp_path, monkeypatch):
         return DigitsResult(epochs, seconds=10.0 * (run.seed + 1))
 
     monkeypatch.setattr(digits, "train", made)
+
     assert_added(["digits", "--quick", "--jobs", "1", "--work", str(tmp_path / "work")], tmp_path)

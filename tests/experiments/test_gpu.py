@@ -70,6 +70,8 @@ def test_it_trains_on_a_gpu(monkeypatch, made, method):
     for module in (nuclei, wrong_labels, unseen, digits, pair):
         if hasattr(module, "device_name"):
             monkeypatch.setattr(module, "device_name", lambda: "cuda")
+
     with FakeGPU() as gpu:
         train()
+
     assert gpu.events.count("wait")

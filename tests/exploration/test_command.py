@@ -29,7 +29,9 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
     result = done(run_explore(results, tmp_path / "out", "--label", "liver"))
 
     lines = result.stdout.splitlines()
+
     assert "stand" in lines[0]
+
     text = " ".join(result.stdout.split())
     assert "Dice of liver, 200 cases." in text
     assert (
@@ -39,6 +41,7 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
     assert "centre=A × scanner=X: mean Dice" in text
     assert lines[-1] == str(tmp_path / "out" / "report.html")
     assert names_in(tmp_path / "out") == FILES
+
     table = read_csv(tmp_path / "out" / "explore.csv")
     assert table.loc[0, ["combination", "metric", "label"]].tolist() == [
         "centre=A, scanner=X",
@@ -46,6 +49,7 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
         "liver",
     ]
     assert table.loc[0, "confirmed"]
+
     summary = summary_of(tmp_path / "out")
     assert summary["format"] == "nnunet-dro exploration 1"
     assert summary["combinations"][0]["combination"] == "centre=A, scanner=X"
@@ -61,6 +65,7 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     table.to_csv(tmp_path / "cases.csv", index=False)
 
     options = ("--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4)
+
     text = " ".join(done(run_explore(results, tmp_path / "out", *options)).stdout.split())
 
     assert "age is cut into thirds of the cases: q1: 0 to" in text
@@ -68,6 +73,7 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [
         *("q1: 0 to 28", "q2: 29 to 58", "q3: 59 to 89")
     ]
+
     table.assign(centre="A").to_csv(tmp_path / "cases.csv", index=False)
     refused = run_explore(results, tmp_path / "other", *options)
     check_refused(refused, tmp_path, "got 'A' for '", "' in 'centre' of 'case_", out="other")
@@ -80,8 +86,10 @@ def test_nothing_stands_out_and_the_folder_is_replaced_only_if_asked(results, tm
     )
     assert summary_of(tmp_path)["found"] == "Nothing stands out"
     assert "Nothing stands out" in (tmp_path / "report.html").read_text()
+
     check_refused(run_explore(results, tmp_path), tmp_path, "--overwrite", out=".", files=FILES)
     done(run_explore(results, tmp_path, "--overwrite"))
+
     assert summary_of(tmp_path)["n_cases"] == 200
 
 
@@ -117,7 +125,9 @@ def test_names_are_offered_after_tab(results, tmp_path):
     from nnunet_dro.commands.completion import complete_attribute, complete_label, complete_metric
 
     (tmp_path / "cases.csv").write_text("case,scale,sex\na,1,f\n")
+
     context = SimpleNamespace(params={"results": results / "dro", "cases": tmp_path / "cases.csv"})
+
     assert complete_label(context, "") == ["liver", "spleen"]
     assert complete_label(context, "s") == ["spleen"]
     assert complete_metric(context, "d") == ["dice"]

@@ -30,6 +30,7 @@ def test_an_interaction_that_neither_attribute_shows_alone_is_found():
 
     assert explore_evaluation(evaluation, max_attributes=1).confirmed.empty
     assert both.confirmed["combination"].iloc[0] == "centre=A, scanner=X"
+
     row = both.confirmed.iloc[0]
     assert row["mean_test"] < row["mean_rest_test"] - 0.1
     assert row["p"] == pytest.approx(1e-4)
@@ -39,8 +40,10 @@ def test_an_interaction_that_neither_attribute_shows_alone_is_found():
 def test_numbers_are_those_of_the_half_they_name():
     exploration = explored(300, effect=0.15, n_candidates=3)
     cases = exploration.cases
+
     assert exploration.n_searched == (cases["half"] == "searched").sum() == 150
     assert len(exploration.table) == 3
+
     for place, row in enumerate(exploration.table.to_dict("records"), start=1):
         left = cases[~cases["combination"].between(1, place - 1)]
         inside = left[f"stratum of {row['attribute_1']}"] == row["stratum_1"]
@@ -72,6 +75,7 @@ def test_at_most_one_run_in_twenty_claims_something_where_there_is_nothing(setti
 def test_the_committed_runs_claim_something_in_at_most_five_per_cent():
     runs = read(Path(__file__).parents[2] / "benchmarks" / "results" / "explore_null.csv")
     null = runs[runs["kind"] == "null"]
+
     assert (null["runs"] >= 1000).all()
     assert np.average(null["claims"], weights=null["runs"]) <= 0.05
     # Among so many settings, one in which 5 % of the runs claim something shows more with a
@@ -100,6 +104,7 @@ def test_missed_cases_do_not_make_a_combination_look_better():
     exploration = explore_evaluation(evaluation, max_attributes=1)
 
     row = exploration.table.iloc[0]
+
     assert row["combination"] == "centre=A"
     assert row["confirmed"]
     assert row["n_worst_search"] + row["n_worst_test"] == 30
@@ -119,16 +124,22 @@ def test_labels_that_neither_has_do_not_count():
     absent = scores.index[:10]
     scores.loc[absent, ["n_reference", "n_prediction"]] = 0
     scores.loc[absent, "dice"] = np.nan
+
     exploration = explore_evaluation(evaluation, min_cases=3)
+
     assert "10 scores without a value for another reason do not count." in exploration.notes
+
     evaluation = made(40)
     evaluation.scores.loc[3, "dice"] = np.inf
+
     with pytest.raises(
         ValueError, match=r"must be finite, got an infinite one for 'case_003', 'liver'"
     ):
         explore_evaluation(evaluation)
+
     twice = made(40)
     twice.scores.loc[3, "case"] = "case_002"
+
     with pytest.raises(
         ValueError, match=r"one row per case and label, got two for 'case_002', 'liver'"
     ):
@@ -138,14 +149,18 @@ def test_labels_that_neither_has_do_not_count():
 def test_all_labels_are_one_family_and_one_can_be_chosen():
     evaluation = made(160, labels=("liver", "spleen"))
     both = explore_evaluation(evaluation)
+
     one = explore_evaluation(evaluation, labels=["spleen"])
+
     assert both.labels == ("liver", "spleen")
     assert len(both.table) <= 3
     assert both.n_combinations == 2 * one.n_combinations
     assert set(one.table["label"]) == {"spleen"}
+
     evaluation = made(80, labels=("liver", "spleen"))
     evaluation.scores.loc[evaluation.scores["label"] == "spleen", "dice"] = np.nan
     found = explore_evaluation(evaluation)
+
     assert (found.labels, found.notes) == (("liver",), ("No case has a value of spleen.",))
     with pytest.raises(ValueError, match="must have a value in some case, got 'dice' without any"):
         explore_evaluation(evaluation, labels=["spleen"])
@@ -163,7 +178,9 @@ def test_halves_keep_patients_together_and_are_as_even_as_patients_allow(sizes):
 def test_patients_are_kept_together_and_exchanged_as_a_whole():
     evaluation = made(160, per_patient=4, patient="patient")
     exploration = explore_evaluation(evaluation)
+
     patients = evaluation.scores.set_index("case")["patient"]
+
     assert (
         exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique() == 1
     ).all()
@@ -176,8 +193,10 @@ def test_the_seed_decides():
     first, again, other = (explored(160, effect=0.1, seed=seed) for seed in (1, 1, 2))
     pd.testing.assert_frame_equal(first.table, again.table)
     assert (first.cases["half"].to_numpy() != other.cases["half"].to_numpy()).any()
+
     seen = []
     explored(160, effect=0.15, progress=lambda n_done, n_all: seen.append((n_done, n_all)))
+
     # Sets of one or two of four attributes, searched for three candidates.
     assert seen[0] == (1, 10 * 3)
     assert max(n for n, _ in seen) <= 30
@@ -186,9 +205,11 @@ def test_the_seed_decides():
 def test_too_many_attributes_are_refused_before_the_search():
     rng = np.random.default_rng(0)
     columns = {f"c{n}": list(rng.choice(["a", "b"], 30)) for n in range(150)}
+
     evaluation = evaluation_of(
         "dro", {"dice": {"liver": rng.random(30)}}, columns=columns, attributes=list(columns)
     )
+
     with pytest.raises(
         ValueError,
         match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets",
@@ -204,6 +225,7 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     searched = np.arange(n) % 2 == 0
     half = n // 2
     found = []
+
     for _ in range(12):
         values = 0.6 + 0.08 * rng.normal(size=n)
         scores = LabelScores("liver", values, np.zeros(n, bool), values, values)
@@ -211,13 +233,16 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
             Search([thirds], np.arange(n), searched, Limits()), [scores], METRICS["dice"], rng=rng
         )
         found.append(power.share)
+
     assert (power.n_searched, power.n_tested) == (half, half)
     assert power.n_group == pytest.approx(n / 6, abs=1)
+
     drawn = 0.6 + 0.08 * rng.normal(size=(2, 1000, half))
     drawn[:, :, : power.n_group] -= 0.1
     inside = drawn[:, :, : power.n_group]
     outside = drawn[:, :, power.n_group :]
     p = mannwhitneyu(inside, outside, alternative="less", axis=2).pvalue
+
     assert np.mean(p.max(axis=0) <= 0.05) == pytest.approx(expected, abs=0.05)
     assert np.mean(found) == pytest.approx(expected, abs=0.1)
 
@@ -246,6 +271,7 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
 def test_what_could_have_been_found_is_said_where_nothing_stands_out():
     few = explored(44, min_cases=3)
     many = explored(400)
+
     for exploration, halves in ((few, "22 and 22"), (many, "200 and 200")):
         assert exploration.confirmed.empty
         assert (
@@ -271,5 +297,6 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
 def test_distances_and_errors_are_made_larger(metric, in_pixels, worse):
     exploration = explore_evaluation(made(60, seed=2, metric=metric), metric=metric, min_cases=3)
     assert exploration.confirmed.empty
+
     exploration = replace(exploration, about={**exploration.about, "in_pixels": in_pixels})
     assert f"whose {worse} is confirmed" in findings(exploration)[1]

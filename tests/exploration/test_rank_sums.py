@@ -56,6 +56,7 @@ def test_p_and_z_are_those_of_all_permutations(name):
     z = standardised(np.where(inside, 0, -1), 1, ranks, patients_by_size(patients))[0]
 
     exact = (sums <= observed).mean()
+
     assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 9_999) + 2e-4)
     assert z == pytest.approx((observed - sums.mean()) / sums.std())
 
@@ -66,7 +67,9 @@ def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
     inside = np.arange(30) < 8
     values[inside] -= 0.6
     expected = mannwhitneyu(values[inside], values[~inside], alternative="less", method="exact")
+
     p = p_lower(inside, rankdata(values), patients_by_size(np.arange(30)), rng=rng)
+
     assert p == pytest.approx(expected.pvalue, abs=0.01)
     assert share_lower(inside, rankdata(values)) == pytest.approx(1 - expected.statistic / (8 * 22))
 
@@ -74,10 +77,12 @@ def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
 def test_what_cannot_change_says_nothing():
     inside = np.array([True, True, False])
     ranks = np.array([1.0, 2.0, 3.0])
+
     blocks = patients_by_size(np.array([0, 0, 1]))  # one patient of each size
 
     assert p_lower(inside, ranks, blocks, rng=np.random.default_rng(0)) == 1
     assert standardised(np.where(inside, 0, -1), 1, ranks, blocks).tolist() == [0]
+
     equal = patients_by_size(np.arange(3))
     assert p_lower(inside, np.full(3, 2.0), equal, rng=np.random.default_rng(0)) == 1
     assert standardised(np.where(inside, 0, -1), 1, np.full(3, 2.0), equal).tolist() == [0]

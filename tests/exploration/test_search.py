@@ -55,6 +55,7 @@ def test_it_is_brute_force(max_attributes, n_patients):
     best, n_looked = search.lowest(goodness, progress=lambda: steps.append(1))
 
     every = brute_force(attributes, goodness, patients, searched, limits)
+
     assert n_looked == len(every)
     assert best.z == pytest.approx(min(every.values()))
     assert every[best.parts] == pytest.approx(best.z)
@@ -71,6 +72,7 @@ def test_of_the_same_cases_the_shortest_combination_counts():
     goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
 
     search = Search(attributes, np.arange(40), np.arange(40) < 20, Limits(2, 3))
+
     best, _ = search.lowest(goodness)
 
     assert best.parts == (("scanner", "X"),)
@@ -89,6 +91,7 @@ def test_combinations_need_cases_in_each_half_and_beside_them():
         )
 
     assert looked(4) == (None, 0)
+
     found, n_looked = looked(3)
     assert (found.parts, n_looked) == ((("a", "few"),), 2)
 
@@ -99,7 +102,9 @@ def test_many_strata_are_no_matter():
         Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)
     ]
     attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
+
     _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(
         rng.normal(size=500)
     )
+
     assert n_looked == 2

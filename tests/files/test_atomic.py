@@ -11,8 +11,10 @@ def test_replacing_moves_the_complete_file(tmp_path):
         assert path.read_text() == "old"
         assert partial.suffix == ".csv"
     (tmp_path / "b.partial.csv").write_text("of a process that was killed")
+
     with replacing(path), replacing(tmp_path / "b.csv"):
         pass  # nothing is written
+
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -95,12 +95,16 @@ def test_it_starts_with_all_weights_and_the_schedule_of_its_name(
     (tmp_path / KEPT.name).mkdir()
     monkeypatch.chdir(tmp_path)  # a folder of predictions may have the trainer's name
     model = read_source(find_source(KEPT.name, target))
+
     path = write_first_checkpoint(target, TRAINER, model, device="cpu")
+
     assert [file.name for file in path.parent.iterdir()] == ["checkpoint_best.pth"], (
         "and no log of a training"
     )
+
     trainer = continued(target, TRAINER)
     weights = torch.load(source, weights_only=False)["network_weights"]
+
     assert any("seg_layers" in name for name in weights)
     for name, values in trainer.network.state_dict().items():
         assert torch.equal(values, weights[name]), name
@@ -114,7 +118,9 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     trainer = continued(target, TRAINER)
     before = digest_of(trainer.network.state_dict())
     trainer.on_train_start()
+
     table = trainer.hardness_log.table
+
     assert table.n_unseen == 0
     assert np.isfinite(table.losses).all()
     assert trainer.hardness_log._draws.sum() == 0, "no draws of the training"
@@ -125,10 +131,12 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     )
     assert f"This training was started from {KEPT.name} after 2 epochs" in log_of(trainer)
     assert "One pass without gradient gives the 8 cases their stale losses." in log_of(trainer)
+
     trainer = "nnUNetTrainerDRO_beta0_lr0.002_3epochs_3iters"
     write_first_checkpoint(target, trainer, read_source(source), device="cpu")
     started = continued(target, trainer)
     started.on_train_start()
+
     assert started.hardness_log.table.n_unseen == 8
     assert "One pass" not in log_of(started)
 
@@ -144,18 +152,23 @@ def test_a_stopped_finetuning_goes_on_with_its_losses_and_learning_rate(target, 
         start()
 
     trainer.on_epoch_start = stop
+
     with pytest.raises(StopError):
         trainer.run_training()
 
     resumed = continued(target, TRAINER)
     assert resumed.current_epoch == 2
+
     resumed.run_training()
 
     assert "One pass" not in log_of(resumed)
     assert f"This training was started from {KEPT.name}" in log_of(resumed)
+
     folder = target.fold_folder(TRAINER)
     rates = torch.load(folder / "checkpoint_final.pth", weights_only=False)["logging"]["lrs"]
+
     assert rates == pytest.approx([0.002 * (1 - epoch / 3) ** 0.9 for epoch in range(3)])
+
     hardness = pd.read_csv(folder / "hardness.csv")
     assert hardness.groupby("epoch")["draws"].sum().tolist() == [3 * 6] * 3
     assert hardness["loss"].notna().all()
@@ -196,7 +209,9 @@ def test_a_name_that_does_not_do_is_refused(trainer, numbers, message):
 def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, source):
     there = f"got 'nnUNetTrainer'; {str(target.fold_folder('nnUNetTrainer'))!r} does not exist"
     line = refused(finetune(target, "nnUNetTrainer"), there)
+
     assert line.endswith(f"Trainers that have finished fold 0: {KEPT.name}.")
+
     source.rename(source.with_name("checkpoint_latest.pth"))
     refused(finetune(target, source.parent), "without checkpoint_final.pth. Finish that training")
     if not torch.cuda.is_available():
@@ -228,6 +243,7 @@ def test_a_training_that_is_not_finished_is_refused_with_those_that_are(target, 
 def test_another_task_or_network_is_refused_and_nothing_is_left(target, source, change, message):
     edit(source, change)
     refused(finetune(target, source), message)
+
     assert not target.fold_folder(TRAINER).parent.exists()
 
 
@@ -239,8 +255,11 @@ def test_the_command_says_where_the_model_came_from_and_what_was_measured(
         "nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device)
     )
     first, second = (done(finetune(target, source)) for _ in range(2))
+
     begun = f"{TRAINER} from {KEPT.name} after 2 epochs ({source})"
+
     assert first.stdout.splitlines()[0] == f"Starting {begun}"
+
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
     assert log == f"Starting {begun}\nContinuing {begun}\n"
     assert (
@@ -257,10 +276,12 @@ def test_damaged_splits_are_told_before_anything_is_written(target, source):
     splits = target.preprocessed / "splits_final.json"
     before = splits.read_text() if splits.exists() else None
     splits.write_text("[")
+
     try:
         refused(finetune(target, source), "must be in a usable splits_final.json")
     finally:
         splits.unlink() if before is None else splits.write_text(before)
+
     assert not target.fold_folder(TRAINER).parent.exists()
 
 
@@ -271,7 +292,9 @@ def test_a_training_of_its_own_is_not_touched(target, source):
     line = (
         "began with random weights. Give other --epochs or --learning-rate, or remove that folder."
     )
+
     refused(finetune(target, source), line)
+
     assert (folder / "checkpoint_final.pth").read_bytes() == before
 
 
@@ -283,8 +306,10 @@ def test_a_finetuning_from_another_model_is_not_continued(target, source):
 
 def test_the_source_says_which_cases_it_may_have_seen(target, source):
     assert not read_source(source).has_seen_validation_cases_of(target)
+
     edit(source, lambda content: content["init_args"].update(fold=1))
     assert read_source(source).has_seen_validation_cases_of(target)
+
     plain = read_source(source)
 
     def wrap(content):
@@ -294,6 +319,7 @@ def test_the_source_says_which_cases_it_may_have_seen(target, source):
         }
 
     edit(source, wrap)
+
     assert read_source(source).source.digest == plain.source.digest
 
 
@@ -307,7 +333,9 @@ def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
     words = ("--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters", "--device", "cpu")
     result = done(run("finetune", here.dataset_id, "3d_small", 0, *words))
+
     folder = here.fold_folder(finetuned, "3d_small")
+
     assert result.stdout.splitlines()[-1] == str(folder)
     assert (
         json.loads((folder / "validation" / "summary.json").read_text())["foreground_mean"]["Dice"]
@@ -320,6 +348,7 @@ def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
         == plain
     )
     assert load_json(str(folder.parent / "plans.json"))["plans_name"] == "nnUNetPlans"
+
     here.run(
         *(
             "nnUNetv2_predict",

@@ -31,7 +31,9 @@ from tests.losses.configurations import (
 def test_hardness_is_nnunets_loss_on_each_case_alone(made):
     loss, (outputs, targets) = made.loss(), made.batch()
     mine = per_case_loss(loss)
+
     assert isinstance(mine, DiceCELoss)
+
     hardness = mine(outputs, targets).hardness
     assert not hardness.requires_grad
     torch.testing.assert_close(hardness, alone(loss, outputs, targets))
@@ -41,8 +43,11 @@ def test_hardness_is_nnunets_loss_on_each_case_alone(made):
 def test_training_loss_with_weights_of_one_is_nnunets(made):
     loss, (outputs, targets) = made.loss(), made.batch()
     theirs = loss(outputs, targets)
+
     mine = per_case_loss(loss)(outputs, targets).weighted(torch.ones(N_CASES))
+
     torch.testing.assert_close(mine, theirs)
+
     both = (
         torch.autograd.grad(value, leaves(outputs), allow_unused=True) for value in (mine, theirs)
     )
@@ -81,7 +86,9 @@ def test_factors_of_dice_and_cross_entropy_are_nnunets(weight_ce, weight_dice):
     factors = {"weight_ce": weight_ce, "weight_dice": weight_dice}
     loss = DC_and_CE_loss(dice, {}, **factors, dice_class=MemoryEfficientSoftDiceLoss)
     outputs, targets = Configuration().batch()
+
     mine = per_case_loss(loss)
+
     assert isinstance(mine, DiceCELoss)
     torch.testing.assert_close(
         mine(outputs, targets).weighted(torch.ones(N_CASES)), loss(outputs, targets)
@@ -94,11 +101,16 @@ def test_factors_of_dice_and_cross_entropy_are_nnunets(weight_ce, weight_dice):
 def test_an_unknown_loss_is_evaluated_case_by_case(name, deep_supervision):
     loss = supervised(UNKNOWN_LOSSES[name]()) if deep_supervision else UNKNOWN_LOSSES[name]()
     outputs, targets = Configuration(deep_supervision=deep_supervision).batch()
+
     mine = per_case_loss(loss)
+
     assert isinstance(mine, CaseByCaseLoss)
+
     expected = alone(loss, outputs, targets)
     cases = mine(outputs, targets)
+
     torch.testing.assert_close(cases.hardness, expected)
+
     weights = torch.tensor([0.5, 0.0, 4.0])
     torch.testing.assert_close(cases.weighted(weights).detach(), (weights * expected).mean())
 
@@ -106,6 +118,7 @@ def test_an_unknown_loss_is_evaluated_case_by_case(name, deep_supervision):
 def test_a_loss_on_one_case_does_not_wait_for_the_other_ranks():
     dice = {**dice_settings(), "batch_dice": True, "ddp": True}
     loss = DC_and_CE_loss(dice, {"label_smoothing": 0.1}, dice_class=MemoryEfficientSoftDiceLoss)
+
     assert per_case_loss(loss)(*Configuration().batch()).hardness.shape == (N_CASES,)
     assert loss.dc.ddp, "nnU-Net's validation loss gathers as before"
 
@@ -115,8 +128,11 @@ def test_a_patch_in_which_nothing_is_annotated_has_no_loss_and_no_gradient():
     output = torch.randn(3, 4, 5, 5, requires_grad=True)
     target = torch.randint(4, (3, 1, 5, 5))
     target[1] = 4
+
     cases = loss(output, target)
+
     assert cases.hardness.isnan().tolist() == [False, True, False]
+
     cases.weighted(torch.tensor([1.0, torch.nan, 1.0])).backward()
     assert output.grad.isfinite().all()
     assert loss(torch.nan * output, target).weighted(torch.ones(3)).isnan(), (
@@ -157,11 +173,15 @@ def test_compiled_as_nnunet_compiles_it_gives_the_same(regions, ignore, options)
     loss.loss.dc = torch.compile(
         loss.loss.dc
     )  # what nnU-Net does with its Dice, on CUDA by default
+
     mine = per_case_loss(loss, options, shares=shares)
+
     assert isinstance(mine.voxel_sums, torch._dynamo.OptimizedModule)
+
     torch._dynamo.utils.counters.clear()
     cases = mine(outputs, targets)
     value = cases.weighted(torch.ones(N_CASES))
+
     torch.testing.assert_close(cases.hardness, expected.hardness)
     torch.testing.assert_close(value, theirs)
     for here, there in zip(gradients(value, outputs), gradients(theirs, outputs), strict=True):

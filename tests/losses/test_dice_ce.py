@@ -86,7 +86,9 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(made, adjus
         ):
             assert here.isfinite().all()
             torch.testing.assert_close(here, there, rtol=1e-4, atol=1e-6)
+
     expected = alone(lambda *case: loss(*case) + change(*case, torch.ones(1)), outputs, targets)
+
     torch.testing.assert_close(adjusted.hardness, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -106,7 +108,9 @@ def test_hardness_ce_is_nnunets_loss_of_each_case_without_dice(made):
     inner.weight_ce = 0.5
     cases = per_case_loss(loss, HWSOptions(hardness="ce"))(outputs, targets)
     check_the_training_loss_is_left(loss, cases, outputs, targets)
+
     inner.weight_dice = 0.0
+
     torch.testing.assert_close(cases.hardness, alone(loss, outputs, targets), check_dtype=False)
 
 
@@ -186,15 +190,19 @@ def test_regions_are_present_by_themselves():
     logits = torch.tensor([log_odds(0.75, 0.25), log_odds(0.25, 0.25), log_odds(0.75, 0.25)])[None]
     target = torch.tensor([[1, 0], [0, 0], [0, 0]])[None]
     cross_entropy = -(5 * math.log(0.75) + math.log(0.25)) / 6
+
     settings = {"regions": True, "do_bg": True}
+
     assert hardness_of(logits, target, **settings) == pytest.approx(cross_entropy - 0.75 / 2)
     assert hardness_of(logits, target, hardness="loss", **settings) == pytest.approx(
         cross_entropy - 0.75 / 3
     )
     assert hardness_of(-logits.abs(), 0 * target, **settings) == pytest.approx(-math.log(0.75) - 1)
+
     # Without its first voxel, region 2 is not predicted, nor is region 0 there.
     ignored = torch.cat([target, torch.tensor([[[1, 0]]])], 1).bool()
     settings["ignore_label"] = 1
+
     assert hardness_of(logits, ignored, **settings) == pytest.approx(-3 * math.log(0.75) - 1)
 
 
@@ -204,7 +212,9 @@ def test_presence_is_asked_of_each_resolution():
     low = one_case([RIGHT_0, RIGHT_0], [0, 0])
     unseen = one_case([RIGHT_2], [1])
     outputs, targets = zip(high, low, unseen, strict=True)
+
     value = hardness_of(outputs, targets, scale_weights=(0.75, 0.25, 0.0))
+
     assert value == pytest.approx(-math.log(0.8) - 0.75 * 1.6 / 2.1 - 0.25)
 
 
@@ -270,10 +280,12 @@ def test_half_logits_give_what_single_precision_gives(made, options):
     halves = [output.detach().to(torch.bfloat16) for output in outputs]
     expected = loss([half.float() for half in halves], targets)
     halves = [half.requires_grad_() for half in halves]
+
     with torch.autocast("cpu", dtype=torch.bfloat16):
         cases = loss(halves, targets)
         value = cases.weighted(WEIGHTS)
         hardness = cases.hardness
+
     assert value.dtype == hardness.dtype == torch.float32
     torch.testing.assert_close(value, expected.weighted(WEIGHTS), rtol=0.01, atol=0.01)
     torch.testing.assert_close(hardness, expected.hardness, rtol=0.01, atol=0.01)
@@ -302,6 +314,7 @@ def test_half_logits_give_what_single_precision_gives(made, options):
 def test_options_of_the_known_loss_are_refused_with_another(name, options, words):
     loss = UNKNOWN_LOSSES[name]()
     message = rf"^{words} must be left out .*\({type(loss).__name__}\).* Leave the option out"
+
     with pytest.raises(ValueError, match=message):
         per_case_loss(loss, options, shares=SHARES)
 
@@ -309,6 +322,7 @@ def test_options_of_the_known_loss_are_refused_with_another(name, options, words
 def test_missing_shares_are_refused():
     with pytest.raises(ValueError, match="`shares`"):
         per_case_loss(Configuration(deep_supervision=True).loss(), HWSOptions(logit_adjustment=1.0))
+
     made = Configuration()
     assert per_case_loss(made.loss())(*made.batch()).is_predicted is None
 

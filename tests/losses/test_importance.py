@@ -63,6 +63,7 @@ def test_weights_by_hand(settings, losses, stale, numbers, weights):
     found, clipped = ImportanceWeights(**settings)(
         losses, torch.tensor(stale), **drawn(n=len(losses), **numbers)
     )
+
     torch.testing.assert_close(found, torch.tensor(weights, dtype=torch.float32))
     assert not clipped.any()
     assert not found.requires_grad
@@ -72,7 +73,9 @@ def test_weights_by_hand(settings, losses, stale, numbers, weights):
 def test_weights_are_clipped(beta):
     weigh = ImportanceWeights(low=0.1, high=10.0)
     fresh = torch.tensor([9.0, -9.0, 0.0])
+
     weights, clipped = weigh(fresh, torch.zeros(3), **drawn(beta, 3, share=0.2))
+
     torch.testing.assert_close(weights, torch.tensor([10.0, 0.1, 1.0]))
     assert clipped.tolist() == [True, True, False]
 
@@ -141,6 +144,7 @@ def test_the_exact_weight_is_what_an_update_does_to_the_probability(momentum, ho
     """
     draws, fresh, before, after = change_of_probabilities(momentum, seed, **how)
     assert (before > 1 / 3).any() or "size" not in how, "one case must be in every batch"
+
     case = draws.indices[0]
     assert weight_of(draws, fresh, exact=True, momentum=momentum) == pytest.approx(
         after[case] / before[case], rel=1e-9
@@ -153,7 +157,9 @@ def test_the_weight_is_what_an_update_does_to_the_odds_against_another(momentum,
     draws, fresh, before, after = change_of_probabilities(momentum, seed)
     (case,) = draws.indices
     other = (case + 1) % len(before)
+
     ratio = (after[case] / after[other]) / (before[case] / before[other])
+
     assert weight_of(draws, fresh, momentum=momentum) == pytest.approx(ratio, rel=1e-9)
 
 
@@ -169,7 +175,9 @@ def test_a_long_history_makes_calm_weights():
         table.update(every, rng.normal(scale=noise, size=len(table)))
     fresh = torch.tensor(rng.normal(scale=noise, size=len(table)))
     stale = torch.tensor(table.losses)
+
     weights, clipped = ImportanceWeights(momentum=0.9)(fresh, stale, **drawn(beta, len(table)))
+
     assert float(weights.log().std()) == pytest.approx(
         beta * noise * 0.1 * math.sqrt(2 / 1.9), rel=0.05
     )

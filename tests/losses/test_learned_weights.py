@@ -96,7 +96,9 @@ def test_weights_are_those_of_the_look_ahead_step(dimensions, kind, at_once):
     cases = batch(5, dimensions, kind)
     trusted = batch(3, dimensions, kind)
     expected = look_ahead_weights(network, loss, cases, trusted)
+
     found = learned(network, loss, at_once=at_once).gradient(cases, trusted)
+
     assert expected.std() > 0.01, "otherwise there is nothing to find"
     torch.testing.assert_close(found.weights, expected, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(
@@ -110,14 +112,18 @@ def test_the_gradient_is_that_of_the_weighted_losses(at_once):
     loss = LOSSES["labels"]
     cases = batch(4)
     learner = learned(network, loss, at_once=at_once)
+
     found = learner.gradient(cases, batch(2))
+
     assert all(parameter.grad is None for parameter in network.parameters()), (
         "nothing is written before `write`"
     )
+
     found.write()
     mine = [parameter.grad for parameter in network.parameters()]
     network.zero_grad()
     (found.weights * loss(network(cases[0]), cases[1]).losses).sum().backward()
+
     for gradient, parameter in zip(mine, network.parameters(), strict=True):
         if parameter.grad is None:
             assert gradient is None, (
@@ -147,7 +153,9 @@ def test_cases_against_the_trusted_ones_weigh_nothing(at_once):
     network = Line()
     data = torch.tensor([[2.0, 0.0], [1.0, 5.0], [-1.0, 3.0], [0.0, 1.0]])
     trusted = (torch.tensor([[1.0, 0.0]]), torch.ones(1))
+
     found = LearnedWeights(network, slope, at_once=at_once).gradient((data, torch.ones(4)), trusted)
+
     torch.testing.assert_close(found.weights, torch.tensor([2 / 3, 1 / 3, 0.0, 0.0]))
     torch.testing.assert_close(found.gradient, torch.tensor([2 / 3 * 2 + 1 / 3, 5 / 3]))
 
@@ -157,12 +165,16 @@ def test_no_case_that_helps_is_no_step(at_once):
     network = Line()
     trusted = (torch.tensor([[1.0, 0.0]]), torch.ones(1))
     cases = (torch.tensor([[-1.0, 0.0], [-2.0, 1.0]]), torch.ones(2))
+
     found = LearnedWeights(network, slope, at_once=at_once).gradient(cases, trusted)
+
     assert found.total == 0
     assert found.weights.tolist() == [0, 0]
     assert found.gradient.tolist() == [0, 0]
+
     nothing_to_learn = (torch.zeros(1, 2), torch.ones(1))
     found = LearnedWeights(network, slope, at_once=at_once).gradient(cases, nothing_to_learn)
+
     assert found.total == 0
     assert torch.isfinite(found.gradient).all()
 
@@ -174,9 +186,11 @@ def test_the_scale_of_the_loss_cancels_in_the_weights_alone(at_once):
     cases = batch(3, 2)
     trusted = batch(2, 2)
     plain = learned(network, loss, at_once=at_once).gradient(cases, trusted)
+
     scaled = learned(network, loss, at_once=at_once, scale=lambda value: value * 2.0**16).gradient(
         cases, trusted
     )
+
     torch.testing.assert_close(scaled.weights, plain.weights, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(scaled.gradient, plain.gradient * 2**16, rtol=1e-3, atol=1e-1)
 
@@ -189,7 +203,9 @@ def test_half_precision_finds_nearly_the_same_weights(at_once):
     trusted = batch(4, 2)
     exact = learned(network, loss).gradient(cases, trusted)
     settings = {"autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16), "at_once": at_once}
+
     half = learned(network, loss, **settings).gradient(cases, trusted)
+
     assert half.gradient.dtype == torch.float32
     torch.testing.assert_close(half.weights, exact.weights, rtol=0.1, atol=0.02)
 
@@ -199,7 +215,9 @@ def test_a_gradient_that_is_not_finite_is_told(at_once):
     network = unet(2)
     loss = LOSSES["labels"]
     overflow = {"at_once": at_once, "scale": lambda value: value * torch.tensor(float("inf"))}
+
     found = learned(network, loss, **overflow).gradient(batch(3, 2), batch(2, 2))
+
     assert not torch.isfinite(found.total)
     assert found.weights.isnan().all()
     assert found.gradient.isnan().all(), "so that a gradient scaler skips the step"
@@ -229,7 +247,9 @@ def test_the_network_stays_what_it_was(at_once):
 
     before = state()
     values = {name: value.clone() for name, value in network.state_dict().items()}
+
     found = learned(network, loss, at_once=at_once).gradient(batch(3), batch(2))
+
     assert all(parameter is not frozen for parameter in found.parameters)
     assert state() == before
     assert all(type(parameter) is nn.Parameter for parameter in network.parameters())
@@ -243,8 +263,10 @@ def test_the_network_stays_what_it_was(at_once):
         raise StopHereError
 
     hook = network.decoder.seg_layers[-1].register_forward_pre_hook(interrupt)
+
     with pytest.raises(StopHereError):
         learned(network, loss, at_once=at_once).gradient(batch(3), batch(2))
+
     hook.remove()
     assert state() == before
 
@@ -271,12 +293,14 @@ def test_at_once_works_with_any_loss():
     network = unet(2, deep_supervision=False)
     loss = CaseByCaseLoss(Loss())
     (data, targets), (trusted, trusted_targets) = batch(4, 2), batch(2, 2)
+
     both = [
         learned(network, loss, at_once=at_once).gradient(
             (data, targets[0]), (trusted, trusted_targets[0])
         )
         for at_once in (False, True)
     ]
+
     torch.testing.assert_close(both[0].weights, both[1].weights, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(both[0].gradient, both[1].gradient, rtol=1e-4, atol=1e-6)
 
@@ -290,7 +314,9 @@ def test_a_network_without_forward_derivatives_is_seen_case_by_case():
     trusted = (torch.randn(2, 2), torch.ones(2))
     network = Network()
     learner = LearnedWeights(network, slope, at_once=True)
+
     found = learner.gradient(cases, trusted)
+
     assert not learner.at_once
     assert learner.not_at_once
     assert type(network.weight) is nn.Parameter

@@ -27,8 +27,11 @@ def test_cross_entropies_are_the_loss_without_its_dice(regions, ignores):
         1 if regions else 2 * ignores
     )  # nothing but voxels to ignore, where there are such
     expected = loss(outputs, targets).losses
+
     result = cross_entropies(loss, outputs, targets)
+
     torch.testing.assert_close(result, expected)
+
     both = (torch.autograd.grad(losses.sum(), outputs[:2]) for losses in (result, expected))
     for mine, other in zip(*both, strict=True):
         torch.testing.assert_close(mine, other)
@@ -38,7 +41,9 @@ def test_one_output_is_no_list():
     logits = torch.randn(2, 3, 5)
     target = torch.randint(0, 3, (2, 1, 5))
     loss = DiceCELoss(batch_dice=True, do_bg=False)
+
     expected = torch.nn.functional.cross_entropy(logits, target[:, 0], reduction="none").mean(1)
+
     torch.testing.assert_close(cross_entropies(loss, logits, target), expected)
 
 
@@ -55,12 +60,14 @@ def test_the_distance_is_a_mean_over_voxels_with_its_gradient(monkeypatch, dtype
     features = (original + torch.randn(3, 5, 4, 6)).to(dtype).requires_grad_()
     weights = torch.tensor([1.0, -2.0, 0.5])
     results = []
+
     for distance in (mean_squared_distance, plain_distance):
         value = distance(features, original)
         (gradient,) = torch.autograd.grad((weights * value).sum(), features)
         assert value.dtype == torch.float32
         assert gradient.dtype == dtype
         results.append((value, gradient))
+
     torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-6)
 
 

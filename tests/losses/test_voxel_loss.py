@@ -68,11 +68,13 @@ def test_logit_adjustment_gives_the_classifier_of_least_balanced_error(regions):
     by the prior odds."""
     features, target = two_gaussians()
     thresholds = {}
+
     for tau in (0.0, 1.0):
         settings = {"regions": regions, "tau": tau, "shares": (0.02,) if regions else (0.98, 0.02)}
         weights = fitted(features, target, n_outputs=1 if regions else 2, **settings)
         slope, intercept = weights[0] if regions else weights[1] - weights[0]
         thresholds[tau] = float(-intercept / slope)
+
     assert thresholds[0.0] == pytest.approx(math.log(49) / 2, abs=0.02)
     assert thresholds[1.0] == pytest.approx(0, abs=0.02)
     assert balanced_error(thresholds[1.0]) == pytest.approx(norm.cdf(-1), abs=1e-4)
@@ -101,7 +103,9 @@ def test_logit_adjustment_balances_three_classes():
     adjusted = recalls(
         fitted(features, labels[:, None], n_outputs=3, regions=False, tau=1.0, shares=SHARES)
     )
+
     best = recalls(nearest_mean)
+
     assert plain[2] < 0.6
     assert plain[0] > 0.98
     torch.testing.assert_close(adjusted, best, atol=0.03, rtol=0)
@@ -133,9 +137,11 @@ def test_only_the_multiplicative_adjustment_moves_a_separated_boundary():
     weights fade."""
     ratio = (0.9 / 0.1) ** 0.5
     rare, common = separated_margins((1.0, 1.0), until=75, shares=(0.1,), gamma=0.5)
+
     # Gradient flow has rare = ratio (common - 2 log ratio) here: 2.8, on its way to 3.
     assert rare == pytest.approx(ratio * (common - 2 * math.log(ratio)), rel=0.02)
     assert rare / common > 2.7
+
     # A shift of log 9 on both sides, and a weight of 9: what they add to the margin is all they
     # ever add.
     for settings, difference in (
@@ -236,9 +242,12 @@ def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustm
     voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(
         logits, target, 3 if ignore else None
     )
+
     expected = losses_one_by_one(logits, target, ignored, regions=regions, **adjustment)
+
     assert voxelwise.shape == (logits.shape if regions else (len(logits), *logits.shape[2:]))
     assert 0 < len(expected) < voxelwise.numel() if ignore else len(expected) == voxelwise.numel()
+
     importance = torch.rand(voxelwise.shape, generator=torch.Generator().manual_seed(0))
     for position in itertools.product(*map(range, voxelwise.shape)):
         # The shares are kept in single precision, as the network's output is.
@@ -250,18 +259,22 @@ def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustm
     (theirs,) = torch.autograd.grad(
         sum(importance[position] * loss for position, loss in expected.items()), logits
     )
+
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
 
 
 def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     logits, target, _ = made_batch(False, False, 3, torch.float32)
     loss = VoxelLoss(regions=False, shares=SHARES)
+
     assert not loss.is_adjusted
     assert torch.equal(
         loss(logits, target), F.cross_entropy(logits, target[:, 0].long(), reduction="none")
     )
+
     logits, target, _ = made_batch(True, False, 3, torch.float32)
     expected = F.binary_cross_entropy_with_logits(logits, target.float(), reduction="none")
+
     assert torch.equal(VoxelLoss(regions=True)(logits, target), expected)
 
 
@@ -272,7 +285,9 @@ def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
 def test_tail_joins_smoothly(alpha):
     sides = torch.tensor([-1e-7, 0.0, 1e-7], requires_grad=True)
     values = polynomially_tailed(sides, alpha=alpha)
+
     (slopes,) = torch.autograd.grad(values.sum(), sides)
+
     torch.testing.assert_close(values, torch.full((3,), math.log(2)), atol=1e-7, rtol=0)
     torch.testing.assert_close(slopes, torch.full((3,), -0.5), atol=1e-6, rtol=0)
 
@@ -280,6 +295,7 @@ def test_tail_joins_smoothly(alpha):
 def test_misclassified_voxels_have_the_cross_entropy_whatever_the_tail():
     margins = torch.tensor([-800.0, -30.0, -2.0, -1e-3])
     expected = torch.log1p(margins.exp()) - margins
+
     for alpha in (0.5, 50.0):
         torch.testing.assert_close(
             polynomially_tailed(margins, alpha=alpha), expected, rtol=1e-14, atol=0
@@ -292,6 +308,7 @@ def test_tail_by_hand_and_its_exponential_limit(z):
     assert float(polynomially_tailed(margin, alpha=1.0)) == pytest.approx(
         math.log(2) / (1 + z / (2 * math.log(2)))
     )
+
     limit = math.log(2) * math.exp(-z / (2 * math.log(2)))
     assert float(polynomially_tailed(margin, alpha=1e9)) == pytest.approx(limit, rel=1e-5)
     assert float(polynomially_tailed(margin.float(), alpha=1e9)) == pytest.approx(limit, rel=1e-4)
@@ -318,7 +335,9 @@ def test_the_tail_of_regions_keeps_no_more_memory_than_the_plain_loss(adjustment
     logits = torch.randn(2, len(SHARES), 16, 16, dtype=torch.float32, requires_grad=True)
     target = torch.rand(2, len(SHARES), 16, 16) < 0.3
     plain = kept_for_the_gradient(VoxelLoss(regions=True, **adjustment), logits, target)
+
     tailed = kept_for_the_gradient(VoxelLoss(regions=True, alpha=1.0, **adjustment), logits, target)
+
     assert plain > 0
     assert tailed <= plain
 
@@ -333,11 +352,14 @@ def test_a_margin_of_a_thousand_still_has_a_gradient(regions, dtype):
     tailed = VoxelLoss(regions=regions, alpha=1.0)(logits, target)
     (gradient,) = torch.autograd.grad(tailed.sum(), logits)
     slope = -0.5 * (1 + 1000 / (2 * math.log(2))) ** -2
+
     expected = torch.tensor([[[slope], [-slope]]], dtype=dtype)
+
     torch.testing.assert_close(
         gradient, expected, rtol=0.02, atol=6e-8
     )  # float16 has no finer steps there
     assert gradient[0, 0] < 0 < gradient[0, 1]
+
     plain = VoxelLoss(regions=regions)(logits.float(), target)
     assert not torch.autograd.grad(plain.sum(), logits)[0].any()
 
@@ -361,11 +383,14 @@ def test_half_logits_are_adjusted_in_single_precision(regions, dtype, adjustment
     logits, target, _ = made_batch(regions, True, 3, dtype)
     loss = VoxelLoss(regions=regions, shares=SHARES, **adjustment)
     expected = loss(logits.detach().float(), target, 3)
+
     with torch.autocast("cpu", dtype=torch.bfloat16):
         autocast = loss(logits, target, 3)
+
     for value in (loss(logits, target, 3), autocast):
         assert value.dtype == torch.float32
         torch.testing.assert_close(value.detach(), expected)
+
     autocast.sum().backward()
     assert logits.grad.dtype == dtype
     assert logits.grad.isfinite().all()
@@ -379,7 +404,9 @@ def test_ignored_voxels_have_neither_loss_nor_gradient(regions, adjustment):
         logits.copy_(torch.where(ignored, 1e30 * torch.sign(logits), logits))
     voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(logits, target, 3)
     (gradient,) = torch.autograd.grad(voxelwise.sum(), logits)
+
     everywhere = ignored.expand(logits.shape)
+
     assert (voxelwise[everywhere if regions else ignored[:, 0]] == 0).all()
     assert (gradient[everywhere] == 0).all()
     assert gradient.isfinite().all()
@@ -394,7 +421,9 @@ def test_extreme_logits_have_finite_losses_and_gradients(regions, label):
     value = VoxelLoss(regions=regions, shares=(0.99, 0.01), tau=1.0, gamma=0.5, alpha=1.0)(
         logits, target
     ).sum()
+
     value.backward()
+
     assert value.isfinite()
     assert logits.grad.isfinite().all()
 

@@ -36,6 +36,7 @@ def test_a_common_factor_is_exact_however_large_smooth_is():
     """As on slices without a class, where `smooth` is all there is in the Dice."""
     outputs, targets = Configuration().batch()
     cases = DiceCELoss(batch_dice=True, do_bg=False, smooth=50.0, weight_ce=0.0)(outputs, targets)
+
     torch.testing.assert_close(
         cases.weighted(8 * WEIGHTS), 8 * cases.weighted(WEIGHTS), rtol=1e-6, atol=0
     )
@@ -46,7 +47,9 @@ def test_the_dice_of_two_cases_by_hand():
     loss = DiceCELoss(regions=True, batch_dice=True, do_bg=True, smooth=0.0, weight_ce=0.0)
     probabilities = torch.tensor([[[0.8, 0.4]], [[0.1, 0.5]]])
     cases = loss(torch.logit(probabilities), torch.tensor([[[1, 0]], [[1, 1]]]))
+
     expected = 2 * (2 * (1.5 * 0.8 + 0.5 * 0.6) / (1.5 * (1.2 + 1) + 0.5 * (0.6 + 2)))
+
     assert float(cases.weighted(torch.tensor([3.0, 1.0]))) == pytest.approx(-expected)
 
 
@@ -104,7 +107,9 @@ def test_compiled_it_is_one_graph(batch_dice):
     torch._dynamo.reset()
     compiled = torch.compile(weighted, backend="aot_eager", fullgraph=True)
     mine = compiled(outputs, targets, WEIGHTS)
+
     expected = weighted(outputs, targets, WEIGHTS)
+
     torch.testing.assert_close(mine, expected)
     for here, there in zip(
         *(torch.autograd.grad(value, outputs) for value in (mine, expected)), strict=True

@@ -79,14 +79,18 @@ def test_output_and_command_are_in_the_log(tmp_path):
 def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
     with pytest.raises(CommandError) as error:
         run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
+
     message = str(error.value)
     log = tmp_path / "logs" / "a.txt"
     last = [f"line {n}" for n in range(85, 100)]
+
     assert (error.value.exit_code, error.value.lines, error.value.log) == (3, last, log)
+
     first, *printed, where = message.splitlines()
     assert first.endswith("failed with exit code 3. It printed:")
     assert [line.strip() for line in printed] == last
     assert where == f"Everything is in {log}"
+
     again = pickle.loads(pickle.dumps(error.value))
     assert str(again) == message
     assert vars(again) == vars(error.value)
@@ -123,6 +127,7 @@ def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path):
         for one, other in (("a", "b"), ("b", "a"))
     ]
     run_commands(commands(tmp_path, *codes), while_running=lambda: None)
+
     assert [(tmp_path / f"{n}.txt").read_text().splitlines()[-1] for n in range(2)] == ["a", "b"]
 
 
@@ -135,6 +140,7 @@ while len(pathlib.Path({str(waits)!r}).read_text().splitlines()[-1].split()) != 
     time.sleep(0.02)
 sys.exit("no more memory")
 """
+
     with pytest.raises(CommandError, match="no more memory") as error:
         run_commands(commands(tmp_path, WAITS, fails, ""), while_running=lambda: None)
     assert error.value.log == tmp_path / "1.txt"
@@ -172,7 +178,9 @@ def test_whatever_ends_the_function_ends_all_commands_and_their_workers(tmp_path
 def test_request_to_terminate_ends_the_command(tmp_path):
     log = tmp_path / "a.txt"
     caller = subprocess.Popen([sys.executable, "-c", STARTER.format(code=WAITS, before=""), log])
+
     assert wait_until(lambda: log.exists() and pids_in(log), 20)
+
     caller.send_signal(signal.SIGTERM)
     assert caller.wait(timeout=10) == 128 + signal.SIGTERM
     assert gone(pids_in(log))
@@ -206,12 +214,14 @@ def test_request_to_stop_waits_for_the_check_but_not_the_second():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     numbers = (signal.SIGINT, signal.SIGTERM)
+
     before = [signal.getsignal(number) for number in numbers]
 
     with SafeStop():
         assert [signal.getsignal(number) for number in numbers] != before
 
     assert [signal.getsignal(number) for number in numbers] == before
+
     passed = []
 
     def use():
@@ -222,4 +232,5 @@ def test_request_to_stop_waits_for_the_check_but_not_the_second():
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
+
     assert passed == [True]

@@ -9,6 +9,7 @@ def test_cases_are_the_label_maps(bare):
     folder = bare(["b.1", "a [ü]"])
     for other in (".DS_Store", "._b.1.nii.gz", "readme.txt"):
         (folder / "labelsTr" / other).touch()
+
     assert training_cases(folder) == ["a [ü]", "b.1"]
 
 
@@ -17,9 +18,11 @@ def test_cases_listed_in_dataset_json_are_used(bare):
 
     folder = bare(["elsewhere"])
     entry = {"images": ["x.nii.gz"], "label": "y.nii.gz"}
+
     (folder / "dataset.json").write_text(
         json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}})
     )
+
     assert (
         training_cases(folder)
         == sorted(get_filenames_of_train_images_and_targets(str(folder)))
@@ -37,6 +40,7 @@ def test_cases_listed_in_dataset_json_are_used(bare):
 def test_dataset_that_names_no_cases_is_refused(bare, text, message):
     folder = bare(["a"])
     (folder / "dataset.json").write_text(text)
+
     with pytest.raises(ValueError, match=message):
         training_cases(folder)
 
@@ -44,6 +48,7 @@ def test_dataset_that_names_no_cases_is_refused(bare, text, message):
 def test_dataset_without_a_folder_of_label_maps_is_refused(bare):
     folder = bare([])
     (folder / "labelsTr").rmdir()
+
     with pytest.raises(FileNotFoundError, match="must hold labelsTr"):
         training_cases(folder)
 
@@ -51,6 +56,7 @@ def test_dataset_without_a_folder_of_label_maps_is_refused(bare):
 def test_dataset_is_found_by_path_name_and_number(bare, monkeypatch):
     folder = bare(["a"])
     monkeypatch.setenv("nnUNet_raw", str(folder.parent))
+
     for name in (str(folder), "Dataset007_Tiny", "7", "007"):
         assert find_raw_dataset(name) == folder
     for name in ("8", "Dataset008_Tiny"):
@@ -58,6 +64,7 @@ def test_dataset_is_found_by_path_name_and_number(bare, monkeypatch):
             FileNotFoundError, match=f"got '{name}', .* not exist. Choose from: Dataset007_Tiny"
         ):
             find_raw_dataset(name)
+
     bare(["a"], name="Dataset007_Other")
     with pytest.raises(
         ValueError, match=r"got '7' for Dataset007_Other, Dataset007_Tiny. Give its name"
@@ -80,12 +87,17 @@ def test_case_table_is_found_from_any_folder_of_the_dataset(bare, tmp_path, monk
     for variable in ("nnUNet_raw", "nnUNet_preprocessed"):
         monkeypatch.delenv(variable, raising=False)
     references = preprocessed / folder.name / "gt_segmentations"
+
     references.mkdir(parents=True)
+
     assert case_table_of(folder / "labelsTr") == case_table_of(folder) == folder / "cases.csv"
     assert case_table_of(references) is None
+
     monkeypatch.setenv("nnUNet_raw", str(folder.parent))
     assert case_table_of(references) == folder / "cases.csv"
+
     monkeypatch.setenv("nnUNet_preprocessed", str(preprocessed))
     (references.parent / "cases.csv").write_text("case,centre\n")
+
     assert case_table_of(references) == references.parent / "cases.csv"
     assert case_table_of(folder / "labelsTr") == folder / "cases.csv"

@@ -33,6 +33,7 @@ def write(folder, name, text, *, time=0):
 def test_pseudo_dice_is_the_running_mean_of_the_classes_with_a_value(tmp_path, text):
     write(tmp_path, "training_log_2026_11_21_13_58_01.txt", text)
     epochs = read_epochs(tmp_path)
+
     assert epochs.current == 2
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.9 * 0.3 + 0.1 * 0.8})
 
@@ -49,7 +50,9 @@ def test_running_mean_is_nnunets(tmp_path):
         f"t: Epoch {step} \nt: Pseudo dice [{value}] \n" for step, value in enumerate(means)
     )
     write(tmp_path, "training_log_1.txt", lines)
+
     expected = [logger.get_value("ema_fg_dice", step=step) for step in range(3)]
+
     assert list(read_epochs(tmp_path).pseudo_dice.values()) == pytest.approx(expected)
     assert expected[-1] == pytest.approx(0.365)
 
@@ -63,7 +66,9 @@ def test_resumed_epochs_count_as_the_later_log_has_them(tmp_path):
         "t: Epoch 1 \nt: Pseudo dice [0.6] \n",
         time=2,
     )
+
     epochs = read_epochs(tmp_path)
+
     assert epochs.current == 1
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.33})
 
@@ -87,10 +92,14 @@ def test_epochs_without_a_value_have_none(tmp_path, text, pseudo_dice):
 def test_progress_is_that_of_the_epochs_and_then_of_the_validation(tmp_path):
     lines = [f"12:00: Epoch {epoch}\n12:01: Pseudo dice [0.5]\n" for epoch in range(3)]
     log = tmp_path / "training_log_2026_9_1.txt"
+
     log.write_text("".join(lines[:2]) + "12:02: Epoch 2\n")
+
     assert read_epochs(tmp_path).progress(3, 4) == (2, 3, "epochs")
+
     log.write_text("".join(lines))
     (tmp_path / "validation").mkdir()
     for name in ("a.nii.gz", "a.npz", "a.pkl", "b.nii.gz", "summary.json"):
         (tmp_path / "validation" / name).touch()
+
     assert read_epochs(tmp_path).progress(3, 4) == (2, 4, "validation cases")

@@ -35,12 +35,16 @@ def test_command_ends_with_a_starter_that_is_killed(tmp_path, before):
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER.format(code=WAITS, before=before), log]
     )
+
     assert wait_until(lambda: log.exists() and pids_in(log), seconds=60)
+
     pids = pids_in(log)
     assert all(map(is_alive, pids))
+
     time.sleep(0.3)
     starter.send_signal(signal.SIGKILL)
     starter.wait()
+
     assert gone(pids)
 
 
@@ -48,13 +52,16 @@ def test_group_that_does_not_listen_is_killed(tmp_path):
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{WAITS}"
     with (tmp_path / "log.txt").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", deaf], stdout=log, start_new_session=True)
+
     assert wait_until(lambda: (tmp_path / "log.txt").read_text().strip())
+
     script = (
         Path(watcher.__file__)
         .read_text()
         .replace("_GRACE_SECONDS = 1.0, 5.0", "_GRACE_SECONDS = 1.0, 0.2")
     )
     assert "1.0, 0.2" in script
+
     # Its parent is another process than the one that it is told: the starter has died before it
     # looked.
     subprocess.run([sys.executable, "-c", script, str(process.pid), "1"], timeout=30, check=True)
@@ -66,14 +73,20 @@ def test_watch_ends_with_the_command(tmp_path):
         [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
     )
     watch = watcher.Watcher(process.pid)
+
     inner = watch._process
+
     assert is_alive(inner.pid)
+
     watch.dismiss()
     watch.dismiss()
+
     assert inner.returncode == 0
     assert process.poll() is None, "what is watched is left alone"
+
     process.kill()
     process.wait()
+
     assert Path(watcher.__file__).read_text().count("nnunet_dro") == 0, (
         "the script imports nothing of the package"
     )

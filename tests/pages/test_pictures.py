@@ -21,7 +21,9 @@ def test_picture_is_small_even_of_noise():
 def test_grey_levels_run_from_black_to_white_but_for_a_few_voxels():
     values = np.arange(1001.0)
     values[-1] = 1e9
+
     grey = grey_levels(values)
+
     assert (grey.min(), grey.max()) == (0, 1)
     assert grey[500] == pytest.approx(0.5, abs=0.01)
     assert not grey_levels(np.full((2, 2), 7.0)).any()
@@ -46,6 +48,7 @@ def test_outline_encloses_the_mask():
     # The shoelace formula over all loops gives the number of pixels, whatever touches at a corner.
     mask = np.random.default_rng(1).random((20, 20)) < 0.5
     area = 0
+
     for loop in outline(mask).split("z")[:-1]:
         x, y = (int(n) for n in re.match(r"M(\d+) (\d+)", loop).groups())
         corners = [(x, y)]
@@ -56,4 +59,5 @@ def test_outline_encloses_the_mask():
             x0 * y1 - x1 * y0
             for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True)
         )
+
     assert area / 2 == mask.sum()

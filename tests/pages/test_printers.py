@@ -73,6 +73,7 @@ def test_latex_spans_names_and_stacks_what_is_below():
         r"  \end{tabular}",
         r"\end{table}",
     ]
+
     # Rows may begin with what belongs to a line break.
     lines = latex.latex(
         [Table("A", (Column("Label", "name"),), [(Cell(name),) for name in ("a", "[1]", "*")])]
@@ -133,11 +134,13 @@ def test_narrow_terminal_breaks_no_word_that_has_room():
 def test_terminal_reads_no_markup_and_no_control_sequence():
     names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
     blocks = [Table(name, (Column(name),), [[Cell(name)]]) for name in names]
+
     text = "\n".join(
         lines_of(
             *blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])
         )
     )
+
     assert "\x1b" not in text
     for name in ("[bold red]x[/]", "�[31mred", "a�b"):
         assert name in text
@@ -170,6 +173,7 @@ def test_page_has_a_section_for_each_heading_and_folds_what_is_asked_for():
         Prose(("a", "b"), kind="steps"),
     ]
     tags = re.findall(r"</?(?:section|h2|h3|details|aside|ol)\b", str(html(blocks)))
+
     assert " ".join(tag.removeprefix("<") for tag in tags) == (
         "section h2 /h2 ol h3 /h3 /ol /section aside h2 /h2 /aside "
         "section h2 /h2 details h3 /h3 /details details ol /ol /details /section"

@@ -13,6 +13,7 @@ from nnunet_dro.pages.svg import Scale, legend_mark, round_step, value_range
 def test_scale_maps_ends_and_middle_and_its_ticks_are_round_and_inside():
     linear = Scale(0, 100, 10, 110)
     log = Scale(1, 100, 0, 10, logarithmic=True)
+
     assert [linear(0), linear(50), linear(100)] == [10, 60, 110]
     assert [log(1), log(10), log(100)] == [0, 5, 10]
     assert Scale(0, 100, 0, 1).ticks() == [0, 20, 40, 60, 80, 100]
@@ -47,6 +48,7 @@ def table_of(keys, *columns):
 def test_text_is_coded_and_numbers_are_rounded():
     names = SortableColumn("Case", "text", ["b", "a", "b"], filtered=True)
     dice = SortableColumn("Dice (%)", "number", [12.34567, math.nan, math.inf])
+
     payload = table_of(["1", "2", "3"], names, dice).payload()
 
     assert payload["columns"][0] == {
@@ -63,5 +65,6 @@ def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
     assert replace(table, pictures={("x", "two"): "p0", "x": "p1"}).payload()["pictures"] == {
         1: "p0"
     }
+
     titled = (SortableColumn(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))
     assert table_of(["a"], *titled).column("Dice") == 2

@@ -78,6 +78,7 @@ def test_submissions_are_ranked_as_their_evaluations_are(challenge):
 
     named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
     done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50, "--by", "centre"))
+
     for name in ("ranks.csv", "bootstrap.csv", "tests.csv"):
         assert (challenge / "again" / name).read_text() == (challenge / "out" / name).read_text()
 
@@ -94,11 +95,14 @@ def test_submissions_are_ranked_as_their_evaluations_are(challenge):
         challenge / "kept",
     )
     done(run("rank", *folders, "-o", challenge / "named", *options))
+
     assert ranks(challenge / "named") == {"good": 1, "Team Rocket": 2}
     assert names_in(challenge / "kept") == ["Team Rocket", "good"]
+
     (challenge / "kept" / "good" / "scored.json").unlink()  # as if evaluate had written it
     before = contents(challenge / "kept" / "good")
     result = done(run("rank", *folders, "-o", challenge / "other", *options), 2)
+
     assert "`--evaluations` must be a new or empty folder" in result.stderr
     assert contents(challenge / "kept" / "good") == before
 
@@ -106,7 +110,9 @@ def test_submissions_are_ranked_as_their_evaluations_are(challenge):
 def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
     scored = recorded(monkeypatch, stop_at="poor")
     done(run_rank(challenge), 130)
+
     assert not (challenge / "out").exists()
+
     done(run_rank(challenge))
     assert scored == ["good", "fair", "poor", "poor"]
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
@@ -141,10 +147,12 @@ def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(chall
     check_refused(
         run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst"
     )
+
     assert not (challenge / "out-evaluations").exists()
 
     done(run_rank(challenge, "--missing", "worst", "--scheme", "rank-mean"))
     cases = pd.read_csv(challenge / "out" / "cases.csv").set_index(["case", "label"])
+
     assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
     assert (
         "Cases without a prediction are scored as failed: case_00"
@@ -187,5 +195,7 @@ def test_bad_input_is_one_line(challenge):
 def test_an_existing_output_folder_is_refused_before_the_long_work(challenge):
     (challenge / "out").mkdir()
     (challenge / "out" / "notes.txt").write_text("mine")
+
     check_refused(run_rank(challenge), challenge, "--overwrite", files=["notes.txt"])
+
     assert not (challenge / "out-evaluations").exists()

@@ -44,7 +44,9 @@ def test_distances_without_a_voxel_size_are_in_pixels(size, unit):
         name: replace(team, scores=team.scores.assign(reference_ml=size))
         for name, team in teams.items()
     }
+
     page = ranking_files(rank_evaluations(teams, n_resamples=30))["report.html"]
+
     assert f"HD95 ({unit}), median" in page
     assert ("HD95 (mm)" in page) == (unit == "mm")
 
@@ -56,18 +58,22 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     assert "<i>" not in files["report.html"]
     assert "pipe\\|star\\*team" in files["report.md"]
     assert "<b>" not in files["report.md"]
+
     printed = terminal(odd)
     assert "<b>bold</b> & [red]x[/]" in printed
     assert "\x1b" not in printed
+
     summary = json.loads(files["summary.json"], parse_constant=lambda name: pytest.fail(name))
     assert summary["format"] == "nnunet-dro ranking 1"
     assert sorted(summary["teams"]) == sorted(ODD_NAMES)
     assert len(summary["ranking"]) == 4 * 5
+
     header = files["bootstrap.csv"].splitlines()[0]
     assert (
         header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
     )
     assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
+
     won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
     for team, row in zip(odd.teams, wins_table(odd).rows, strict=True):
         others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
@@ -83,6 +89,7 @@ def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
         assert "case_0" not in content
         assert 'class="dot' not in content
     assert "cases.csv" not in ranking_files(twenty)
+
     page = ranking_files(odd)["report.html"]
     assert "case_003" in page
     assert 'class="dot' in page
@@ -91,6 +98,7 @@ def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
 def test_without_samples_there_is_no_stability():
     ranking = rank_evaluations(random_evaluations(3), n_resamples=0)
     files = ranking_files(ranking)
+
     assert 'id="stability"' not in files["report.html"]
     assert "95 % of ranks" not in files["report.html"]
     assert "first in" not in terminal(ranking)
@@ -99,21 +107,27 @@ def test_without_samples_there_is_no_stability():
 def test_charts_of_ranks_and_blobs():
     stops = [Stop("all", "n = 4", np.array([1.0, 2, 2])), Stop("A", "n = 2", np.array([2.0, 1, 2]))]
     svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").drawing)
+
     heights = [
         [point.split(",")[1] for point in points.split()]
         for points in re.findall(r'points="([^"]+)"', svg)
     ]
+
     # Drawn last to first: c, b, a. In the second column a and c share rank 2.
     assert len({way[0] for way in heights}) == len({way[1] for way in heights}) == 3
     assert heights[2][0] == heights[1][1]
     assert svg.count(", rank 2</title>") == 4
+
     stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
     svg = str(bump_chart(["a", "b"], stops, label="ranks").drawing)
+
     assert svg.count("<circle") == 2
+
     figure = blob_plot(
         ["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs"
     )
     radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.drawing))]
+
     assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
 
 
@@ -123,7 +137,10 @@ def test_the_page_opens_without_errors_and_requests(open_page, aggregate_only):
         random_evaluations(3), by=["centre"], n_resamples=20, aggregate_only=aggregate_only
     )
     page = open_page(ranking_files(ranking)["report.html"], width=400)
+
     page.check()
+
     assert len(page.all("#casetable tbody tr")) == (0 if aggregate_only else 12)
+
     page.one("#theme").click()
     assert page.run("return document.documentElement.dataset.theme") == "dark"

@@ -32,6 +32,7 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
         team: evaluation_of(team, {"dice": {"liver": v}}, columns=columns)
         for team, v in dice.items()
     }
+
     ranking = rank_evaluations(teams, by=["centre"], n_resamples=0)
 
     # Means 0.8, 0.8, 0.6: the first two share the first rank.
@@ -47,11 +48,13 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
         ranking, kind="stratum", stratum="A"
     )
     assert ranking.strata == {"centre": {"A": 3, "B": 1}}
+
     # Of the pairs of teams only that of the first two is tied, and the others are in the opposite
     # order.
     agreement = ranking.agreement.set_index(["scheme", "kind", "stratum"])["kendall_tau"]
     assert agreement["mean", "without", "A"] == pytest.approx(-2 / np.sqrt(2 * 3))
     assert agreement["mean", "without", "B"] == pytest.approx(2 / np.sqrt(2 * 3))
+
     row = ranking.cases.set_index("case").loc["case_003"]
     assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [
         0.9,
@@ -89,6 +92,7 @@ def teams_of(metric, missed=(), **values):
 def test_scores_are_means_and_mean_ranks(teams, expected):
     ranking = rank_evaluations(teams, n_resamples=20)
     rows = ranking.ranks[ranking.ranks["metric"] != OVERALL].set_index(["scheme", "team"])["score"]
+
     assert {team: [rows["mean", team], rows["rank-mean", team]] for team in teams} == expected
     if "near" in teams:
         assert {ranks(ranking, scheme.value)["near"] for scheme in RankingScheme} == {1}
@@ -112,7 +116,9 @@ def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():
         (ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == "rank-mean")
     ]
     by_task = of_all[of_all["metric"] != OVERALL].groupby("team")["rank"].mean()
+
     overall = of_all[of_all["metric"] == OVERALL].set_index("team")
+
     pd.testing.assert_series_equal(
         overall["score"], by_task.reindex(overall.index), check_names=False
     )
@@ -137,14 +143,18 @@ def test_tables_depend_on_the_seed_and_not_on_the_order_of_the_teams():
             getattr(r, name).sort_values(columns).reset_index(drop=True) for r in (one, other)
         ]
         pd.testing.assert_frame_equal(*tables)
+
     one, same, other = (
         rank_evaluations(teams, n_resamples=50, seed=seed).bootstrap for seed in (1, 1, 2)
     )
+
     assert one.equals(same)
     assert not one.equals(other)
+
     teams = random_evaluations(3, 12)
     full = rank_evaluations(teams, by=["centre"], n_resamples=20)
     aggregate = rank_evaluations(teams, by=["centre"], n_resamples=20, aggregate_only=True)
+
     assert (aggregate.cases, aggregate.values, aggregate.case_names) == (None, None, ())
     assert aggregate.ranks.equals(full.ranks)
     assert full.cases["case"].nunique() == 12
@@ -153,6 +163,7 @@ def test_tables_depend_on_the_seed_and_not_on_the_order_of_the_teams():
 def test_patients_of_the_evaluations_are_drawn_and_tested():
     by_case = rank_evaluations(random_evaluations(3, 24), n_resamples=200)
     by_patient = rank_evaluations(random_evaluations(3, 24, patient="patient"), n_resamples=200)
+
     assert (by_case.n_units, by_patient.n_units) == (24, 12)
     assert by_patient.tests["n"].max() == 12
     assert any("24 cases are of 12 patients" in note for note in by_patient.notes)

@@ -62,6 +62,7 @@ def test_test_based_ranking_counts_significant_wins():
     # * 6 = 0.023 is.
     steps = np.arange(8) / 100
     values = [0.8 + steps**2, 0.6 + steps / 7, 0.6 + steps / 7]
+
     assert task_scores(contest_of(values), TEST)[0, 0].tolist() == [2, 0, 0]
     assert ranks(values, TEST) == [1, 2, 2]
     assert ranks([v[:5] for v in values], TEST) == [1, 1, 1]
@@ -75,6 +76,7 @@ def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
         [3, 2, 1],
         [1, 3, 2],
     ]
+
     values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
     for scheme in RankingScheme:
         expected = task_scores(contest_of([[0.1, 0.5], [0.2, 0.3]]), scheme)
@@ -85,7 +87,9 @@ def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
 def test_a_task_without_any_value_has_no_ranks(scheme):
     values = np.full((2, 2, 3), np.nan)
     values[1] = [[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]]
+
     scores = task_scores(contest_of(values), scheme)
+
     assert np.isnan(scores[0, 0]).all()
     assert overall_ranks(scores)[0].tolist() == overall_ranks(scores[:, 1:])[0].tolist()
 
@@ -153,6 +157,7 @@ def test_scores_are_those_of_a_brute_force_recomputation(scheme, seed, n_cases, 
 def test_a_resample_is_ranked_like_cases_that_are_repeated(scheme):
     values = random_values(3, n_teams=4, n_cases=60, decimals=6)
     counts = draw_units(60, 5, np.random.default_rng(0))
+
     for counted, scores in zip(
         counts, task_scores(contest_of(values), scheme, counts), strict=True
     ):
@@ -166,7 +171,9 @@ def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
     units = np.arange(24) // 2
     by_patient = values.reshape(3, 12, 2).mean(axis=2)
     found = pairwise_p(contest_of(values, units))
+
     expected = pairwise_p(contest_of(by_patient))
+
     np.testing.assert_allclose(found, expected)
 
 
@@ -200,9 +207,11 @@ def test_tau_is_that_of_scipy():
     rng = np.random.default_rng(0)
     rankings = rng.integers(1, 6, (50, 7)).astype(float)
     reference = np.array([1, 2, 2, 4, 5, 6, 6.0])
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [kendalltau(ranking, reference).statistic for ranking in rankings]
+
     np.testing.assert_allclose(kendall_tau(rankings, reference), expected)
     assert kendall_tau(np.ones((1, 7)), reference) == 0, "a ranking without order agrees with none"
     assert np.isnan(kendall_tau(rankings, np.ones(7))).all()
@@ -214,8 +223,10 @@ def test_samples_draw_as_many_units_and_patients_whole():
     assert counts.shape == (100, 7)
     assert (counts.sum(axis=1) == 7).all()
     assert (counts == draw_units(7, 100, np.random.default_rng(0))).all()
+
     contest = contest_of(np.random.default_rng(0).random((2, 6)), units=[0, 0, 1, 1, 2, 2])
     assert contest.n_units == 3
+
     found = bootstrap_ranks(
         contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0))
     )
@@ -227,6 +238,7 @@ def test_shares_are_the_exact_chances_of_two_cases():
     # each).
     contest = contest_of([[0.9, 0.1], [0.3, 0.4]])
     found = bootstrap_ranks(contest, RankingScheme.MEAN, np.array([[1, 1], [1, 1], [2, 0], [0, 2]]))
+
     assert found.shares.tolist() == [[0.75, 0.25], [0.25, 0.75]]
     assert [ranks.tolist() for ranks in (found.low, found.median, found.high)] == [
         [1, 1],
@@ -242,6 +254,7 @@ def test_a_sample_without_any_value_is_left_out():
     )
     assert found.shares.tolist() == [[1, 0], [0, 1]]
     assert len(found.taus) == 1
+
     nothing = bootstrap_ranks(
         contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[0, 2]])
     )

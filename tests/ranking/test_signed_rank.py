@@ -22,6 +22,7 @@ def scipys(differences, alternative, method=None):
 def test_p_values_are_those_of_scipy(n, decimals):
     differences = np.round(np.random.default_rng(n).normal(0.2, 1, (4, n)), decimals)
     greater, less = one_sided_p(differences)
+
     np.testing.assert_allclose(greater, [scipys(row, "greater") for row in differences], rtol=1e-9)
     np.testing.assert_allclose(less, [scipys(row, "less") for row in differences], rtol=1e-9)
 
@@ -29,6 +30,7 @@ def test_p_values_are_those_of_scipy(n, decimals):
 def test_zeros_and_undefined_values_are_left_out_and_failures_are_largest():
     row = np.array([0.1, 0.0, np.nan, np.inf, -0.2, np.inf, -0.3, -np.inf] * 8)
     greater, less = one_sided_p(row[None])
+
     assert greater[0] == pytest.approx(scipys(row, "greater", "asymptotic"))
     assert less[0] == pytest.approx(scipys(row, "less", "asymptotic"))
 
@@ -36,10 +38,13 @@ def test_zeros_and_undefined_values_are_left_out_and_failures_are_largest():
 def test_without_a_difference_nothing_is_better_and_inputs_are_not_changed():
     greater, less = one_sided_p(np.array([[0.0, 0.0], [np.nan, np.nan]]))
     assert greater.tolist() == less.tolist() == [1, 1]
+
     differences = np.array([[0.0, 0.0], [np.nan, 0.3], [0.5, -np.inf]])
     before = differences.copy()
     greater, less = resampled_p(differences, np.array([[2, 0], [1, 1]]))
+
     assert greater[0, :2].tolist() == less[0, :2].tolist() == [1, 1]
+
     one_sided_p(differences)
     np.testing.assert_array_equal(differences, before)
 

@@ -43,6 +43,7 @@ def test_chi2_probabilities_and_loss_equal_those_of_a_general_optimiser(n, beta)
         constraints=LinearConstraint(np.ones(n), 1, 1),
         options={"ftol": 1e-16, "maxiter": 1000},
     )
+
     np.testing.assert_allclose(chi2_probabilities(losses, beta=beta), found.x, atol=1e-8)
     assert chi2_robust_loss(losses, beta=beta) == pytest.approx(
         chi2_objective(found.x, losses, beta), abs=1e-8
@@ -55,11 +56,14 @@ def test_chi2_probabilities_go_from_uniform_to_the_hardest_cases():
     np.testing.assert_allclose(chi2_probabilities(losses, beta=1e-12), np.full(4, 0.25), atol=1e-12)
     for beta in (1e8, 1e300, np.finfo(float).max):
         np.testing.assert_array_equal(chi2_probabilities(losses, beta=beta), [0, 0.5, 0, 0.5])
+
     # from twice n over the gap on
     three = np.array([0.0, 0.3, 0.8])
     beta = 2 * 3 / 0.5
+
     np.testing.assert_allclose(chi2_probabilities(three, beta=beta), [0, 0, 1], atol=1e-15)
     assert chi2_probabilities(three, beta=0.99 * beta)[1] > 0
+
     losses = np.array([0.0, 0.25, 0.5, 1.0])
     np.testing.assert_array_equal(
         chi2_probabilities(losses + 2.0**40, beta=1.7), chi2_probabilities(losses, beta=1.7)
@@ -81,7 +85,9 @@ def test_chi2_gives_more_to_a_case_that_grew_harder_and_to_no_other(losses, beta
     case %= len(losses)
     harder = losses.copy()
     harder[case] += growth
+
     change = chi2_probabilities(harder, beta=beta) - chi2_probabilities(losses, beta=beta)
+
     assert change[case] >= -1e-12
     assert (np.delete(change, case) <= 1e-12).all()
 
@@ -92,6 +98,7 @@ def test_chi2_robust_loss_is_what_its_distribution_reaches(losses, beta):
     assert losses.mean() <= robust <= losses.max() or robust == pytest.approx(
         losses.mean(), abs=1e-14
     )
+
     if beta >= 1e-6:
         reached = chi2_objective(chi2_probabilities(losses, beta=beta), losses, beta)
         assert robust == pytest.approx(reached, abs=1e-9)

@@ -49,7 +49,9 @@ def test_cvar_equals_a_linear_program(n, ties, alpha):
     losses = random_losses(n, ties=ties)
     cap = min(1 / (alpha * n), 1.0)
     program = linprog(-losses, A_eq=np.ones((1, n)), b_eq=[1], bounds=[(0, cap)] * n)
+
     probabilities = cvar_probabilities(losses, alpha=alpha)
+
     assert probabilities.max() <= cap + 1e-15
     assert CVaR(alpha).robust_loss(losses) == pytest.approx(-program.fun, abs=1e-8)
     if len(set(losses)) == n:
@@ -61,6 +63,7 @@ def test_robust_loss_equals_its_dual(losses, alpha):
     # The dual is piecewise linear in eta with its kinks at the losses.
     assume(alpha > 1e-6)
     dual = min(eta + np.maximum(losses - eta, 0).mean() / alpha for eta in losses)
+
     assert CVaR(alpha).robust_loss(losses) == pytest.approx(dual, abs=1e-8)
 
 
@@ -69,7 +72,9 @@ def test_cvar_gives_no_less_to_a_case_that_grew_harder(losses, alpha, case, grow
     case %= len(losses)
     harder = losses.copy()
     harder[case] += growth
+
     change = cvar_probabilities(harder, alpha=alpha) - cvar_probabilities(losses, alpha=alpha)
+
     assert change[case] >= -1e-12
     assert (np.delete(change, case) <= 1e-12).all()
 
@@ -90,7 +95,9 @@ def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, ep
     losses = random_losses(20, ties=False)
     k = round(epsilon * 20)
     m = round((epsilon + alpha * (1 - epsilon)) * 20)
+
     expected = np.sort(losses)[::-1][k:m].sum() / (alpha * (20 - k))
+
     assert cvar_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(
         expected, abs=1e-12
     )
@@ -104,7 +111,9 @@ def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, ep
 def test_doro_is_the_mean_over_all_orders_of_equal_losses(values, alpha, epsilon):
     losses = np.array(values, dtype=float)
     alpha = max(alpha, 1 / (len(losses) - int(epsilon * len(losses))))
+
     expected = mean_over_orders_of_ties(losses, alpha, epsilon)
+
     np.testing.assert_allclose(
         cvar_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12
     )
@@ -120,8 +129,10 @@ def test_doro_without_a_case_to_set_aside_is_cvar(losses, alpha):
 def test_doro_never_draws_what_is_set_aside_and_is_cvar_of_the_rest(losses, alpha, epsilon):
     probabilities = cvar_probabilities(losses, alpha=alpha, epsilon=epsilon)
     aside = set_aside(losses, epsilon=epsilon)
+
     assert probabilities[aside].sum() == 0
     assert probabilities.sum() == pytest.approx(1, abs=1e-12)
+
     if len(set(losses)) == len(losses):
         rest = cvar_probabilities(np.delete(losses, aside), alpha=alpha)
         np.testing.assert_allclose(np.delete(probabilities, aside), rest, atol=1e-12)
@@ -138,6 +149,7 @@ def test_set_aside_names_the_hardest_and_always_leaves_a_case():
     assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.6).tolist() == [1, 0, 2]
     assert set_aside(np.ones(5), epsilon=0.8).tolist() == []
     np.testing.assert_array_equal(cvar_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
+
     almost_all = np.nextafter(1.0, 0)
     np.testing.assert_array_equal(
         cvar_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0]
@@ -148,6 +160,7 @@ def test_set_aside_names_the_hardest_and_always_leaves_a_case():
 def test_set_aside_are_the_hardest_and_no_more_than_the_share(losses, epsilon):
     aside = set_aside(losses, epsilon=epsilon)
     assert len(aside) <= epsilon * len(losses) + 1e-9
+
     rest = np.delete(losses, aside)
     assert len(rest) > 0
     assert (losses[aside] > rest.max()).all()

@@ -49,6 +49,7 @@ def test_robust_loss_is_what_its_distribution_reaches():
         return q @ losses - np.sum(q * np.log(q * len(q))) / beta
 
     robust = kl_robust_loss(losses, beta=beta)
+
     assert value(kl_probabilities(losses, beta=beta)) == pytest.approx(robust, abs=1e-12)
     assert all(value(q) < robust for q in rng.dirichlet(np.ones(20), size=2000))
 
@@ -57,7 +58,9 @@ def test_robust_loss_is_what_its_distribution_reaches():
 def test_robust_loss_equals_scipys_and_lies_between_mean_and_maximum(case):
     losses, beta = case
     robust = kl_robust_loss(losses, beta=beta)
+
     assert losses.mean() - 1e-12 <= robust <= losses.max() + 1e-12
+
     if beta > 1e-3:
         expected = (logsumexp(beta * losses) - np.log(len(losses))) / beta
         assert robust == pytest.approx(expected, abs=1e-8)
@@ -67,6 +70,7 @@ def test_robust_loss_equals_scipys_and_lies_between_mean_and_maximum(case):
 def test_at_most_the_share_of_the_cases_exceeds_the_bound(case, share):
     losses, beta = case
     bound = kl_percentile_bound(losses, beta=beta, share=share)
+
     assert np.mean(losses > bound + 1e-9) <= share
     if beta == 0:
         assert bound == np.inf

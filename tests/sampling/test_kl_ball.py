@@ -32,7 +32,9 @@ def test_it_is_the_worst_weighting_of_the_ball(share):
             {"type": "ineq", "fun": lambda q: -np.log(share) - divergence(q)},
         ],
     )
+
     rule = KLBall(0.0, share).following(LOSSES)
+
     assert rule.robust_loss(LOSSES) == pytest.approx(-found.fun, abs=5e-3)
     assert effective_cases(rule.probabilities(LOSSES)) == pytest.approx(share * n, rel=1e-6)
 
@@ -48,15 +50,19 @@ def test_limits():
     assert kl_ball_beta(np.full(5, 0.3) + 1e-12 * np.arange(5), share=0.5) == 0, (
         "rounding errors decide nothing"
     )
+
     nearly_one = kl_probabilities(LOSSES, beta=kl_ball_beta(LOSSES, share=1e-3))
     assert nearly_one[2] == pytest.approx(1)
+
     ties = np.array([1.0, 1.0, 1.0, 0.0])
     np.testing.assert_allclose(
         kl_probabilities(ties, beta=kl_ball_beta(ties, share=0.25)), [1 / 3, 1 / 3, 1 / 3, 0]
     )
     assert kl_ball_beta(np.array([3.0]), share=0.5) == 0
+
     before = LOSSES.copy()
     kl_ball_beta(LOSSES, share=0.5)
+
     np.testing.assert_array_equal(LOSSES, before)
 
 
@@ -64,7 +70,9 @@ def test_a_table_follows_its_losses():
     """Once all cases were seen the share holds, whatever happens to the spread of the losses."""
     table = HardnessTable([f"case_{i}" for i in range(6)], rule=KLBall(0.0, 0.5), exploration=0.0)
     table.update(np.arange(5), LOSSES[:5])
+
     assert table.rule.beta == 0
+
     for factor in (1.0, 0.01, 100.0):
         table.update(np.arange(6), factor * LOSSES)
         assert effective_cases(table.probabilities()) == pytest.approx(3, rel=1e-6)
@@ -74,6 +82,7 @@ def test_a_table_follows_its_losses():
     table = HardnessTable(["a", "b", "c", "d"], rule=KLBall(0.0, 0.5), exploration=0.0)
     table.update([0, 1, 2, 3], [0.1, 0.5, 0.9, np.inf])
     probabilities = table.probabilities()
+
     assert probabilities[3] == 0
     assert effective_cases(probabilities) == pytest.approx(1.5, rel=1e-6)
 
@@ -84,10 +93,14 @@ def test_in_a_large_table_beta_follows_now_and_then():
     table.update(np.arange(320), losses)
     for _ in range(20):
         table.update(np.arange(320), losses)
+
     beta = table.rule.beta
+
     assert beta == pytest.approx(kl_ball_beta(losses, share=0.5))
+
     table.update([0], [0.0])
     assert table.rule.beta == beta
+
     for _ in range(20):
         table.update([0], [50.0])
     assert table.rule.beta != beta
@@ -108,10 +121,12 @@ def test_those_that_follow_earn_the_share_and_hopeless_cases_nothing():
     assert earned_share(np.zeros(20), share=0.5) == 1.0
     assert earned_share(FOLLOWING / 100, share=0.5) == 1.0
     assert earned_share(np.ones(1), share=0.5) == 1.0
+
     order = np.random.default_rng(0).permutation(20)
     assert earned_share(BETWEEN[order], share=0.3) == pytest.approx(
         earned_share(BETWEEN, share=0.3)
     )
+
     rule = EarnedBall(0.0, 0.5)
     assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(
         kl_ball_beta(FOLLOWING, share=0.5)
@@ -136,10 +151,14 @@ def test_hopeless_cases_keep_draws_uniform_and_those_that_follow_do_not():
         [f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0
     )
     table.update(np.arange(20), HOPELESS)
+
     np.testing.assert_allclose(table.probabilities(), 1 / 20)
+
     table.update(np.arange(20), FOLLOWING)
     probabilities = table.probabilities()
+
     assert effective_cases(probabilities) == pytest.approx(10, rel=1e-6)
     assert probabilities[:5].sum() > 0.8
+
     table.update(np.arange(5), np.full(5, 0.1))
     np.testing.assert_allclose(table.probabilities(), 1 / 20)

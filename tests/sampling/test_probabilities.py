@@ -32,6 +32,7 @@ all_rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 def test_probabilities_are_a_distribution_and_losses_stay_as_they_were(rule, losses):
     before = losses.copy()
     probabilities = rule(losses)
+
     assert probabilities.shape == losses.shape
     assert probabilities.dtype == np.float64
     assert (probabilities >= 0).all()
@@ -60,7 +61,9 @@ def test_probabilities_change_no_more_than_lemma_4_1_allows(probabilities, beta,
     """Lemma 4.1 of Fidon et al. 2020, with rho of 1/n for KL and 2 for Pearson's divergence."""
     others = losses + np.random.default_rng(seed).normal(size=len(losses))
     changed = np.linalg.norm(probabilities(losses, beta=beta) - probabilities(others, beta=beta))
+
     factor = beta if probabilities is kl_probabilities else beta / (2 * len(losses))
+
     assert changed <= factor * np.linalg.norm(losses - others) * (1 + 1e-9) + 1e-12
 
 

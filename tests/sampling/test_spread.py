@@ -47,12 +47,14 @@ def test_cases_that_are_seen_often_do_not_dominate():
     n = 2000
     hardness = rng.normal(0, BETWEEN, size=n)
     spread = Spread(n)
+
     for visit in range(100):
         for i in range(n):
             if i % 2 == 0:
                 spread.record(i, hardness[i])
             elif visit % 10 == 0:
                 spread.record(i, hardness[i] + rng.normal(0, WITHIN))
+
     assert np.sqrt(spread.between_cases()) == pytest.approx(BETWEEN, rel=0.1)
 
 
@@ -64,6 +66,7 @@ def test_the_mean_of_a_case_varies_as_it_says(n_visits, variance):
     """Equal cases: what is left of the variance is nothing, and the smallest result."""
     spread = trained(2000, n_visits, between=0.0)._spread
     total = spread._means.var()
+
     assert spread.between_cases() == pytest.approx(total * np.sqrt(2 / 1999))
     assert spread._noise.mean() == pytest.approx(WITHIN**2, rel=0.1)
     assert total / WITHIN**2 == pytest.approx(variance, rel=0.15)
@@ -72,16 +75,21 @@ def test_the_mean_of_a_case_varies_as_it_says(n_visits, variance):
 def test_spread_of_values_computed_by_hand():
     spread = Spread(3)
     assert np.isnan(spread.between_cases())
+
     for case, loss in ((0, 1.0), (1, 2.0), (2, 6.0)):
         spread.record(case, loss)
     assert spread.between_cases() == pytest.approx(14 / 3), "nothing is known of the noise yet"
+
     spread.record(0, 3.0)
     # Means 2, 2, 6; noise (3 - 1)^2 / 2 = 2 of one loss; variances of the means 1/2, 1, 1 of it.
     total = 32 / 9
     noise = 2 * (0.5 + 1 + 1) / 3 * 2 / 3
+
     assert spread.between_cases() == pytest.approx(max(total - noise, total))
+
     few = Spread(1)
     few.record(0, 1.0)
+
     assert few.between_cases() == 0
 
 
@@ -89,5 +97,7 @@ def test_the_estimate_survives_a_checkpoint_by_case_name():
     table = trained(50, 20)
     names = list(table.cases)
     again = HardnessTable(names[::-1], auto_beta=True)
+
     again.load_state_dict(pickle.loads(pickle.dumps(table.state_dict())))
+
     assert again.estimate_beta() == pytest.approx(table.estimate_beta())

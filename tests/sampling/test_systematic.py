@@ -54,6 +54,7 @@ def test_expected_draws_match_values_computed_by_hand(probabilities, size, expec
 def test_expected_draws_fill_the_places_and_give_harder_cases_no_less(weights, size):
     weights = np.array(weights) + 1e-9
     expected = expected_draws(weights / weights.sum(), size=size)
+
     assert expected.sum() == pytest.approx(size)
     assert (expected >= size // len(weights)).all()
     assert (expected <= -(-size // len(weights)) + 1e-9).all()
@@ -81,8 +82,11 @@ def test_cases_come_as_often_as_expected(n, size, beta):
     counts = np.bincount(batches_of(table, size, n_batches).ravel(), minlength=n)
     expected = expected_draws(table.probabilities(), size=size)
     variable = expected % 1
+
     sure = np.isclose(variable, 0, atol=1e-9) | np.isclose(variable, 1, atol=1e-9)
+
     np.testing.assert_array_equal(counts[sure], np.round(expected[sure] * n_batches))
+
     # Cases that are rarely drawn are counted together: systematic draws of them hardly depend on
     # each other.
     order = np.argsort(expected[~sure])
@@ -90,6 +94,7 @@ def test_cases_come_as_often_as_expected(n, size, beta):
     found = np.bincount(cells, counts[~sure][order])
     meant = np.bincount(cells, expected[~sure][order] * n_batches)
     used = meant > 0
+
     # The counts of distinct cases spread no more than those of independent draws.
     assert ((found - meant)[used] ** 2 / meant[used]).sum() < used.sum() + 4 * np.sqrt(
         2 * used.sum()
@@ -112,7 +117,9 @@ def test_draws_say_the_share_that_was_expected(n, rule):
 def test_places_that_the_rule_leaves_empty_are_shared_by_the_other_cases(rule):
     table = table_with(np.arange(20) / 4, rule=rule, exploration=0.0)
     batches = batches_of(table, 3, 4000)
+
     assert (batches == 19).any(1).all()
+
     others = np.bincount(batches.ravel(), minlength=20)[:19]
     # With KL the next hardest cases have some 1e-1000 of the probability: nothing, in numbers.
     assert chisquare(others).pvalue > 1e-3
@@ -123,7 +130,9 @@ def test_a_case_with_nearly_all_probability_does_not_drown_the_rest():
     table = table_with([0.0, 0.1, 0.2, 50.0], beta=1.0, exploration=0.0)
     table.update([3], [100.0])
     counts = np.bincount(batches_of(table, 2, 20_000).ravel(), minlength=4)
+
     weights = np.exp([0.0, 0.1, 0.2])
+
     assert counts[3] == 20_000
     assert chisquare(counts[:3], 20_000 * weights / weights.sum()).pvalue > 1e-3
 
@@ -140,7 +149,9 @@ def test_draws_estimate_a_weighted_mean_without_bias():
     estimates = np.array(
         [(values[drawn.indices] / (size * drawn.probabilities)).sum() for drawn in draws]
     )
+
     error = estimates.std() / np.sqrt(len(estimates))
+
     assert abs(estimates.mean() - values.sum()) < 4 * error
 
 
@@ -169,6 +180,7 @@ def test_with_fewer_cases_than_places_each_comes_as_often_or_once_more(n, size):
 def test_all_pairs_come_together_and_those_of_equal_cases_equally_often(spread):
     batches = batches_of(table_with(losses_of(8, spread)), 2, 20_000)
     pairs = Counter(tuple(sorted(batch)) for batch in batches.tolist())
+
     assert set(pairs) == set(combinations(range(8), 2))
     assert spread or chisquare(list(pairs.values())).pvalue > 1e-3
 
@@ -178,7 +190,9 @@ def test_every_case_is_equally_often_at_each_place_of_the_batch(n, beta):
     """nnU-Net oversamples the foreground of the last places."""
     size = 4
     batches = batches_of(table_with(losses_of(n), beta=beta), size, 6000)
+
     common = np.bincount(batches.ravel()).argsort()[-3:]
+
     for case in common:
         assert chisquare((batches == case).sum(0)).pvalue > 1e-3
 
@@ -191,11 +205,14 @@ def test_first_visits_are_distinct_and_once_each(size):
     table = HardnessTable([str(i) for i in range(50)], beta=100.0)
     rng = np.random.default_rng(0)
     batches = []
+
     while table.n_unseen:
         batches.append(table.draw(size, rng=rng).indices)
         table.update(batches[-1], np.arange(size))
+
     assert all(len(set(batch.tolist())) == size for batch in batches)
     assert len(batches) == -(-50 // size)
+
     whole = np.concatenate(batches[: 50 // size])
     assert len(set(whole.tolist())) == len(whole), "no second visit before all had one"
 
@@ -213,10 +230,14 @@ def test_seen_cases_fill_the_batch_of_the_last_first_visit():
     table.update([0, 1, 3], [0.0, 0.0, np.log(2)])
     rng = np.random.default_rng(0)
     draws = [table.draw(2, rng=rng) for _ in range(4000)]
+
     batches = np.array([drawn.indices for drawn in draws])
+
     assert (batches == 2).any(1).all(), "the one that was never seen is in every batch"
+
     counts = np.bincount(batches.ravel(), minlength=4)
     assert chisquare(counts[[0, 1, 3]], [1000, 1000, 2000]).pvalue > 1e-3
+
     stale = np.array([drawn.stale_losses for drawn in draws])
     np.testing.assert_array_equal(np.isnan(stale), batches == 2)
 
@@ -225,7 +246,9 @@ def test_seen_cases_fill_the_batch_of_the_last_first_visit():
 def test_a_warm_up_draws_uniformly_and_distinct_cases_if_it_can(n, size):
     table = table_with(np.arange(n) / 4)
     table.warming_up = True
+
     batches = batches_of(table, size, 3000)
+
     for batch in batches[:100]:
         assert set(np.bincount(batch, minlength=n)) <= {size // n, -(-size // n)}
     for place in range(size):

@@ -74,7 +74,9 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
     expected = n_batches * (
         size * probabilities if replace else expected_draws(probabilities, size=size)
     )
+
     certain = np.isclose(expected, n_batches) & (not replace)
+
     np.testing.assert_array_equal(total[certain], n_batches)
     assert chisquare(total[~certain], expected[~certain]).pvalue > 1e-3
 
@@ -106,8 +108,11 @@ def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule
             else (2 * step % 3_000, 2 * step % 3_000 + 1)
         )
         table.update(indices, rng.normal(scale=1 + step % 7, size=2))
+
     stop.set()
+
     assert [failures.get(timeout=60) for _ in workers] == [""] * 3
+
     for worker in workers:
         worker.join(timeout=60)
 
@@ -131,7 +136,9 @@ def test_workers_see_what_changes_after_they_got_the_table(start_method):
     beta = table.estimate_beta()
     go_on.set()
     after = counts.get(timeout=60)
+
     worker.join(timeout=60)
+
     assert chisquare(before).pvalue > 1e-3
     assert beta == pytest.approx(1 / losses.std())
     assert chisquare(after, KL(beta).probabilities(losses) * after.sum()).pvalue > 1e-3

@@ -40,9 +40,11 @@ def test_suspects_are_listed_and_the_next_step_is_told(fold):
     result = suspects(fold, "--top", 2)
 
     assert listed(fold) == ["wrong", "hard"]
+
     words = " ".join(result.stdout.split())
     assert "Next: To train without some cases: exclusions.txt in" in words
     assert "give the same command with --write-splits" in words
+
     page = (fold / "suspects.html").read_text()
     assert "<h2>What to do next</h2>" in page
     assert "give the same command with --write-splits" in page
@@ -56,7 +58,9 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     path.write_text(path.read_text(encoding="utf-8").replace("hard\n", "") + "\n", encoding="utf-8")
 
     result = done(suspects(fold, "--top", 3, "--write-splits"))
+
     assert listed(fold) == ["wrong", "Jürgen", ""]
+
     kept = [
         {"train": ["hard", "right"], "val": ["fine"]},
         {"train": ["hard", "right", "fine"], "val": ["wrong"]},
@@ -65,11 +69,13 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
         "validation cases stay"
     )
     assert own_file(fold).read_bytes() == before
+
     # A long path is broken wherever a line ends.
     letters = "".join(result.stdout.split())
     assert "splits_final.json'leavesthe2casesofexclusions.txtoutoftraining" in letters
     assert str(own_file(fold)) in letters
     assert "anothernnUNet_results" in letters
+
     done(suspects(fold, "--write-splits"))
 
 
@@ -98,8 +104,10 @@ def test_without_a_list_the_first_cases_are_left_out(fold):
 def test_list_that_cannot_be_used_is_refused(fold, content, options, message):
     (fold / "exclusions.txt").write_bytes(content)
     refused(suspects(fold, *options), message)
+
     assert not (fold / "splits_final.json").exists()
     assert not (fold / "suspects.csv").exists()
+
     if options:
         done(suspects(fold))
 
@@ -132,5 +140,6 @@ def test_file_of_nnunet_is_never_written(fold):
             "`--output` must not be a dataset's folder",
             folder,
         )
+
     assert own_file(fold).read_bytes() == before
     assert not (own_file(fold).parent / "exclusions.txt").exists()

@@ -32,14 +32,18 @@ def heights(figure, kind):
 def test_curve_lies_above_the_median_where_the_loss_does():
     figure = curve_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]])
     case = heights(figure, "curve s1")
+
     median = heights(figure, "curve s6")
+
     assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
+
     values = np.zeros((240, 2))
     times = np.ones((240, 2))
     values[0::2], times[0::2] = 1.0, 3
     figure = curve_of(WEIGHTS, values, times)
     # A point stands for two epochs: 0.75 by visits, and the median of all cases 0.5.
     case, median = (np.array(heights(figure, kind)) for kind in ("curve s1", "curve s6"))
+
     assert (130 - case) / (130 - median) == pytest.approx(np.full(120, 1.5), rel=0.01)
     # One epoch is drawn, and no value at all.
     for kind in (WEIGHTS, LOSSES):
@@ -52,28 +56,34 @@ def test_page_works_in_a_browser(project, tmp_path, open_page, file):
     folder = fold_folder(tmp_path, project("labels").dataset)
     order = [f"case_{i:02d}" for i in (7, 2)] + [*HOSTILE, "a" * 90]
     write_log(folder, file, [{**epoch, "never": None} for epoch in ranked(file, order)])
+
     page = open_page(suspects_files(find_suspects(folder, top=4))["suspects.html"])
 
     assert page.column(0) == [*order, "never"]
     assert page.column(2) == [*(str(n + 1) for n in range(len(order))), "–"]
+
     of_losses = ["100.0", f"{100 - 100 / (len(order) - 1):.1f}"]
     assert page.column(3)[:2] == (["0.100", "0.300"] if file == "weights.csv" else of_losses)
     assert (
         page.run("return [...document.querySelectorAll('.picture b')].map(b => b.textContent)")
         == order[:4]
     )
+
     page.check(width=390)
     page.resize(1200)
     sizes = page.run(
         "return [...document.querySelectorAll('.plane svg')].map(s => s.getBoundingClientRect().width)"
     )
+
     assert len(sizes) == 4
     assert min(sizes) > 150
     assert page.one(".lines").is_displayed()
+
     page.one("#contours").click()
     assert (
         page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
     )
+
     page.one("#casetable td button").click()
     assert page.run("return document.querySelector('.picture.chosen').id") == "picture-0"
 
@@ -87,10 +97,12 @@ def test_prediction_and_strata_stand_beside_the_label(project, tmp_path):
     ending = reference.name.removeprefix("case_01")
     shutil.copy(reference, folder.parent / "fold_1" / "validation" / reference.name)
     (folder.parent / "fold_1" / "validation" / f"case_02{ending}").write_bytes(b"damaged")
+
     found = find_suspects(folder)
 
     assert found.pictures["case_01"].predicted == found.pictures["case_01"].plane.outlines
     assert found.pictures["case_02"].predicted is None
+
     page = suspects_files(found)["suspects.html"]
     assert page.count("<span>prediction</span>") == 1
     # The column `number` names every case, and divides none.

@@ -95,11 +95,14 @@ def test_volume_is_shown_in_its_thick_slices(made):
     values[3, 5:15, 5:10] = 1
     values[3, 5:9, 20:26] = 2
     write_raw(made, values, spacing=(0.5, 1.0, 4.0))
+
     picture = picture_of(made)
+
     assert picture.plane.name == "axial 4 of 6"
     assert (picture.plane.width, picture.plane.height) == (30, 20)
     assert picture.plane.aspect == pytest.approx(30 * 0.5 / (20 * 1.0))
     assert picture.plane.outlines == (("label s0", "M5 5h5v10h-5z"), ("label s1", "M20 5h6v4h-6z"))
+
     grey = shown(picture)
     assert grey.shape == (20, 30)
     assert grey[1, 1] < 30
@@ -113,7 +116,9 @@ def test_colour_picture_in_two_dimensions(made):
     write_raw(
         made, values, np.stack([values * 100, values * 0, values * 50], axis=-1), ending=".png"
     )
+
     picture = picture_of(made, configuration="2d")
+
     assert picture.plane.name == "the whole image"
     assert picture.plane.outlines == (("label s1", "M3 2h6v3h-6z"),)
     assert shown(picture)[3, 5] > 225
@@ -130,11 +135,15 @@ def test_regions_have_an_outline_each_and_what_is_ignored_or_empty_none(made):
         spacing=(1, 1, 3),
         labels={"background": 0, "whole": [1, 2], "core": [2], "ignore": 3},
     )
+
     picture = picture_of(made)
+
     assert picture.plane.name == "axial 2 of 3"
     assert picture.plane.outlines == (("label s0", "M1 1h5v5h-5z"), ("label s1", "M2 2h2v2h-2z"))
+
     write_raw(made, np.zeros((5, 9, 9)), np.ones((5, 9, 9)))
     empty = picture_of(made)
+
     assert (empty.is_empty, empty.plane.outlines, empty.plane.name) == (True, (), "axial 3 of 5")
 
 
@@ -143,16 +152,21 @@ def test_files_that_dataset_json_names_are_read_or_refused(made):
     values[1, 2:4, 2:4] = 1
     named = {"x": {"images": ["imagesTr/a.b_0000.nii.gz"], "label": "labelsTr/a.b.nii.gz"}}
     raw = write_raw(made, values, dataset=named)
+
     source, _ = find_images(Fold.of(fold_folder(made)))
+
     assert slice_of(source.read("x"), source.labels).plane.outlines == (
         ("label s0", "M2 2h2v2h-2z"),
     )
+
     write_raw(made, values, np.zeros((3, 9, 8)), dataset=named)
     with pytest.raises(ValueError, match="shape"):
         source.read("x")
+
     (raw / "imagesTr" / "a.b_0000.nii.gz").write_bytes(b"no image")
     with pytest.raises(ValueError, match="readable"):
         source.read("x")
+
     (raw / "labelsTr" / "a.b.nii.gz").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.b\.nii\.gz is not in"):
         source.read("x")
@@ -170,15 +184,21 @@ def test_pictures_of_a_project_that_nnunet_preprocessed(
         (here.preprocessed / "nnUNetPlans.json").read_bytes()
     )
     (folder.parent / "dataset.json").write_bytes((here.raw / "dataset.json").read_bytes())
+
     raw, note = find_images(Fold.of(folder))
+
     assert isinstance(raw, RawImages)
     assert note == ""
+
     monkeypatch.delenv("nnUNet_raw")
     preprocessed, note = find_images(Fold.of(folder))
+
     assert isinstance(preprocessed, PreprocessedImages)
     assert "preprocessed arrays" in note
+
     expected = raw.read("case_03")
     got = preprocessed.read("case_03")
+
     np.testing.assert_array_equal(np.maximum(got.reference, 0), expected.reference)
     np.testing.assert_allclose(got.grey, expected.grey, atol=1e-3)
     assert (
@@ -201,7 +221,9 @@ def test_settings_that_a_configuration_inherits(made):
     configurations = {"3d_fullres": whole, "3d_cascade_fullres": {"inherits_from": "3d_fullres"}}
     (folder.parent / "plans.json").write_text(json.dumps({"configurations": configurations}))
     (folder.parent / "dataset.json").write_text(json.dumps({"labels": LABELS}))
+
     source, _ = find_images(Fold.of(folder))
+
     assert source.spacing == (1.0, 1.0, 2.5)
     assert slice_of(source.read("old"), source.labels).plane.name == "slice 4 of 5"
     with pytest.raises(ValueError, match="cannot be read"):
@@ -213,7 +235,9 @@ def test_many_pixels_become_a_small_picture():
     image = CaseImage(
         noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal")
     )
+
     picture = slice_of(image, Labels({"all": (1,)}))
+
     assert max(shown(picture).shape) == 480
     assert (picture.plane.width, picture.plane.height) == (900, 1200), "outlines stay in voxels"
     assert len(picture.plane.image) < 100_000
@@ -233,4 +257,5 @@ def test_labels_that_the_first_cases_lack_are_pointed_at(made, with_tumour, is_s
     write_log(folder, "hardness.csv", ranked("hardness.csv", cases))
 
     said = "absent in some: tumour in 1 case (case_0). A structure that is there"
+
     assert any(said in note for note in find_suspects(folder, top=2).notes) == is_said

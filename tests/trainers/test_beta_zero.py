@@ -33,10 +33,13 @@ def test_training_steps_are_nnunets(start, configuration, kind):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
     difference = scale = torch.zeros(())
+
     for mine, theirs in zip(dro.network.parameters(), plain.network.parameters(), strict=True):
         difference = difference + (mine - theirs).detach().square().sum()
         scale = scale + theirs.detach().square().sum()
+
     assert torch.sqrt(difference / scale) < 1e-5
+
     with torch.no_grad():
         batch = next(validation_loader)
         theirs = plain.validation_step(copy_of(batch))
@@ -48,5 +51,7 @@ def test_cases_are_drawn_uniformly(start):
     table = start("nnUNetTrainerHWS_beta0")[0].hardness_log.table
     rng = np.random.default_rng(0)
     table.update(np.arange(len(table)), rng.normal(size=len(table)))
+
     draws = [table.draw(2, rng=rng).indices for _ in range(4000)]
+
     assert chisquare(np.bincount(np.concatenate(draws), minlength=len(table))).pvalue > 1e-3

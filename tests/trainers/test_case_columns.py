@@ -9,8 +9,11 @@ def test_draws_travel_as_one_tensor_of_a_batch():
     table = HardnessTable(["a", "b", "c"], beta=2.0, replace=True)
     table.update([0, 1, 2], [0.5, 0.25, 1.0])
     draws = table.draw(4, rng=np.random.default_rng(0))
+
     entry = entry_of(draws)
+
     assert [(values.shape, values.dtype) for values in entry.values()] == [((4, 9), torch.float32)]
+
     there = CaseColumns.in_batch({"data": None, **entry}, device=torch.device("cpu"))
     np.testing.assert_array_equal(there.indices, draws.indices)
     np.testing.assert_array_equal(there.stale_losses, draws.stale_losses)

@@ -40,19 +40,25 @@ def plain(make_trainer):
 def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer):
     trainer, path = trained
     trainer.save_checkpoint(path)
+
     mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain[1]))
+
     assert mine.keys() == theirs.keys()
     assert mine["trainer_name"] == NAME
     assert set(mine["logging"]) - set(theirs["logging"]) == {"nnunet_dro"}
+
     resumed = make_trainer(NAME)
     resumed.load_checkpoint(plain[1])
     resumed.get_dataloaders()
+
     assert resumed.hardness_log.table.n_unseen == 8
+
     # `--val` never makes data loaders; saving again must not lose what was loaded.
     resumed = make_trainer(NAME)
     resumed.load_checkpoint(path)
     resumed.save_checkpoint(path)
     state = torch.load(path, weights_only=False)["logging"]["nnunet_dro"]
+
     np.testing.assert_array_equal(state["table"]["losses"], trainer.hardness_log.table.losses)
 
 
@@ -61,7 +67,9 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
     trainer, path = trained
     trainer.save_checkpoint(path)
     before = Path(path).read_bytes()
+
     message = f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"
+
     with largest_file(limit), pytest.raises(OSError, match=message):
         trainer.save_checkpoint(path)
     assert Path(path).read_bytes() == before
@@ -74,12 +82,16 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
 def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
     trainer, path = trained
     trainer.disable_checkpointing = True
+
     trainer.save_checkpoint(path)
+
     assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
+
     partial = Path(path.replace(".pth", ".partial.pth"))
     partial.write_text("half a checkpoint")
     trainer.disable_checkpointing, trainer.local_rank = False, 1
     trainer.save_checkpoint(path)
+
     assert partial.exists()
     assert not os.path.exists(path)
 
@@ -119,16 +131,21 @@ def test_pretrained_weights_are_taken_but_for_the_heads(make_trainer, plain):
         trainer, continue_training=False, validation_only=False, pretrained_weights_file=plain[1]
     )
     theirs = plain[0].network.state_dict()
+
     different = {
         name
         for name, value in trainer.network.state_dict().items()
         if not torch.equal(value, theirs[name])
     }
+
     assert different
     assert all(".seg_layers." in name for name in different)
+
     trainer.on_train_start()
     table = trainer.hardness_log.table
+
     assert table.n_unseen == len(table)
+
     trainer.train_step(next(trainer.dataloader_train))
     assert table.n_unseen < len(table)
 
@@ -172,11 +189,13 @@ OTHERS = [
 def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, message):
     recorded = recorded_options(before)
     recorded["values"] |= changes
+
     trainers = {
         DROOptions: "nnUNetTrainerDRO",
         HWSOptions: "nnUNetTrainerHWS",
         GILSOptions: "nnUNetTrainerGILS",
     }
+
     with pytest.raises(ValueError, match=message):
         check_resumed(now, recorded, trainer=trainers[type(before)])
     with pytest.raises(ValueError, match=r"other options: .*Give it these\."):
@@ -186,7 +205,10 @@ def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now
 def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
     recorded = recorded_options(DROOptions())
     del recorded["values"]["earned"]
+
     recorded["values"]["share"] = 0.5
+
     with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerDRO_share0\.5 --c\."):
         check_resumed(DROOptions(), recorded, trainer="nnUNetTrainerDRO")
+
     check_resumed(options_of("DRO_share0.5"), recorded, trainer="nnUNetTrainerDRO_share0.5")

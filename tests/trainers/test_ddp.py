@@ -137,6 +137,7 @@ def test_weights_reach_the_batch_dice_of_all_ranks(exchanged):
     own part."""
     ranks, single, batch_dice = exchanged
     mean = np.average([rank["loss"] for rank in ranks], weights=[len(part) for part in PARTS])
+
     assert mean == pytest.approx(single["loss"], rel=1e-5)
     assert single["loss"] != pytest.approx(single["mean_loss"], rel=1e-2), "the weights matter here"
     if batch_dice:
@@ -148,6 +149,8 @@ def test_ranks_with_equal_parts_step_as_one_process_does(exchanged):
     ranks'."""
     ranks, single, _ = exchanged
     parts = [rank["equal_parts"] for rank in ranks]
+
     assert np.mean([part["loss"] for part in parts]) == pytest.approx(single["loss"], rel=1e-5)
+
     mean = np.mean([part["gradient"] for part in parts], axis=0)
     np.testing.assert_allclose(mean, single["gradient"], rtol=1e-4, atol=1e-8)

@@ -125,6 +125,7 @@ def test_other_trainers_are_found_as_before(environment):
         "nnUNetTrainer", "nnUNetTrainerDA5", "nnUNetTrainerNobody", check=False
     )
     plain, variant = found.stdout.splitlines()
+
     assert plain.startswith("nnunetv2.training.nnUNetTrainer.nnUNetTrainer ")
     assert ".variants." in variant
     assert "Could not find requested nnunet trainer nnUNetTrainerNobody" in found.stderr
@@ -152,6 +153,7 @@ def test_a_broken_package_does_not_take_nnunet_down(environment):
 def test_the_command_says_where_nnunet_finds_them(environment):
     module = environment.nnunet / "training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py"
     result = environment.run("-m", "nnunet_dro.cli", "trainers")
+
     assert f"nnU-Net finds them through {module}" in result.stdout
     assert "after: export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in result.stdout
     for expected in (
@@ -164,6 +166,7 @@ def test_the_command_says_where_nnunet_finds_them(environment):
         "<n>epochs",
     ):
         assert expected in result.stdout
+
     folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
     assert (folder / module.name).exists()
 
@@ -196,10 +199,12 @@ def test_the_command_helps_when_our_folder_hides_an_editable_nnunet(environment)
     init = environment.nnunet / "__init__.py"
     hidden = environment.nnunet / "__init__.hidden"
     init.rename(hidden)
+
     try:
         result = environment.run("-S", "-c", _DISCOVER, environment.site, check=False)
     finally:
         hidden.rename(init)
+
     assert "Remove that folder, then run: export nnUNet_extTrainer" in result.stdout, result.stderr
     assert str(environment.nnunet) in result.stdout
 
@@ -216,6 +221,7 @@ def test_uninstalling_leaves_nnunet_as_it_was(environment):
     """Last in this file: the environment is of no use afterwards."""
     added = environment.nnunet_files() - environment.before
     assert added == {Path("training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py")}
+
     environment.run("-m", "pip", "uninstall", "--quiet", "--yes", "nnunet-dro")
     assert environment.nnunet_files() == environment.before
     assert environment.find("nnUNetTrainer").returncode == 0

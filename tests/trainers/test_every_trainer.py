@@ -86,8 +86,11 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
     counts = sum(
         np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(400)
     )
+
     drawn = expected > 1e-3
+
     assert counts[~drawn].sum() < 200, "the exploration floor at most"
+
     if drawn.sum() > 1:  # beta 100 may leave one case
         share = expected[drawn] / expected[drawn].sum()
         assert chisquare(counts[drawn], share * counts[drawn].sum()).pvalue > 1e-4
@@ -100,7 +103,9 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
     resumed.load_checkpoint(path)
     resumed.get_dataloaders()
     again = resumed.hardness_log.table
+
     np.testing.assert_array_equal(again.losses, table.losses)
+
     check_same_network(resumed, trainer)
     if trainer.options.normalised:
         assert resumed.loss.mean_weight == 2.5
@@ -110,6 +115,7 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
         np.testing.assert_array_equal(again.probabilities(), expected)
     if isinstance(table.rule, GroupRule):
         np.testing.assert_array_equal(again.rule.weights, table.rule.weights)
+
     check_that_ranks_draw_alike(trainer, resumed)
 
 
@@ -142,7 +148,9 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):
     trainer = make_trainer(f"nnUNetTrainer{name}")
     trainer.on_train_start()
+
     log = log_of(trainer)
+
     assert line in log
     assert log.count("Cases are drawn") + log.count("Hardness weighted sampling") == 1
 
@@ -152,11 +160,15 @@ def test_validation_is_nnunets(make_trainer, name):
     trainer = make_trainer(name)
     trainer.initialize()
     plain = make_trainer(nnUNetTrainer)
+
     plain.initialize()
+
     assert type(trainer.loss.plain) is type(plain.loss)
+
     torch.manual_seed(0)
     outputs = [torch.randn(2, 3, 8, 8, 8) for _ in range(len(plain.loss.weight_factors))]
     target = [torch.randint(0, 3, (2, 1, 8, 8, 8)) for _ in outputs]
+
     assert float(trainer.loss(outputs, target)) == float(plain.loss(outputs, target))
 
 
@@ -166,7 +178,9 @@ def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(start, name
     batch = next(loader)
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     ones = torch.ones(len(batch["data"]))
+
     adjusted = trainer.loss.per_case(outputs, batch["target"]).weighted(ones)
+
     assert abs(float(adjusted - trainer.loss.plain(outputs, batch["target"]))) > 1e-3
     assert float(trainer.train_step(batch)["loss"]) == pytest.approx(float(adjusted), rel=1e-5)
 
@@ -174,6 +188,7 @@ def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(start, name
 def test_a_betaauto_training_estimates_beta_after_each_epoch(start):
     trainer, loader = start("nnUNetTrainerHWS_betaauto_3epochs_4iters")
     assert draws_of(next(loader)).betas.tolist() == [0, 0]
+
     trainer.on_train_start()
     table = trainer.hardness_log.table
     betas = []
@@ -182,6 +197,7 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(start):
             fill(table)
         run_epoch(trainer, epoch, n_steps=1)
         betas.append(trainer.hardness_log.rows[-1]["beta"])
+
     assert betas[0] == 0, "cases are unseen"
     assert betas[1] > 0
     assert betas[2] == pytest.approx(table.estimate_beta())
@@ -199,9 +215,12 @@ def test_normalised_weights_keep_the_size_of_the_step(start):
     redraw(batch, stale_losses=cases.hardness - torch.tensor([0.5, 0.2]))
     redraw(batch, betas=torch.tensor([3.0, 3.0]), explored=torch.zeros(2))
     weights = torch.exp(3 * torch.tensor([0.5, 0.2]))
+
     with trainer.loss.drawn(batch):
         loss = trainer.loss(trainer.network(batch["data"]), batch["target"])
+
     torch.testing.assert_close(loss, cases.weighted(weights / 4), rtol=1e-4, atol=1e-6)
+
     found, _ = trainer.loss.step()
     assert float(found.weights.mean()) == pytest.approx(float(weights.mean()), rel=1e-4)
     assert trainer.loss.mean_weight == pytest.approx(
@@ -215,7 +234,9 @@ def test_at_the_end_the_log_names_what_was_too_hard_to_be_drawn_more(make_traine
     trainer.on_train_start()
     table = trainer.hardness_log.table
     table.update(np.arange(8), np.append(np.full(7, -0.8), loss))
+
     trainer.on_train_end()
+
     assert (f"{table.cases[7]} (loss 0.31)" in log_of(trainer)) == is_named
 
 
@@ -226,6 +247,7 @@ def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
     trainer, loader = start(f"nnUNetTrainerDRO{share}")
     table = trainer.hardness_log.table
     pooled = PooledHardness(8, memory=0.9)
+
     for _ in range(6):
         batch = next(loader)
         indices = draws_of(batch).indices
@@ -235,6 +257,7 @@ def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
             )
         trainer.train_step(batch)
         np.testing.assert_allclose(table.losses[indices], expected, rtol=1e-4)
+
     assert (table.rule.beta > 0) == bool(share)
     assert str(table.rule).startswith("beta such that 50 % of the cases are effective")
 
@@ -244,6 +267,8 @@ def test_a_training_of_other_options_is_not_continued(start, make_trainer, tmp_p
     trainer.train_step(next(loader))
     trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
     other = make_trainer("nnUNetTrainerDRO_beta10")
+
     other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
+
     with pytest.raises(ValueError, match="continue with -tr nnUNetTrainerHWS_beta10 --c"):
         other.on_train_start()

@@ -74,7 +74,9 @@ def test_the_shell_completes_the_trainers():
 def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
     kind = type(TRAINERS[name].options)
     start = f"{name}_centre_" if issubclass(kind, GroupOptions) else f"{name}_"
+
     offered = [word.removeprefix(start) for word in words(start)]
+
     assert offered == [
         option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"
     ]
@@ -83,11 +85,15 @@ def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
 def test_the_shell_completes_columns(tmp_path):
     (tmp_path / "cases.csv").write_text("case,centre,centre_2,age\na,A,B,3\n")
     context = SimpleNamespace(params={"cases": tmp_path / "cases.csv"})
+
     assert complete_column(context, "cen") == ["centre", "centre_2"]
     assert complete_column(context, "centre,a") == ["centre,age"]
+
     context.params = {"cases": tmp_path / "absent.csv"}
     assert complete_column(context, "cen") == []
+
     context.params = {"reference": tmp_path / "labelsTs"}
     assert complete_column(context, "a") == ["age"]
+
     context.params = {}
     assert complete_column(context, "cen") == []

@@ -55,21 +55,27 @@ def test_the_weights_at_the_step_are_not_in_the_reported_loss(started, configura
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5", configuration)
     table = trainer.hardness_log.table
     batch = next(trainer.dataloader_train)
+
     site = np.array(trainer.groups(table.cases))
+
     assert set(site) == {"a", "b"}
+
     # The batch waited while the weights moved on.
     for _ in range(4):
         table.update(np.arange(len(table)), np.where(site == "a", 0.0, 1.0))
     np.testing.assert_allclose(table.rule.weights, np.array([1, np.e**2]) / (1 + np.e**2))
+
     check_that_a_step_weights(trainer, batch, weights_of(trainer, batch))
 
 
 def test_a_warm_up_has_weights_of_one(started):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5_warmup1")
     batch = next(trainer.dataloader_train)
+
     assert not torch.allclose(weights_of(trainer, batch), torch.ones(2)), (
         "the cases are drawn uniformly"
     )
+
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
@@ -77,12 +83,14 @@ def test_a_warm_up_has_weights_of_one(started):
 def test_what_is_drawn_by_group_or_weight_counts_the_same_in_the_loss(started, options):
     trainer = started(f"nnUNetTrainerIW_{options}")
     batch = next(trainer.dataloader_train)
+
     assert (
         trainer.hardness_log.table.rule.loss_weights(
             CaseColumns.in_batch(batch).indices, np.ones(2)
         )
         is None
     )
+
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
@@ -91,19 +99,25 @@ def test_one_step_moves_the_weights_by_its_losses_and_the_csv_has_them(started):
     table = trainer.hardness_log.table
     batch = next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
+
     table.update(np.arange(len(table)), np.full(len(table), 1.0))
+
     np.testing.assert_allclose(table.rule.weights, 0.5)
+
     trainer.train_step(batch)
     drawn = CaseColumns.in_batch(batch).indices.numpy()
     mine = {group: drawn[site[drawn] == group] for group in "ab"}
     means = [table.losses[of].mean() if len(of) else 1.0 for of in mine.values()]
     expected = np.exp(0.5 * np.array(means))
+
     np.testing.assert_allclose(table.rule.weights, expected / expected.sum(), rtol=1e-5)
+
     for _ in range(2):
         loss = trainer.train_step(next(trainer.dataloader_train))
     trainer.on_train_epoch_end([loss])
     row = pd.read_csv(Path(trainer.output_folder) / "training.csv").iloc[-1]
     weights = trainer.hardness_log.table.rule.weights
+
     np.testing.assert_allclose(row[["weight[a]", "weight[b]"]].astype(float), weights, rtol=1e-5)
     assert (
         "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5"

@@ -50,7 +50,9 @@ def test_a_step_stores_the_loss_of_each_case(start, configuration):
         for i, index in enumerate(draws_of(batch).indices)
     }
     trainer.train_step(batch)
+
     table = trainer.hardness_log.table
+
     assert table.n_unseen == len(table) - len(expected)
     for index, loss in expected.items():
         assert table.losses[index] == pytest.approx(loss, rel=1e-4)
@@ -93,7 +95,9 @@ def test_a_step_counts_the_weights_that_hit_the_clip(start, name, n_clipped):
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
     redraw(batch, shares=torch.tensor([0.6, 0.1]), explored=torch.zeros(2))
     trainer.hardness_log._start_epoch()
+
     trainer.train_step(batch)
+
     assert trainer.hardness_log._n_clipped == n_clipped
 
 
@@ -105,7 +109,9 @@ def test_every_rule_trains_without_weights_and_is_that_of_the_table(start, name)
     redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
     trainer.train_step(batch)
     plain.train_step(batch)
+
     check_same_network(trainer, plain, rtol=1e-5, atol=1e-6)
+
     assert trainer.hardness_log.table.rule == trainer.options.rule()
 
 
@@ -116,6 +122,7 @@ def test_warm_up_ends_with_its_epoch(start, make_trainer):
     table = trainer.hardness_log.table
     table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
     uniform = []
+
     for epoch in range(4):
         trainer.current_epoch = epoch
         trainer.on_train_epoch_start()
@@ -123,19 +130,24 @@ def test_warm_up_ends_with_its_epoch(start, make_trainer):
         if epoch == 1:
             batch = next(trainer.dataloader_train)
             assert draws_of(batch).stale_losses.isnan().all()
+
     assert uniform == [True, True, False, False]
     assert log_of(trainer).count("The warm-up of 2 epochs is over") == 1
+
     resumed = make_trainer("nnUNetTrainerHWS_beta50_warmup2_5epochs")
     resumed.initialize()
     resumed.current_epoch = 3
     resumed.get_dataloaders()
+
     assert not resumed.hardness_log.table.warming_up
 
 
 def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(start):
     plain = start("nnUNetTrainerHWS_plainSGD")[0].optimizer.param_groups[0]
     usual = start("nnUNetTrainerHWS")[0].optimizer.param_groups[0]
+
     theirs = start(nnUNetTrainer)[0].optimizer.param_groups[0]
+
     assert (plain["momentum"], plain["nesterov"], plain["lr"]) == (0, False, theirs["lr"])
     for name in ("momentum", "nesterov", "lr", "weight_decay"):
         assert usual[name] == theirs[name]
@@ -148,8 +160,10 @@ def test_mixin_works_with_nnunets_other_trainers(start, cls):
     trainer, loader = start(cls, "2d_small")
     for _ in range(3):
         step = trainer.train_step(next(loader))
+
     assert np.isfinite(step["loss"])
     assert np.isfinite(trainer.hardness_log.table.losses).any()
+
     is_unknown = cls in (DROWithTopK, DROWithCE)
     assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == is_unknown
     assert trainer.loss.pooled is None
@@ -166,6 +180,7 @@ def test_mixin_says_when_a_trainer_does_not_use_its_loss(start):
         pass
 
     trainer, loader = start(Mixed)
+
     with pytest.raises(RuntimeError, match=r"did not call `self\.loss`"):
         trainer.train_step(next(loader))
 
@@ -176,10 +191,13 @@ def test_a_nan_loss_is_refused_counted_and_logged(start):
     batch["data"][0] = torch.nan
     first, second = draws_of(batch).indices.tolist()
     trainer.train_step(batch)
+
     table = trainer.hardness_log.table
+
     assert table.refused == 1
     assert np.isnan(table.losses[first])
     assert np.isfinite(table.losses[second])
+
     end_epoch(trainer)
     assert "refused losses 1" in log_of(trainer)
 
@@ -189,6 +207,7 @@ def test_a_fold_with_one_training_case_warns_and_trains(start, project):
     splits_file = here.preprocessed / "splits_final.json"
     before = load_json(str(splits_file)) if splits_file.exists() else None
     save_json([{"train": ["case_00"], "val": ["case_01"]}], str(splits_file))
+
     try:
         trainer, loader = start("nnUNetTrainerHWS_beta10")
         for _ in range(3):
@@ -197,6 +216,7 @@ def test_a_fold_with_one_training_case_warns_and_trains(start, project):
         splits_file.unlink()
         if before is not None:
             save_json(before, str(splits_file))
+
     assert "fold 0 has one training case, case_00" in log_of(trainer)
     assert trainer.hardness_log.table.probabilities().tolist() == [1.0]
 
@@ -218,7 +238,9 @@ def test_scalars_go_to_the_other_loggers(start):
     recorder = Recorder()
     trainer.logger.loggers.append(recorder)
     trainer.train_step(next(loader))
+
     end_epoch(trainer)
+
     assert recorder.seen["hardness/refused_losses"] == 0
     assert recorder.seen["hardness/effective_cases"] > 1
     assert recorder.seen["hardness/clipped_share"] == 0
@@ -231,7 +253,9 @@ def test_changed_case_list_is_one_line_in_the_log(start, make_trainer):
     other = make_trainer("nnUNetTrainerHWS_beta10", fold=1)
     other.initialize()
     other.logger.load_checkpoint({**other.logger.get_checkpoint(), "nnunet_dro": state})
+
     other.get_dataloaders()
+
     assert log_of(other).count("The training cases changed since the checkpoint") == 1
     assert set(other.hardness_log.table.cases) != set(trainer.hardness_log.table.cases)
 
@@ -265,7 +289,9 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     case_weights, _ = importance(fresh, old, **at_draw)
     (estimate,) = torch.autograd.grad((case_weights * fresh).mean(), weights, retain_graph=True)
     (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
+
     # The factor between them is the ratio of the partition functions, which a learning rate
     # absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))
+
     torch.testing.assert_close(estimate, ratio * exact, rtol=0.02, atol=0.02 * float(exact.norm()))

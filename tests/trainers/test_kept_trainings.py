@@ -24,7 +24,9 @@ def test_a_training_of_version_0_2_goes_on(make_trainer, kept):
     before = {path.name: pd.read_csv(path, dtype={"case": str}) for path in kept.glob("*.csv")}
 
     trainer.load_checkpoint(str(folder / "checkpoint_final.pth"))
+
     assert trainer.current_epoch == 2
+
     trainer.num_epochs = 3
     trainer.on_train_start()
     last = before["hardness.csv"].query("epoch == 1")
@@ -35,7 +37,9 @@ def test_a_training_of_version_0_2_goes_on(make_trainer, kept):
     trainer.on_epoch_start()
     trainer.on_train_epoch_start()
     loss = trainer.train_step(next(trainer.dataloader_train))
+
     assert np.isfinite(loss["loss"])
+
     trainer.on_train_epoch_end([loss])
 
     for name, earlier in before.items():
@@ -47,4 +51,5 @@ def test_a_training_of_version_0_2_goes_on(make_trainer, kept):
             assert sorted(after["epoch"].unique()) == [0, 1, 2], name
             same = after.query("epoch < 2").reset_index(drop=True)
             pd.testing.assert_frame_equal(same, earlier, rtol=1e-5, check_dtype=False)
+
     assert [row["epoch"] for row in trainer.hardness_log.rows] == [0, 1, 2]

@@ -74,6 +74,7 @@ def test_nnunets_own_step_runs_on_the_played_gpu(on_gpu):
     gpu, trainer, batch = on_gpu("nnUNetTrainer")
     assert events_of_a_step(gpu, trainer, batch) == ["wait"] * NNUNETS_WAITS
     assert {"convolution", "convolution_backward"} <= gpu.half
+
     gradients = [
         parameter.grad for parameter in trainer.network.parameters() if parameter.grad is not None
     ]
@@ -91,11 +92,14 @@ def test_a_step_waits_for_the_device_as_often_as_nnunets(on_gpu, name, monkeypat
     gpu, trainer, batch = on_gpu(name)
     check_precision(trainer, monkeypatch)
     events = events_of_a_step(gpu, trainer, batch, n_before=4 if "L2RW" in name else 1)
+
     n_steps = 2 if "GILS" in name else 1
+
     assert events == ["copy", "event", *["wait"] * NNUNETS_WAITS, "event wait"] * n_steps, (
         gpu.places
     )
     assert {"convolution", "convolution_backward"} <= gpu.half
+
     seen = trainer.hardness_log.table.losses
     assert seen[1] == 1, "the losses of the step, read after their copy"
     assert np.isnan(np.delete(seen, 1)).all()
@@ -112,9 +116,11 @@ def test_options_regions_and_an_ignore_label_add_no_wait(
     check_precision(trainer, monkeypatch)
     events = events_of_a_step(gpu, trainer, batch, n_before=0)
     n_steps = 2 if "GILS" in name else 1
+
     examples = (
         4 if "GILS" in name else 0
     )  # the first batch of an epoch is looked at for perturbation.png
+
     assert n_waits(events) == n_steps * NNUNETS_WAITS + examples, gpu.places
     assert trainer.hardness_log.table.losses[1] == 1
 
@@ -123,7 +129,9 @@ def test_options_regions_and_an_ignore_label_add_no_wait(
 def test_learning_to_reweight_waits_no_oftener_in_either_way(on_gpu, at_once):
     gpu, trainer, batch = on_gpu("nnUNetTrainerL2RW", "3d_small", "regions")
     trainer._learned = trainer._learning()
+
     trainer._learned.at_once = at_once
+
     assert n_waits(events_of_a_step(gpu, trainer, batch, n_before=0)) == NNUNETS_WAITS, gpu.places
     assert trainer._learned.not_at_once is None
 
@@ -133,11 +141,13 @@ def test_an_overflow_in_half_precision_skips_the_optimiser_alone(on_gpu, name):
     gpu, trainer, batch = on_gpu(name)
     steps = []
     trainer.optimizer.register_step_post_hook(lambda *_: steps.append("step"))
+
     with gpu:
         trainer.train_step(batch)
         n_steps = len(steps)
         gpu.overflows = True
         trainer.train_step(batch)
+
     assert n_steps == len(steps) == (2 if "GILS" in name else 1)
     assert trainer.hardness_log.table.losses[1] == 1
 

@@ -250,10 +250,12 @@ def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
     assert HWSOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
     assert HWSOptions(iterations=100).validation_iterations == 20
     assert HWSOptions(iterations=1).validation_iterations == 1
+
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
     plain = make_trainer(nnUNetTrainer)
     lengths = (plain.num_epochs, plain.num_iterations_per_epoch, plain.num_val_iterations_per_epoch)
+
     assert lengths == (NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS)
 
 
@@ -314,16 +316,21 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     assert TrainerOptions().rule() is UNIFORM
     assert LSOptions(smoothing=0.3).rule() is UNIFORM
     assert (LSOptions(smoothing=0.3).label_smoothing, HWSOptions().label_smoothing) == (0.3, 0)
+
     told = GroupDROOptions(
         column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce"
     )
     assert (told.history.momentum, told.history.warmup, told.history.hardness) == (0.5, 2, "ce")
+
     rule = told.rule(["a", "b", "b"])
     assert (rule.names.tolist(), rule.nu, rule.adjustment) == (["a", "b"], 0.2, 3.0)
+
     probabilities = IWOptions(column="centre").rule(["a", "b", "b"]).probabilities(np.zeros(3))
     np.testing.assert_allclose(probabilities, [1 / 2, 1 / 4, 1 / 4])
+
     by_hardness = IWOptions(column="centre", share=0.3, power=0.2)
     rule = by_hardness.rule(["a", "b"])
+
     assert (rule.share, rule.power, rule.exploration) == (0.3, 0.2, DROOptions().exploration)
     assert by_hardness.history == History(hardness="pooled")
     assert IWOptions(column="centre", as_weights=True).rule(["1", "3"]).weights.tolist() == [

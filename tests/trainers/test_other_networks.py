@@ -47,8 +47,11 @@ def test_it_trains_what_the_planner_of_residual_encoders_plans(make_trainer, pro
         "nnUNetPlannerResEncM",
     )
     trainer = make_trainer("nnUNetTrainerDRO", "3d_fullres", plans_name="nnUNetResEncUNetMPlans")
+
     trainer.initialize()
+
     assert type(trainer.network).__name__ == "ResidualEncoderUNet"
+
     check_an_epoch(trainer)
 
 
@@ -62,8 +65,11 @@ def test_the_mixin_trains_primus_and_continues(make_trainer, monkeypatch):
         pass
 
     trainer = make_trainer(DROWithPrimus)
+
     trainer.initialize()
+
     assert type(trainer.network).__name__ == "Primus"
+
     check_an_epoch(trainer)
     path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
     trainer.save_checkpoint(path)
@@ -73,6 +79,7 @@ def test_the_mixin_trains_primus_and_continues(make_trainer, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     resumed.load_checkpoint(path)
     resumed.get_dataloaders()
+
     np.testing.assert_array_equal(
         resumed.hardness_log.table.losses, trainer.hardness_log.table.losses
     )

@@ -81,6 +81,7 @@ def test_nothing_is_compiled_again_when_batches_draws_and_weights_change(compile
     """The first step compiles the network and the loss; L2RW tries its other way in the second."""
     trainer, counter = compiled(name)
     counts = graphs_of_steps(trainer, counter, range(4), n_cases=6)
+
     assert counts[0] > 0
     assert counts[-1] == counts[1 if "L2RW" in name else 0]
 

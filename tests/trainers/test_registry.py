@@ -22,12 +22,14 @@ def test_class_has_the_name_that_was_asked_for(make_trainer):
     assert issubclass(cls, nnUNetTrainerHWS)
     assert (cls.options.beta, cls.options.epochs, cls.options.iterations) == (0.5, 2, 5)
     assert trainer_class("nnUNetTrainerHWS_beta0.5_2epochs_5iters") is cls
+
     trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10_3epochs_10iters"))
     lengths = (
         trainer.num_epochs,
         trainer.num_iterations_per_epoch,
         trainer.num_val_iterations_per_epoch,
     )
+
     assert lengths == (3, 10, 2)
     assert "nnUNetTrainerHWS_beta10_3epochs_10iters__nnUNetPlans__3d_small" in trainer.output_folder
     assert list(TRAINERS) == [cls.__module__.split(".")[-1] for cls in TRAINERS.values()]
@@ -52,7 +54,9 @@ def test_nnunet_is_told_of_every_trainer(name):
     """The module that is installed inside nnU-Net, asked as nnU-Net asks."""
     spec = spec_from_file_location("discovery", FOLDER / "nnUNetTrainer_nnunet_dro.py")
     module = module_from_spec(spec)
+
     spec.loader.exec_module(module)
+
     assert hasattr(module, name)
     assert getattr(module, name) is trainer_class(name)
 
@@ -78,7 +82,9 @@ def test_training_on_a_cpu_keeps_to_omp_num_threads(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if wished is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
+
     make_trainer(nnUNetTrainerHWS).initialize()
+
     assert n_threads() == used
 
 
@@ -98,11 +104,13 @@ LONG = (
 )
 def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations, longest):
     assert longest_name(plans, configurations) == longest
+
     configuration = max([*configurations, "3d_cascade_fullres"], key=len)
     model = convert_trainer_plans_config_to_identifier(
         "n" * longest, plans.ljust(15, "-"), configuration
     )
     ensemble = get_ensemble_name(model, model, (0, 1, 2, 3, 4))
+
     assert 253 < len(ensemble) <= 255
 
 
@@ -110,8 +118,10 @@ def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations,
 def test_a_name_too_long_for_an_ensemble_is_warned_of(make_trainer, name):
     trainer = make_trainer(trainer_class(name), "2d_small")
     trainer.on_train_start()
+
     warned = (
         f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration"
         in log_of(trainer)
     )
+
     assert warned == (len(name) > 77)

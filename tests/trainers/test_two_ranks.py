@@ -75,6 +75,7 @@ def test_each_rank_continues_where_the_killed_training_was(trained):
 def test_the_first_rank_alone_writes_the_logs_and_the_checkpoint(trained):
     kept, fold = trained
     rows = pd.read_csv(fold / "hardness.csv", dtype={"case": str})
+
     assert rows["epoch"].tolist() == sorted(list(range(N_EPOCHS)) * 8)
     assert len(pd.read_csv(fold / "training.csv")) == N_EPOCHS
     assert (fold / "checkpoint_final.pth").exists()

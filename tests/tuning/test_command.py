@@ -63,7 +63,9 @@ def test_another_table_and_metric_can_be_named_if_it_has_every_case(fake, tune, 
     refused(tune(*words, code=2), "got none for b2")
     table.write_text(table.read_text() + "b2,y\n")
     tune(*words)
+
     row = fake.trials().iloc[0]
+
     # In centre b, half of what is found; it has a case in each scanner's stratum.
     assert row["value"] == pytest.approx((round(100 - abs(row["beta"] - 50)) // 2) / 100)
 
@@ -71,7 +73,9 @@ def test_another_table_and_metric_can_be_named_if_it_has_every_case(fake, tune, 
 def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
     tune(*BETA, "--option", "warmup:0:3", "--trials", "1", "--study", "one")
     tune(*BETA, "--option", "warmup:0:3", "--trials", "4", "--study", "four")
+
     one, four = (fake.page(name) for name in ("one", "four"))
+
     for page in (one, four):
         assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=(?!\"data:)", page)
         assert page.count("plotly.js v") == 1, "the library is there once"
@@ -86,14 +90,17 @@ def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
         *("The best", "History", "Importance", "Options", "Pairs of options", "Trainings"),
         "Trials",
     ]
+
     best = fake.trials("four").sort_values("value")["trainer"].iloc[-1]
     model = f"-d Dataset007_Fake -c 2d -f 0 -tr {best}"
+
     assert f'<pre class="command">nnUNetv2_predict -i INPUT -o OUTPUT {model}</pre>' in four
 
 
 def test_best_of_what_is_minimised_is_the_smallest(fake, tune):
     result = tune(*BETA, "--trials", "4", "--objective", "mean of assd")
     trials = fake.trials()
+
     assert result.stdout.splitlines()[-1] == trials.loc[trials["value"].idxmin(), "trainer"]
 
 
@@ -101,12 +108,16 @@ def test_fold_that_nnunet_has_not_divided_yet_is_checked_with_all_cases(fake):
     from nnunet_dro.nnunet.training import find_target
 
     target = find_target("Dataset007_Fake", "2d", "0", plans="nnUNetPlans")
+
     every = ["a1", "a2", "a3", "b1", "b2", "b3"]
+
     assert target.validation_cases() == ["a1", "a2", "b1", "b2"]
     assert find_target("7", "2d", "3", plans="nnUNetPlans").validation_cases() == every
     assert find_target("7", "2d", "all", plans="nnUNetPlans").validation_cases() == every
+
     (fake.preprocessed / "splits_final.json").write_text(json.dumps({"fold": 1}))
     with pytest.raises(ValueError, match=r"splits_final\.json"):
         target.validation_cases()
+
     (fake.preprocessed / "splits_final.json").unlink()
     assert target.validation_cases() == every

@@ -64,11 +64,13 @@ def test_value_is_that_of_the_words(text, made, expected):
 def test_values_and_columns_must_be_there(tmp_path):
     with pytest.raises(ValueError, match="must be computed from cases with a value, got none"):
         parse_objective("mean").value(strata({("A", "organ"): (np.nan,)}, by=None))
+
     table = tmp_path / "cases.csv"
     table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
     check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
     check_objective(parse_objective("mean"), None, ["a", "b"])
     message = r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
+
     with pytest.raises(ValueError, match=message):
         check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
     with pytest.raises(ValueError, match="for `by centre`, got none"):

@@ -109,20 +109,28 @@ def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_pat
     shared = (*BETA, "--storage", server, "--study", "shared", "--trials", "6", "--repeat", "1")
     other = machine(fake, tmp_path / "other")
     running = [start(here, *shared, seconds=1.0) for here in (fake, other)]
+
     printed = [process.communicate(timeout=600) for process in running]
+
     assert [process.returncode for process in running] == [0, 0], printed
+
     mine = fake.calls
     theirs = other.calls
+
     assert mine, "this machine trains"
     assert theirs, "the other one trains"
     assert not set(mine) & set(theirs), "no trainer is trained on both machines"
     assert len(mine) + len(theirs) == 6
+
     trials = trials_of(server, "shared")
     search = [trial for trial in trials if "repeat" not in trial.user_attrs]
+
     assert {trial.state.name for trial in trials} == {"COMPLETE"}
     assert sorted(trial.user_attrs["trainer"] for trial in search) == sorted([*mine, *theirs])
+
     again = [trial for trial in trials if "repeat" in trial.user_attrs]
     best = sorted(search, key=lambda trial: -trial.value)[:3]
+
     assert sorted(trial.user_attrs["repeat_of"] for trial in again) == sorted(
         trial.number for trial in best
     )
@@ -136,13 +144,18 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(
     other = machine(fake, tmp_path / "other")
     process = start(other, *shared, hang=["HWS"])
     hanging(other, process)
+
     here = tune(*shared)
+
     assert "1 running elsewhere; no more trials are needed." in here.stderr
     assert states(server, "interrupted") == ["RUNNING", "COMPLETE", "COMPLETE"]
+
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=600)
+
     assert process.returncode == 130
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "WAITING"]
+
     tune(*shared)
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
     assert other.calls == [fake.calls[-1]] == ["nnUNetTrainerHWS_4epochs"], (
@@ -160,4 +173,5 @@ def test_wrong_password_or_port_is_one_line(fake, tune, server):
         code=2,
     )
     refused(result, "`--storage` must be a database of Optuna")
+
     assert "secret" not in result.stderr

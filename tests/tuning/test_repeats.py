@@ -27,8 +27,11 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
     result = tune(*BETA, "--trials", "5", "--repeat", "2")
 
     trials = fake.trials()
+
     best = best_three(trials)
+
     assert len(fake.calls) == 5, "nothing is trained again where its trainer is trained already"
+
     folder = fake.results / "tuning" / NAME / "repeats"
     for n in ("1", "2"):
         calls = (folder / n / fake.results.name / "calls.txt").read_text().splitlines()
@@ -37,18 +40,23 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
             fold = folder / n / fake.results.name / f"{trainer}__nnUNetPlans__2d" / "fold_0"
             assert (fold / "validation" / "summary.json").exists()
     again = trials[trials["repeat_of"] != ""]
+
     assert sorted(again["repeat_of"].astype(int)) == sorted([*best["number"]] * 2)
     assert result.stdout.splitlines()[-1] == second
     assert "The best, trained again" in result.stdout
+
     value = best["value"].iloc[0]
     mean = again[again["trainer"] == first]["value"].mean()
+
     assert mean < value - 0.1
+
     row = next(
         line
         for line in result.stdout.splitlines()
         if f"{value:.4f}" in line and f"{mean:.4f}" in line
     )
     assert "0.0000" in row, "two equal trainings have no spread"
+
     page = fake.page()
     assert page.count("<h2>The best, trained again</h2>") == 1
     assert f" in 2 further trainings: {second}</p>" in page
@@ -63,9 +71,12 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
 def test_repetition_is_on_by_default_and_can_be_turned_off(fake, tune):
     words = fake.arguments("--option", "chi2", "--trials", "2")
     done(run(*words))
+
     assert len(fake.trials()) == 2
+
     at = words.index("--repeat")
     done(run(*words[:at], *words[at + 2 :]))
+
     assert len(fake.trials()) == 2 + 2 * 2, "there are only two trainers"
 
 
@@ -79,12 +90,16 @@ def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(study_module, "train", interrupted)
+
     tune("--option", "chi2", "--trials", "2", "--repeat", "1", code=130)
+
     assert fake.trials()["state"].tolist() == ["complete", "complete", "failed", "waiting"]
     assert len(seen) == 1
+
     monkeypatch.setattr(study_module, "train", train)
     tune("--option", "chi2", "--trials", "2", "--repeat", "1")
     trials = fake.trials()
+
     assert trials["state"].tolist() == ["complete", "complete", "failed", "complete", "complete"]
     assert trials["trainer"][2] == trials["trainer"][3]
     assert trials["repeat_of"].tolist()[2:4] == [trials["repeat_of"][2]] * 2
@@ -98,7 +113,9 @@ def test_defaults_outside_of_the_ranges_can_be_repeated(fake, tune):
 def test_more_trials_do_not_count_repetitions(fake, tune):
     tune(*BETA, "--trials", "3", "--repeat", "1")
     tune(*BETA, "--trials", "5", "--repeat", "0")
+
     trials = fake.trials()
+
     assert (trials["repeat_of"] == "").sum() == 5
     assert len(trials) == 8
 
@@ -126,6 +143,7 @@ def test_mean_and_spread_are_those_of_the_further_trainings():
     assert [one.trainer for one in found] == ["T2", "T0"]
     assert found[0].mean == pytest.approx(0.77)
     assert found[0].spread == pytest.approx(0.04 / 2**0.5)
+
     values = [0.9, 0.5, 0.8, 0.7]
     assert chosen_trial(made(values, {0: [0.1], 2: [0.8]})).number == 0
     assert chosen_trial(made(values, {0: [0.1], 2: [0.8], 3: [0.7]})).number == 2
@@ -137,11 +155,13 @@ def test_each_of_the_best_is_queued_once_before_any_is_queued_twice():
     study = made([0.9, 0.5, 0.8, 0.7, 0.8], {2: [0.8]})
     space = parse_space("HWS", ["beta:1:100"], epochs=4, iterations=None)
     order = []
+
     while queue_next(study, 2):
         assert queue_next(study, 2), "what waits is not queued again"
         trial = study.ask(space.distributions())
         order.append((trial.user_attrs["repeat_of"], trial.user_attrs["repeat"]))
         study.tell(trial, 0.5)
+
     assert order == [(0, 1), (4, 1), (0, 2), (2, 2), (4, 2)]
 
 
@@ -168,6 +188,8 @@ def test_edge_is_told_in_the_terminal_and_on_the_page(fake, tune):
     # Only 51 and 51.1 are in the range, and both are an end of it.
     result = tune("--option", "beta:51:51.1", "--trials", "3")
     line = next(line for line in result.stdout.splitlines() if line.startswith("Warning: "))
+
     edge = r"51(\.1)?, lies at the (lower|upper) edge of its range beta:51:51\.1"
+
     assert re.match(rf"Warning: The best beta, {edge}", line)
     assert line.removeprefix("Warning: ") in fake.page()

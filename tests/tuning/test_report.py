@@ -51,14 +51,18 @@ def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):
     wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
     path = write_page(made_study(), settings, "nnUNetv2_train 7 2d 0 -tr X")
     page = open_page(path.read_text(encoding="utf-8"))
+
     wait(page.driver, 30).until(lambda _: len(page.all(".js-plotly-plot .main-svg")) >= 5)
+
     assert len(page.all(".js-plotly-plot")) == 5
     assert len(page.all("tbody tr")) == 8
     assert page.text("pre") == "nnUNetv2_train 7 2d 0 -tr X"
     assert page.run("return window.hurt === undefined")
     assert page.requests() == []
+
     # Plotly makes a picture to download by way of an address inside the browser, which the page's
     # policy allows.
     page.run("document.querySelector('.modebar-btn[data-title*=\"Download\"]').click()")
     wait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
+
     assert page.errors() == []

@@ -40,10 +40,12 @@ def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(
 ):
     tune(*(word for option in options for word in ("--option", option)), "--trials", "2")
     assert fake.calls[0] == PLAIN
+
     first = fake.trials().iloc[0]
     assert first["state"] == "complete"
     assert first[list(values)].to_dict() == values
     assert stored_trials(fake)[0].params == learnt
+
     page = fake.page()
     assert "left out" not in re.sub(
         "Pairs of options: left out because it needs two|Importance: left out", "", page
@@ -60,18 +62,22 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
         study.add_trial(
             create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"})
         )
+
     sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
+
     assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
 
 
 def test_rounded_twins_are_not_tried(fake, tune):
     result = tune("--option", "beta:10:10.1", "--option", "warmup:0:1", "--trials", "20")
     trials = fake.trials()
+
     # The defaults, and 10 and 10.1 with and without warm-up.
     assert len(fake.calls) == len(set(fake.calls)) == 5
     assert trials["state"].tolist() == ["complete"] * 5
     assert "the search ends" in result.stderr
     assert result.stdout.splitlines()[-1] in fake.calls
+
     params = [trial.params for trial in stored_trials(fake)[1:]]
     assert {one["beta"] for one in params} == {10.0, 10.1}, "the sampler learns what was trained"
 
@@ -95,8 +101,11 @@ class Stubborn(BaseSampler):
 def test_proposal_that_was_tried_is_replaced():
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
     study = optuna.create_study(direction="maximize")
+
     sampler = Stubborn()
+
     assert draw_options(study, space, sampler, seed=0) == {"beta": 20.0}
+
     for beta, name in (
         (20.0, "nnUNetTrainerHWS_beta20_4epochs"),
         (30.0, "nnUNetTrainerHWS_beta30_4epochs"),
@@ -106,6 +115,7 @@ def test_proposal_that_was_tried_is_replaced():
         trial.set_user_attr("values", {"beta": beta})
         study.tell(trial, 0.5)
     drawn = draw_options(study, space, sampler, seed=0)
+
     assert drawn["beta"] not in (20.0, 30.0)
     assert sampler.seen == 2
     assert draw_options(study, space, sampler, seed=0) == drawn
@@ -116,6 +126,7 @@ def test_refused_combination_is_not_drawn_again():
     space = parse_space("HWS", ["chi2", "noIS"], epochs=4, iterations=None)
     study = optuna.create_study()
     drawn = []
+
     while (
         options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))
     ) is not None:
@@ -128,6 +139,7 @@ def test_refused_combination_is_not_drawn_again():
             study.tell(trial, state=TrialState.FAIL)
         else:
             study.tell(trial, 0.5)
+
     assert sorted(map(repr, drawn)) == sorted({repr(one) for one in drawn})
     assert len(drawn) == 4
 
@@ -136,7 +148,9 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["chi2"]}))
     tune("--option", "chi2", "--trials", "2", code=2)
     monkeypatch.delenv("FAKE")
+
     tune("--option", "chi2", "--trials", "2")
+
     assert set(fake.trials().query("state == 'complete'")["trainer"]) == {
         PLAIN,
         "nnUNetTrainerHWS_chi2_4epochs",
@@ -157,7 +171,9 @@ def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, opti
     monkeypatch.setattr(
         "nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings)
     )
+
     tune(*BETA, *options)
+
     assert [settings.prune for settings in seen] == [prunes]
 
 
@@ -172,7 +188,9 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
         )
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
+
     tune(*BETA, "--trials", "2")
+
     assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
     assert len(set(fake.calls)) == len(fake.calls) == 2
 
@@ -189,9 +207,12 @@ def test_database_whose_tables_another_machine_makes_is_opened_again(tmp_path, m
         return "storage"
 
     monkeypatch.setattr(storage, "RDBStorage", open_it)
+
     assert open_storage("postgresql://host/db", tmp_path) == "storage"
+
     opened[:] = []
     monkeypatch.setattr(storage, "_OPENINGS", 2)
+
     with pytest.raises(ValueError, match="`storage` must be a database of Optuna"):
         open_storage("postgresql://host/db", tmp_path)
     assert len(opened) == 2

@@ -17,7 +17,9 @@ def test_name_is_the_one_nnunet_finds():
     made = space(
         "HWS_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50
     )
+
     name = made.trainer_name({"beta": 12.3, "warmup": 2, "momentum": 0.25, "sub2x2x1": "sub2x2x1"})
+
     assert name == "nnUNetTrainerHWS_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
     assert trainer_class(name).options == HWSOptions(
         beta=12.3,
@@ -28,13 +30,17 @@ def test_name_is_the_one_nnunet_finds():
         epochs=20,
         iterations=50,
     )
+
     made = space("nnUNetTrainerHWS", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
     assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerHWS"
+
     made = space("GroupDRO_site", "nu:0.001:1:log")
     assert made.trainer_name({"nu": 0.1}) == "nnUNetTrainerGroupDRO_site_nu0.1_20epochs"
+
     made = space("HWS", "beta:0:100", "warmup:0:5", "chi2", "noIS")
     with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
         made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
+
     # doro is refused without cvar, beta 0 is refused with warmup.
     space("HWS", "doro:0:0.3", "cvar:0.1:0.5")
     space("HWS", "doro:0.1:0.3", "cvar0.2")
@@ -60,13 +66,17 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
         assert 1.2345 <= beta <= 98765.4
         assert beta == float(f"{beta:.3g}")
         assert isinstance(values["warmup"], int)
+
     assert {values["warmup"] for values in seen} == set(range(1, 10)), "both ends are reached"
+
     n_low = sum(values["beta"] < 350 for values in seen)
     assert n_low == pytest.approx(25, abs=12), "half of them below, on a log scale"
+
     made = space("HWS", "beta:1.2345:1.2389")
     trial = SimpleNamespace(suggest_float=lambda name, low, high, log: 1.2346)
 
     assert made.suggest(trial) == {"beta": 1.2345}
+
     made = space("HWS", "hardCE", "hardPresent", "clip0.5to2")
     trial = SimpleNamespace(suggest_categorical=lambda name, choices: choices[-1])
 

@@ -27,10 +27,13 @@ from tests.tuning.conftest import BETA, NAME
 def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
     result = tune(*BETA, "--trials", "6", "--objective", "mean by centre worst")
     trials = fake.trials()
+
     assert trials["state"].tolist() == ["complete"] * 6
+
     best = trials.loc[trials["value"].idxmax()]
     assert result.stdout.splitlines()[-1] == best["trainer"]
     assert fake.calls == trials["trainer"].tolist()
+
     # In centre b half of the k voxels are found: Dice 2 (k/2) / (100 + k/2), the worst.
     for row in trials.to_dict("records"):
         n_found = round(100 - abs(row["beta"] - 50)) // 2
@@ -47,7 +50,9 @@ def test_progress_of_a_trial_is_shown_where_there_is_no_terminal(fake, tune, mon
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.3}))
     result = tune(*BETA, "--trials", "1")
     shown = [line for line in result.stderr.splitlines() if " left" in line]
+
     form = r"trial 0 nnUNetTrainerHWS_4epochs( \(pseudo Dice 0\.500\))?, epochs: [123] of 4, about 1 min left"
+
     assert shown
     assert all(re.fullmatch(form, line) for line in shown), shown
 
@@ -57,12 +62,14 @@ def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
     tune(*BETA, "--trials", "14", "--sampler", sampler, "--no-pruning")
     # Dice falls on both sides of beta 50; 14 draws at random are on average 3 away.
     best = fake.trials().sort_values("value")["beta"].iloc[-1]
+
     assert abs(best - 50) < 2.5
 
 
 def test_constant_objective_and_words_alone_work(fake, tune):
     result = tune("--option", "chi2", "--option", "hardCE", "--trials", "14")
     trials = fake.trials()
+
     assert trials["value"].nunique() == 1
     assert len(fake.calls) == len(set(fake.calls)) == 4, (
         "every combination is trained once, and then the study ends"
@@ -75,10 +82,13 @@ def test_same_command_goes_on_to_more_trials(fake, tune):
     tune(*BETA, "--trials", "2")
     before = fake.trials()
     result = tune(*BETA, "--trials", "5")
+
     trials = fake.trials()
+
     assert len(trials) == 5
     assert trials.head(2).equals(before)
     assert trials["beta"].nunique() == 5, "the second start does not draw what the first has drawn"
+
     again = tune(*BETA, "--trials", "5")
     assert len(fake.calls) == 5
     assert again.stdout == result.stdout
@@ -112,7 +122,9 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
         other = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
         other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
     result = tune(*BETA, "--storage", url, "--study", "mine", code=2)
+
     refused(result, "must have been made by `nnunet-dro tune`, got 'mine'")
+
     assert not fake.calls
 
 
@@ -122,7 +134,9 @@ def test_file_or_url_that_is_no_study_is_refused_without_its_password(fake, tune
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
     refused(tune(*BETA, code=2), "file is not a database")
     result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db", code=2)
+
     refused(result, "nodatabase")
+
     assert "secret" not in result.stderr
 
 
@@ -132,10 +146,13 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
     monkeypatch.setattr(study_module, "_FIRST_FAILURES", 50)
     result = tune(*BETA, "--trials", "4")
     trials = fake.trials()
+
     failed = trials[trials["state"] == "failed"]
+
     assert len(trials[trials["state"] == "complete"]) == 4
     assert len(failed) > 0
     assert failed["reason"].str.contains("CUDA out of memory").all()
+
     number = failed["number"].iloc[0]
     assert f"trial {number}: failed nnUNetTrainerHWS_beta" in result.stderr
     assert f"logs/trial_{number:04d}.txt" in failed["reason"].iloc[0]
@@ -144,7 +161,9 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
 def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["HWS"]}))
     result = tune(*BETA, code=2)
+
     assert len(fake.calls) == 3
+
     last = result.stderr.splitlines()[-1]
     assert "none of the first 3 trials: nnUNetv2_train ended with exit code 1" in last
     assert last.endswith("trial_0002.txt.")
@@ -154,13 +173,16 @@ def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch)
 def test_predictions_that_cannot_be_evaluated_fail_their_trial(fake, tune):
     (fake.preprocessed / "gt_segmentations" / "a1.nii").write_bytes(b"damaged")
     tune(*BETA, code=2)
+
     assert fake.trials()["reason"].str.contains("a1.nii").all()
 
 
 def test_refused_names_are_no_failures_of_the_machine(fake, tune):
     tune("--option", "chi2", "--option", "noIS", "--option", "exactIS", "--trials", "8")
     trials = fake.trials()
+
     failed = trials[trials["state"] == "failed"]
+
     assert len(failed) > 0
     assert failed["reason"].str.contains("has no effect with").all()
     assert (failed["trainer"] == "").all()
@@ -184,12 +206,15 @@ def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective
         "--pruning",
     )
     trials = fake.trials()
+
     pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
+
     assert len(pruned) + len(complete) == 9
     assert len(pruned) > 0
     assert (pruned["number"] >= 5).all(), "the first five show what is usual"
     assert (pruned["epochs"] < 4).all()
     assert pruned["pseudo_dice"].max() < complete["pseudo_dice"].median()
+
     for trainer in pruned["trainer"]:
         folder = fake.results / f"{trainer}__nnUNetPlans__2d" / "fold_0"
         assert not (folder / "checkpoint_final.pth").exists()
@@ -241,18 +266,24 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     pids = hanging(fake, process)
     process.send_signal(number)
+
     stdout, stderr = process.communicate(timeout=600)
+
     assert process.returncode == 130, stderr
     assert stderr.splitlines()[-1] == "nnunet-dro: interrupted"
     assert gone(pids)
+
     trials = fake.trials()
     assert trials["state"].tolist() == ["failed", "waiting"]
     assert trials["reason"].tolist() == ["interrupted", ""]
     assert "trials.csv" in stdout
     assert (fake.results / "tuning" / NAME / "study.html").exists()
+
     tune(*BETA, "--trials", "1")
     trials = fake.trials()
+
     assert trials["state"].tolist() == ["failed", "complete"]
+
     name = trials["trainer"].iloc[0]
     assert fake.calls == [name, f"{name} --c"], "the same training goes on"
 
@@ -261,7 +292,9 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
 def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
     kill_a_hanging(fake, "--trials", "2")
     result = tune(*BETA, "--trials", "1")
+
     trials = fake.trials()
+
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["killed", ""]
     assert trials["trainer"].nunique() == 1
@@ -274,7 +307,9 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     hanging(fake, process)
     result = tune(*BETA, "--trials", "2", code=2)
     process.send_signal(signal.SIGINT)
+
     process.communicate(timeout=600)
+
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], (
         "the one that was running is not disturbed"
@@ -298,11 +333,15 @@ def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour')")
     connection.close()
+
     tune(*BETA, *storage, "--trials", "1")
+
     assert "1 running elsewhere" in too_early.stderr
+
     trials = fake.trials("shared")
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["no sign of life", ""]
+
     name = trials["trainer"].iloc[0]
     assert fake.calls == [name, f"{name} --c"]
 
@@ -313,9 +352,12 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     word = ("--option", "chi2", "--trials", "4", *storage)
     process = start(fake, *word, seconds=0.5)
     tune(*word)
+
     process.communicate(timeout=600)
+
     assert process.returncode == 0
     assert len(fake.calls) == len(set(fake.calls)) <= 2
+
     trials = fake.trials("shared")
     assert sorted(trials.query("state == 'complete'")["trainer"]) == sorted(fake.calls)
     assert set(trials.query("state == 'failed'")["reason"]) <= {"an earlier trial trains the same"}
@@ -328,10 +370,13 @@ def test_a_study_of_version_0_2_goes_on_to_more_trials(fake, tune):
     shutil.copytree(KEPT, fake.results / "tuning" / NAME)
     tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
     kept = pd.read_csv(KEPT / "trials.csv", keep_default_na=False)
+
     trials = fake.trials()
+
     assert trials["state"].tolist() == ["complete"] * 7, (
         "three of the search, three repetitions, and a new one"
     )
+
     columns = ["value", "beta", "trainer", "repeat_of", "pseudo_dice"]
     pd.testing.assert_frame_equal(trials.head(6)[columns], kept[columns])
     assert fake.calls == trials["trainer"].tolist()[6:], "what is finished is not trained again"

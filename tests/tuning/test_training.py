@@ -15,11 +15,14 @@ def run(fake: Fake, watch=lambda epochs: None, *, name=NAME):
 def test_training_is_watched_and_validated(fake):
     seen = []
     folder = run(fake, seen.append)
+
     assert (folder / "validation" / "summary.json").exists()
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
     assert fake.calls == [NAME]
+
     log = (fake.root / "logs" / "trial.txt").read_text()
     command = f"nnUNetv2_train Dataset007_Fake 2d 0 -tr {NAME} -p nnUNetPlans -device cpu"
+
     assert log.startswith(f"$ {command}\ntraining starts")
 
 
@@ -36,7 +39,9 @@ def test_training_goes_on_where_it_ended_and_is_not_begun_again(fake, lacking, c
     seen = []
     for file in lacking:
         (folder / file).unlink()
+
     run(fake, seen.append)
+
     assert fake.calls == [NAME, *calls]
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
 
@@ -47,7 +52,9 @@ def test_logs_of_a_training_without_a_checkpoint_do_not_count(fake, monkeypatch)
         (folder / file).unlink()
     monkeypatch.setenv("FAKE", '{"seconds": 0.3}')
     seen = []
+
     run(fake, seen.append)
+
     assert fake.calls == [NAME, NAME]
     assert seen[0].current in (None, 0), "of this start, not of the one before"
 

@@ -92,17 +92,22 @@ def opened(driver, folder, fragment="", **options):
 def test_an_address_opens_its_case_in_planes_and_rendering(page):
     page.wait("case_01\ntumour")
     assert page.run("return document.getElementById('label').value") == "tumour"
+
     # A link to another case, in a page that is open.
     page.run("location.hash = '#case=case_03&label=organ'")
     page.wait("case_03\norgan")
+
     assert page.title == "case_03"
+
     planes = page.drawn("planes")
     rendering = page.drawn("rendering")
+
     # Noise in many grey levels, and both outlines.
     assert len(np.unique(planes[(np.ptp(planes, axis=-1) == 0)])) > 100
     assert page.n_coloured("planes", BLUE) > 100
     assert page.n_coloured("planes", ORANGE) > 50
     assert len(np.unique(rendering.reshape(-1, 3), axis=0)) > 100
+
     page.check()
 
 
@@ -114,12 +119,15 @@ def test_keys_step_through_the_cases(page):
     before = page.drawn("planes")
 
     page.press("n").wait(f"{steps[1]['case']}\n{steps[1]['label']}")
+
     assert page.title == steps[1]["case"]
     assert (page.drawn("planes") != before).any()
     assert page.run("return location.hash") == f"#case={steps[1]['case']}&label={steps[1]['label']}"
+
     page.press("p").wait(first)
     assert (page.drawn("planes") == before).all()
     assert not page.one("#previous").is_enabled()
+
     page.press("p")
     assert page.wait().run(SHOWN) == first
 
@@ -127,21 +135,28 @@ def test_keys_step_through_the_cases(page):
 def test_keys_change_what_is_drawn(page):
     bluish = np.array([-1, 0, 1])
     outlined = (page.wait().drawn("planes") @ bluish > 40).sum()
+
     page.press("o")
+
     assert page.run("return document.getElementById('overlay').value") == "areas"
     assert (page.drawn("planes") @ bluish > 40).sum() > 3 * outlined
+
     page.press("o")
     assert (np.ptp(page.drawn("planes"), axis=-1) == 0).all()
+
     page.press("o").press("c")
     assert (
         page.run("return document.getElementById('channel').selectedOptions[0].textContent")
         == "FLAIR"
     )
+
     page.press("c").press("s").wait()
     assert page.run("return document.getElementById('rendered').value") == "reference"
+
     page.press("s").press("s").press("v").press("v")
     assert page.run("return document.getElementById('view').value") == "axial"
     assert not page.one("#rendering").is_displayed()
+
     for _ in range(4):
         page.press("v")
     assert page.one("#rendering").is_displayed()
@@ -155,7 +170,9 @@ def test_planes_and_rendering_move_by_keyboard(page):
         before = page.press("x", canvas).drawn(tile)  # in focus now
         assert (page.press(key, canvas).drawn(tile) != before).any()
         assert (page.press("r", canvas).drawn(tile) == before).all()
+
     far = page.drawn("planes")
+
     assert (page.press("+").drawn("planes") != far).any()
     assert (page.press("r").drawn("planes") == far).all()
 
@@ -163,8 +180,11 @@ def test_planes_and_rendering_move_by_keyboard(page):
 def test_a_stratum_limits_the_steps(page):
     page.wait().choose("stratum", "site: A")
     page.wait("case_02\norgan")
+
     names = page.run("return [...document.getElementById('step').options].map(o => o.textContent)")
+
     assert all("case_02" in name or "case_00" in name for name in names)
+
     page.choose("stratum", "site: B")
     page.wait("case_03\norgan")
 
@@ -175,15 +195,19 @@ def test_controls_are_labelled_and_fit_a_telephone(page):
         "return [...document.querySelectorAll('#viewer button, #viewer select, #viewer input, canvas')].filter("
         "e => !(e.labels && e.labels.length) && !e.textContent.trim() && !e.getAttribute('aria-label')).length"
     )
+
     assert unnamed == 0
+
     page.resize(390, 800)
     assert page.run("return document.documentElement.scrollWidth") <= 390
+
     page.resize(1200)
 
 
 def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, tmp_path):
     out = evaluated(tmp_path, shifts=(4, 2), names=HOSTILE[:2], shape=(50, 80), ending=".png")
     assert report(tmp_path, "--viewer").exit_code == 0
+
     page = opened(gl_driver, out, prefers_color_scheme="dark").wait()
 
     assert page.title in HOSTILE
@@ -191,6 +215,7 @@ def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, t
     assert not any(page.one(control).is_displayed() for control in ("#view", "#rendered"))
     assert "3-D" not in page.text("main")
     assert "rendering" not in page.text("main")
+
     # The prediction was moved to the right: what only it has lies to the right of what only the
     # reference has.
     page.press("o")
@@ -198,17 +223,21 @@ def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, t
     reds, blues = (
         np.argwhere(drawn[..., a] > drawn[..., b] + 40)[:, 1].mean() for a, b in ((0, 2), (2, 0))
     )
+
     assert reds > blues
+
     page.check()
 
 
 def test_without_webgl2_the_page_says_so_and_leads_to_the_slices(gl_driver, made):
     source = "HTMLCanvasElement.prototype.getContext = () => null"
     script = gl_driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+
     try:
         page = opened(gl_driver, made)
     finally:
         gl_driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
     assert page.text("#unsupported").startswith(
         "The viewer needs WebGL2, which this browser does not offer. "
     )

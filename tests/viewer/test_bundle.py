@@ -11,6 +11,7 @@ RECORD = json.loads((ASSETS / "niivue.json").read_text())
 
 def test_the_bundle_is_the_one_that_was_recorded():
     assert hashlib.sha256((ASSETS / "niivue.min.js").read_bytes()).hexdigest() == RECORD["sha256"]
+
     bundle = (ASSETS / "niivue.min.js").read_text(encoding="utf-8")
     assert not re.search(r"</script|<!--", bundle, re.IGNORECASE)
     assert "\r" not in bundle
@@ -22,6 +23,7 @@ def test_the_bundle_is_the_one_that_was_recorded():
 def test_versions_are_those_of_the_recipe():
     text = (BUILD / "package-lock.json").read_text()
     locked = json.loads(text)["packages"]
+
     assert (
         RECORD["version"]
         == json.loads((BUILD / "package.json").read_text())["dependencies"]["@niivue/niivue"]
@@ -35,6 +37,7 @@ def test_versions_are_those_of_the_recipe():
 def test_licences_of_all_packages_travel_with_the_code():
     notices = (ASSETS / "THIRD_PARTY.txt").read_text(encoding="utf-8")
     bundle = (ASSETS / "niivue.min.js").read_text(encoding="utf-8")
+
     for package in RECORD["packages"]:
         assert f"{package['name']} {package['version']} ({package['license']})" in notices
         assert package["license"] in ("BSD-2-Clause", "ISC", "MIT")

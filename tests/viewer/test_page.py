@@ -30,7 +30,9 @@ def page(folder):
 def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
     data = payload(page.html)
     reasons = {reason for step in data["steps"] for reason in step["strata"]}
+
     assert reasons == {"among the worst of all cases", "site: A", "site: B"}
+
     worst = next(
         step for step in data["steps"] if step["label"] == "tumour" and "site: B" in step["strata"]
     )
@@ -39,12 +41,14 @@ def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
     assert set(data["cases"]) == {step["case"] for step in data["steps"]}
     assert data["cases"]["case_03"]["channels"] == ["T1", "FLAIR"]
     assert list(data["cases"]["case_03"]["labels"]) in (["organ", "tumour"], ["tumour", "organ"])
+
     parts = Parts(page.html)
     blocks = {
         attributes["id"]
         for attributes, text in parts.scripts
         if attributes.get("type") == "text/plain" and text
     }
+
     for case in payload(page.html)["cases"].values():
         assert {
             f"{case['id']}-{kind}" for kind in ("reference", "prediction", "channel-0", "channel-1")
@@ -53,6 +57,7 @@ def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
         (case, label) for case, of in data["cases"].items() for label in of["labels"]
     }
     assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
+
     stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
     assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
     assert page.summary in page.html
@@ -62,6 +67,7 @@ def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
 def test_policy_allows_these_scripts_and_no_network(page):
     parts = Parts(page.html)
     policy = next(a["content"] for tag, a in parts.tags if tag == "meta" and "http-equiv" in a)
+
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
 
     assert rules.keys() == {
@@ -74,11 +80,13 @@ def test_policy_allows_these_scripts_and_no_network(page):
     }
     assert rules["default-src"] == "'none'"
     assert rules["img-src"] == "data:"
+
     run = [text for attributes, text in parts.scripts if "type" not in attributes]
     hashes = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (*run, parts.style)
     ]
+
     assert rules["script-src"].split() == [f"'sha256-{one}'" for one in hashes[:-1]]
     assert rules["style-src"] == f"'sha256-{hashes[-1]}'"
     # Nothing in the page is styled or run in a way that the policy refuses.
@@ -91,8 +99,11 @@ def test_policy_allows_these_scripts_and_no_network(page):
 def test_what_is_left_out_is_said(folder):
     given = read_evaluation(folder / "out")
     frame = len(viewer_page(given, folder / "images").html) / 1e6
+
     small = viewer_page(given, folder / "images", most_mb=round(frame - 0.1, 3))
+
     assert small.notes[-1].startswith("Only the first channel of the images is here")
+
     smaller = viewer_page(given, folder / "images", most_mb=round(frame - 0.3, 3))
     assert re.match(
         r"\d cases? had no room in 1\.\d+ MB and can only be seen in .*case_00", smaller.notes[0]
@@ -107,11 +118,13 @@ def test_names_with_markup_are_text(tmp_path):
     made = viewer_page(read_evaluation(tmp_path / "out"), tmp_path / "images")
 
     parts = Parts(made.html)
+
     assert "img" not in {tag for tag, _ in parts.tags}
     assert set(payload(made.html)["cases"]) == set(HOSTILE)
     assert len(parts.scripts) == 4 + 3 * len(HOSTILE)
     for (case, label), address in made.links.items():
         assert parse_qs(address.partition("#")[2]) == {"case": [case], "label": [label]}
+
     done(report(tmp_path, "--viewer"))
 
 
@@ -122,23 +135,29 @@ def test_command_writes_links_packs_and_deletes_the_page(folder):
     assert result.stdout.splitlines() == [
         str(folder / "out" / name) for name in ("report.html", "cases.html")
     ]
+
     megabytes = (folder / "out" / "cases.html").stat().st_size / 1e6
     assert (
         result.stderr
         == f"nnunet-dro: cases.html has 4 cases in {megabytes:.1f} MB of at most 100 MB.\n"
     )
+
     html = (folder / "out" / "report.html").read_text()
     assert 'href="cases.html#case=case_03&amp;label=tumour"' in html
+
     links = payload(html)["links"]
     assert len(links) == 8
     assert "cases.html#case=case_03&label=tumour" in links.values()
+
     result = done(report(folder, "--viewer", "--viewer-mb", f"{megabytes - 0.35:.3f}"))
     assert "had no room in" in result.stderr
     assert (folder / "out" / "cases.html").stat().st_size <= (megabytes - 0.35) * 1e6
+
     result = done(report(folder))
     assert not (folder / "out" / "cases.html").exists()
     assert "cases.html of an earlier run was deleted. Give --viewer" in result.stderr
     assert "cases.html" not in (folder / "out" / "report.html").read_text()
+
     done(report(folder, "--viewer", "--pack", folder / "pack"))
     assert (folder / "pack" / "cases.html").is_file()
     assert "| `cases.html` |" in (folder / "pack" / "README.md").read_text()
@@ -174,5 +193,7 @@ def test_missing_image_is_one_line_and_nothing_is_written(tmp_path):
     out = evaluated(tmp_path)
     (tmp_path / "images" / "case_02_0000.nii.gz").unlink()
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+
     check_refused(report(tmp_path, "--viewer"), tmp_path, "got none for 'case_02'", files=before)
+
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before

@@ -46,22 +46,27 @@ def test_crop_holds_both_masks_with_a_margin():
     # rounded up.
     assert box == (slice(25, 42), slice(16, 74), slice(26, 80))
     assert not is_cut
+
     mask = np.zeros((1, 600, 600), bool)
     mask[0, 150:450, 300] = True
+
     assert crop(mask, mask, (1.0, 1.0, 1.0), 10**9)[0] == (
         slice(0, 1),
         slice(90, 510),
         slice(240, 361),
     )
+
     empty = np.zeros((10, 20, 30), bool)
     assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == (
         (slice(0, 10), slice(0, 20), slice(0, 30)),
         False,
     )
+
     mask = np.ones((1, 300, 3000), bool)
     prediction = mask.copy()
     prediction[0, 100, 2900] = False
     box, is_cut = crop(mask, prediction, (1.0, 1.0, 1.0), 10**9)
+
     assert box == (slice(0, 1), slice(0, 300), slice(952, 3000))
     assert is_cut
 
@@ -72,6 +77,7 @@ def test_what_is_too_large_is_cut_around_the_largest_disagreement(most_voxels):
     reference[10:90, 10:90, 10:90] = True
     prediction = reference.copy()
     prediction[70:76, 20:26, 80:86] = False
+
     box, is_cut = crop(reference, prediction, (1.0, 1.0, 1.0), most_voxels)
 
     assert is_cut
@@ -94,17 +100,22 @@ def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
 
     assert not volumes.is_flat
     assert np.prod(volumes.shape) < reference.size / 2
+
     packed = read(volumes.reference)
     grey = read(volumes.channels[0])
+
     assert packed.shape == grey.shape == volumes.shape
+
     stored = SimpleITK.ReadImage(str(tmp_path / "reference" / "case_00.nii.gz"))
     assert (np.asarray(packed.dataobj) == 1).sum() == reference.sum()
+
     for index in itertools.islice(np.argwhere(np.asarray(packed.dataobj) == 1), 0, None, 50):
         # NIfTI counts to the right and to the front, ITK to the left and to the back.
         x, y, z = packed.affine[:3] @ [*index, 1] * (-1, -1, 1)
         assert stored.GetPixel(stored.TransformPhysicalPointToIndex((x, y, z))) == 1
     assert (grey.affine == packed.affine).all()
     assert grey.get_data_dtype() == np.uint8
+
     values = np.asarray(grey.dataobj)
     assert (values.min(), values.max()) == (0, 255)
 
@@ -112,8 +123,10 @@ def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
 def test_pictures_are_flat_with_their_rows_downwards(tmp_path):
     write_cases(tmp_path, shifts=(2,), shape=(50, 60), ending=".png")
     volumes = pack(tmp_path, ending=".png")
+
     assert volumes.is_flat
     assert volumes.shape == (60, 50, 1)
+
     stored = SimpleITK.GetArrayFromImage(
         SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png"))
     )
@@ -129,6 +142,7 @@ def test_predictions_where_the_reference_is_ignored_are_left_out(tmp_path):
     volumes = pack(tmp_path, labels=Labels({"organ": (1,)}, ignore=2))
 
     assert volumes.has_ignored
+
     reference, prediction = (
         np.asarray(read(v).dataobj) for v in (volumes.reference, volumes.prediction)
     )
@@ -142,12 +156,14 @@ def test_other_labels_are_offered_if_they_are_there_as_a_whole(tmp_path):
     values[60:64, 66:70, 60:64] = 2
     values[5:110, 80, 60] = 3
     write_all(tmp_path, values, spacing=(1, 1, 1))
+
     labels = Labels({"first": (2,), "second": (1,), "long": (3,), "absent": (4,), "region": (1, 3)})
 
     assert pack(tmp_path, labels=labels, wanted=["second"]).labels == {
         "second": (1,),
         "first": (2,),
     }
+
     found = pack(tmp_path, labels=labels, wanted=["long", "absent"]).labels
     assert list(found) == ["long", "absent", "first", "second", "region"]
 
@@ -156,7 +172,9 @@ def test_many_label_values_are_kept(tmp_path):
     values = np.zeros(SHAPE, np.uint16)
     values[10:20, 10:20, 10:20] = 700
     write_all(tmp_path, values)
+
     packed = read(pack(tmp_path, labels=Labels({"organ": (700,)})).reference)
+
     assert packed.get_data_dtype() == np.uint16
     assert set(np.unique(np.asarray(packed.dataobj))) == {0, 700}
 
@@ -181,20 +199,25 @@ def shown(folder, *, most_mb, cases=CASES, **options):
 def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
     seen = []
     found = shown(folder, most_mb=10, progress=lambda *n: seen.append(n))
+
     assert list(found.volumes) == list(CASES)
     assert [found.n_channels(case) for case in CASES] == [2, 2, 2]
     assert (found.left_out, found.only_first_channel) == ([], False)
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
     room = found.n_bytes / MB
     found = shown(folder, most_mb=0.75 * room)
+
     assert list(found.volumes) == list(CASES)
     assert found.only_first_channel
     assert [found.n_channels(case) for case in CASES] == [1, 1, 1]
     assert found.n_bytes <= 0.75 * room * MB
+
     found = shown(folder, most_mb=0.4 * room + 1, frame_bytes=MB, cases=CASES[::-1])
     assert list(found.volumes) == ["case_02", "case_01"]
     assert found.left_out == ["case_00"]
     assert found.n_bytes <= 0.4 * room * MB
+
     found = shown(folder, most_mb=0.03)
     assert [(case, volumes.is_cut) for case, volumes in found.volumes.items()] == [
         ("case_00", True)

@@ -58,9 +58,11 @@ def two(baseline, method, **options):
 def test_table_by_hand():
     by = {"centre": ["A", "A", "A", "B"]}
     comparison = compare(two([0.5, 0.6, 0.7, 0.9], [0.6, 0.6, 0.9, 0.8], by=by), n_resamples=100)
+
     first, second = comparison.table.to_dict("records")
 
     assert comparison.methods == ("ERM", "DRO")
+
     key = ("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined")
     assert [first[name] for name in key] == ["centre", "A", "one", "dice", "ERM", "DRO", 3, 0]
     assert (
@@ -78,6 +80,7 @@ def test_table_by_hand():
         1,
     ]
     assert np.isnan(second["mean_difference_low"])
+
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
     expected = [*key, "n_left_out", "n_worst_baseline", "n_worst_method"]
@@ -104,7 +107,9 @@ def test_intervals_are_those_of_the_complete_pairs():
     surely = guaranteed_means([method - baseline], bounded=[True], low=-1, n_resamples=200, seed=5)[
         0
     ]
+
     found = [[row[f"{s}_difference_low"], row[f"{s}_difference_high"]] for s in STATISTICS]
+
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
     np.testing.assert_allclose(
         [row["mean_difference_low_guaranteed"], row["mean_difference_high_guaranteed"]], surely
@@ -117,6 +122,7 @@ def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
     assert len(comparison.notes) == 1
     assert "1 pair has a value in one method only" in comparison.notes[0]
     assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
+
     rows = [["ERM", 3, 2, 0.5], ["DRO", 3, 2, 0.6]]
     assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == rows
 
@@ -126,9 +132,12 @@ def test_less_is_better_for_distances():
     comparison = compare(
         {name: evaluation([0.5] * 3, hd95=hd95) for name, hd95 in distances.items()}, n_resamples=0
     )
+
     row = comparison.table.set_index("metric").loc["hd95"]
+
     assert row["mean_difference"] == pytest.approx(-2.5 / 3)
     assert row[["wins", "ties", "losses"]].tolist() == [2, 1, 0]
+
     changed = [["hd95", "c02", -2.0], ["hd95", "c00", -0.5]]
     assert comparison.changed[["metric", "case", "difference"]].to_numpy().tolist() == changed
 
@@ -136,6 +145,7 @@ def test_less_is_better_for_distances():
 def test_three_methods_are_each_compared_with_the_first():
     evaluations = two([0.5, 0.5], [0.6, 0.6]) | {"[b]Ω": evaluation([0.4, 0.4])}
     comparison = compare(evaluations, n_resamples=0)
+
     assert comparison.table[["baseline", "method"]].to_numpy().tolist() == [
         ["ERM", "DRO"],
         ["ERM", "[b]Ω"],
@@ -149,7 +159,9 @@ def test_three_methods_are_each_compared_with_the_first():
 def test_changed_cases_are_the_five_largest_each_way():
     differences = np.array([0.0, *np.arange(1, 8), *-np.arange(1, 4)]) / 20
     by = {"case": ["A"] * 11, "centre": ["A"] * 5 + ["B"] * 6}
+
     changed = compare(two(np.full(11, 0.5), 0.5 + differences, by=by), n_resamples=0).changed
+
     assert changed["case"].tolist() == ["c07", "c06", "c05", "c04", "c03", "c10", "c09", "c08"]
     assert changed["difference"].tolist() == pytest.approx(
         [0.35, 0.3, 0.25, 0.2, 0.15, -0.15, -0.1, -0.05]
@@ -183,6 +195,7 @@ def test_the_typical_difference_is_the_median_of_all_pairs_means():
         # The critical value of 30 signed ranks in tables, 5 % two-sided, is 137.
         if len(values) == 30:
             assert (low, high) == (means[137], means[-138])
+
     assert np.isnan(typical_value(np.array([]))).all()
 
 
@@ -201,17 +214,20 @@ def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeyp
     samples = [rng.normal(0.1, 1, 300), np.where(rng.random(300) < 0.8, 0, rng.normal(size=300))]
     samples.append(rng.integers(-3, 4, 300) / 10)
     listed = [typical_value(values) for values in samples]
+
     monkeypatch.setattr(significance, "_MOST_LISTED", 10)
 
     np.testing.assert_allclose(
         [typical_value(values) for values in samples], listed, rtol=1e-12, atol=0
     )
+
     rng = np.random.default_rng(0)
     baseline = rng.random(20) / 2
     method = rng.random(20)
     row = compare(two(baseline, method)).table.iloc[0]
 
     assert tuple(row[list(TYPICAL)]) == pytest.approx(typical_value(method - baseline))
+
     none = compare(two(baseline, method), n_resamples=0).table.iloc[0]
     assert none[list(TYPICAL)].isna().tolist() == [False, True, True]
 
@@ -223,6 +239,7 @@ def test_holm_by_hand():
     assert adjusted == pytest.approx([0.03, 0.06, NAN, 0.06, 0.02], nan_ok=True)
     assert holm(np.array([0.6, 0.9])).tolist() == [1, 1]
     assert holm(np.array([])).tolist() == []
+
     gains = np.arange(1, 7) / 100
     baseline = {"one": np.full(6, 0.5), "two": np.full(6, 0.5), "three": np.full(6, NAN)}
     method = {
@@ -236,6 +253,7 @@ def test_holm_by_hand():
 
     p = table.loc["DRO", "wilcoxon_p"].tolist()
     adjusted = table.loc["DRO", "holm_p"].tolist()
+
     assert p[0] == pytest.approx(2 / 64)
     assert adjusted == pytest.approx([2 * p[0], p[1], NAN], nan_ok=True)
     assert table.loc["same", "holm_p"].tolist() == pytest.approx(adjusted, nan_ok=True)
@@ -244,7 +262,9 @@ def test_holm_by_hand():
 def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
     erm = evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"])
     dro = evaluation([0.4, 0.5], cases=["d", "c"])
+
     evaluations = {"ERM": erm, "DRO": dro}
+
     with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
         compare(evaluations)
 
@@ -325,8 +345,11 @@ def test_what_is_not_known_or_not_compared_may_differ():
     tolerance = {"options": {"nsd_tolerance_mm": 1}, "notes": ["Two extra predictions."]}
     erm = evaluation([1.0], hd95=[1.0], n_reference=NAN, **tolerance)
     dro = evaluation([0.5], n_reference=8, options={"nsd_tolerance_mm": 2})
+
     comparison = compare({"ERM": erm, "DRO": dro}, n_resamples=0)
+
     assert comparison.table[["metric", "mean_difference"]].to_numpy().tolist() == [["dice", -0.5]]
+
     lacking = "Only the metrics that all methods have are compared: DRO lacks hd95."
     assert comparison.notes == (lacking, "ERM: Two extra predictions.")
 
@@ -338,6 +361,7 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
         "method": "x",
     }
     evaluations = {name: evaluation([0.1, 0.2, 0.3, 0.4], **options) for name in ("ERM", "DRO")}
+
     comparison = compare(evaluations, by=["age:0,18,100", "centre", "age"], n_resamples=0)
 
     assert list(comparison.stratum_of_case) == ["age:0,18,100", "centre", "age"]
@@ -359,12 +383,14 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
         "70",
     ]
     assert "method (case table)" in comparison.scores.columns
+
     uncut = {"by": {"age": ["3", "40", "50", "70"]}, "age": options["age"]}
     cut = compare(
         {name: evaluation([0.1, 0.2, 0.3, 0.4], **uncut) for name in "AB"},
         by=["age:0,18,100"],
         n_resamples=0,
     )
+
     assert list(cut.table["n"]) == [1, 3], "no stratum of the uncut column"
     with pytest.raises(ValueError, match="'scanner'"):
         compare(evaluations, by=["scanner"])
@@ -377,9 +403,11 @@ def test_order_of_rows_does_not_matter():
         {"one": rng.random(20), "two": rng.random(20)},
     )
     shuffled = dict(evaluations)
+
     shuffled["DRO"] = replace(
         evaluations["DRO"], scores=evaluations["DRO"].scores.sample(frac=1, random_state=1)
     )
+
     pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
 
 

@@ -53,7 +53,9 @@ def test_the_interval_of_the_mean_puts_two_intervals_of_scipy_together(n_baselin
             after.mean(axis=1), before.mean(axis=1), equal_var=False
         ).confidence_interval()
     middle = after.mean() - before.mean()
+
     half = np.hypot(of_cases.high - middle, of_trainings.high - middle)
+
     np.testing.assert_allclose(
         found.loc[0, ENDS].tolist(), [middle - half, middle + half], rtol=1e-9
     )
@@ -77,9 +79,11 @@ def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
 
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
     of_cases = difference_intervals(means, bounded=[False] * 300)[:, MEAN].T
+
     coverage, alone = (
         ((below < 0.1) & (above > 0.1)).mean() for below, above in ((low, high), of_cases)
     )
+
     assert coverage > 0.93
     assert (alone < 0.6) == (training > 0)
 
@@ -89,9 +93,11 @@ def test_what_the_trainings_of_a_pair_share_cancels():
     shared = 0.1 * rng.normal(size=(5, 1))
     before, after = (0.5 + shared + 0.01 * rng.normal(size=(5, 60)) for _ in range(2))
     pairs = [(before, after), (before, after[[1, 2, 3, 4, 0]])]
+
     in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2, n_resamples=10)[
         ENDS
     ].to_numpy()
+
     assert np.diff(in_order) < 0.02
     assert np.diff(mixed) > 0.1
 
@@ -122,6 +128,7 @@ def test_the_table_has_means_over_the_trainings_and_their_range():
         (0.05, 0.15)
     )
     assert (row["n"], row["n_trainings_baseline"], row["n_trainings_method"]) == (60, 3, 3)
+
     # Three differences of 0.05, 0.1 and 0.15, and cases that all differ by the same.
     half = stats.t.ppf(0.975, 2) * 0.05 / np.sqrt(3)
     assert (row["mean_difference_low"], row["mean_difference_high"]) == pytest.approx(
@@ -130,6 +137,7 @@ def test_the_table_has_means_over_the_trainings_and_their_range():
     assert np.isnan([row["wilcoxon_p"], row["holm_p"]]).all()
     assert row["wins"] == 60
     assert comparison.strata["mean"].tolist() == pytest.approx([0.5, 0.6])
+
     means = comparison.trainings.groupby("of", sort=False)["mean"].apply(list).to_dict()
     assert means == {"ERM": pytest.approx([0.5, 0.6, 0.4]), "DRO": pytest.approx([0.6, 0.65, 0.55])}
     assert comparison.scores.groupby("method", sort=False)["dice"].mean().tolist() == pytest.approx(
@@ -146,6 +154,7 @@ def test_the_table_has_means_over_the_trainings_and_their_range():
 def test_fewer_than_three_trainings_have_no_interval_over_trainings(baseline, method):
     comparison = compare({"ERM": trainings(*baseline), "DRO": trainings(*method)}, n_resamples=50)
     row = comparison.table.iloc[0]
+
     # All cases differ by the same: other cases would change nothing.
     assert row["mean_difference_high"] - row["mean_difference_low"] == pytest.approx(0)
     assert any(
@@ -157,9 +166,11 @@ def test_fewer_than_three_trainings_have_no_interval_over_trainings(baseline, me
 def test_a_case_that_one_training_lacks_is_left_out_of_all():
     values = [np.linspace(0.4, 0.6, 10) for _ in range(3)]
     values[1][4] = NAN
+
     comparison = compare(
         {"ERM": [evaluation(v) for v in values], "DRO": evaluation(np.full(10, 0.7))}, n_resamples=0
     )
+
     assert comparison.table.loc[0, ["n", "n_undefined"]].tolist() == [10, 1]
     assert comparison.trainings["n"].tolist() == [9] * 4
     assert any(
@@ -173,7 +184,9 @@ def test_a_training_that_missed_a_label_counts_as_the_worst():
     comparison = compare(
         {"ERM": evaluation([0.9] * 3, hd95=[1.0, 1.0, 7.0]), "DRO": missed}, n_resamples=0
     )
+
     row = comparison.table.set_index("metric").loc["hd95"]
+
     assert row["mean_method"] == pytest.approx((2 + (7 + 2 + 3) / 3 + 2) / 3)
     assert (row["n_worst_baseline"], row["n_worst_method"]) == (0, 1)
     assert "DRO, training 2 in c00 (one)" in " ".join(comparison.notes)
@@ -184,7 +197,9 @@ def test_few_cases_of_several_trainings_are_not_listed_but_counted():
         {"A": [evaluation([0.3, 0.9]), evaluation([0.9, 0.3])], "B": evaluation([0.4, 0.6])}
     )
     ((_, table),) = strata_tables(comparison.strata)
+
     place = [column.title for column in table.columns].index("Values")
+
     assert {row[1].text: row[place].text for row in table.rows} == {"A": "", "B": "40.0, 60.0"}
     assert "(95 % sure); of several trainings, so many in all of them together." in " ".join(
         table.notes
@@ -209,6 +224,7 @@ def test_patients_are_what_is_independent_with_trainings_too():
     widths = [
         row["mean_difference_high"] - row["mean_difference_low"] for row in (with_patients, without)
     ]
+
     assert widths[0] > 1.5 * widths[1]
 
 
@@ -244,6 +260,7 @@ def test_the_command_takes_trainings_with_commas(study, tmp_path):
     )
 
     table = read_csv(tmp_path / "out" / "comparison.csv").set_index("label")
+
     assert table.loc["tumour", ["mean_difference_lowest", "mean_difference_highest"]].tolist() == [
         0.25 / 8,
         0.75 / 8,
@@ -251,11 +268,13 @@ def test_the_command_takes_trainings_with_commas(study, tmp_path):
     assert (
         read_csv(tmp_path / "out" / "trainings.csv")["training"].tolist() == [1, 2, 3, 1, 2, 3] * 2
     )
+
     for name in ("report.html", "report.md"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert "trainings +3.1 to +9.4" in text
         assert "other cases and other trainings" in text
     assert "+3.1 to +9.4" in result.stdout
+
     shutil.copytree(study / "erm0", study / "lr=1")
 
     done(

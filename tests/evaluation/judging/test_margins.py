@@ -28,6 +28,7 @@ def test_verdicts_follow_from_the_interval(low, high, verdict):
     table = pd.DataFrame([["dice", low, high]], columns=["metric", *GUARANTEED_DIFFERENCE])
     # The same of a distance, where less is better.
     distances = pd.DataFrame([["hd95", -high, -low]], columns=["metric", *GUARANTEED_DIFFERENCE])
+
     assert margin_verdicts(table, 1) == [verdict]
     assert margin_verdicts(distances, 0.01) == [verdict]
 
@@ -39,7 +40,9 @@ def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
     before = rng.beta(30, 5, (1000, n)) * 0.99
     changes = np.where(rng.random((1000, n)) < 0.03, -before, 0.01)
     bounds = guaranteed_means(list(changes), bounded=[True] * 1000, low=-1, n_resamples=1000)
+
     table = pd.DataFrame(bounds, columns=GUARANTEED_DIFFERENCE).assign(metric="dice")
+
     assert changes.mean() < -0.014
     assert np.isin(margin_verdicts(table, 1), ["better", "not worse"]).mean() <= 0.025
 
@@ -54,8 +57,10 @@ def test_findings_and_table_tell_the_margin(tmp_path):
     done(run("compare", *both, "-o", tmp_path / "both", "--margin", 8, "--bootstrap", 500))
 
     table = read_csv(tmp_path / "both" / "comparison.csv").set_index(["stratum", "label"])["margin"]
+
     assert table[("rare", "tumour")] == "better"
     assert table[("common", "tumour")] == "not worse"
+
     text = (tmp_path / "both" / "report.md").read_text(encoding="utf-8").replace("\\", "")
     assert "not worse by more than 8 points: " in text
     # Not one of 50 changed: Student's t has no width, and one in 14 may be lost.

@@ -74,13 +74,16 @@ def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, pass
 def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
     said = "p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
     assert outcome_of(dice(0, 58), "p5>=0.70@95").line == f"label=tumour: {said}"
+
     values = [1.0] * 10 + [5.0]
 
     assert outcome_of(values[:10] * 2, "metric=hd95 p75<=4@95").passed
+
     failed = outcome_of(values, "metric=hd95 p75<=4@95")
     assert failed.line.startswith(
         "label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)"
     )
+
     patients = pd.Series(
         np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)]
     )
@@ -91,6 +94,7 @@ def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
         "n_resamples": 0,
         "one_sided": one_sided_of(requirements),
     }
+
     for count, passed in ((118, True), (116, False)):
         assert (
             check_requirements(summarise(scores[:count], **options), requirements)[0].passed
@@ -121,18 +125,22 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
 
     assert table.loc[("A", "tumour"), "p25_low_95"] == 1
     assert table.columns[-2:].tolist() == ["p25_low_95", "p5_low_95"]
+
     _, rows = planned("label=tumour p5>=0.70@95", "--pilot", pilot, "--n", 40)
 
     assert ["59", "0"] in rows
     assert ["153", "3"] in rows
     assert any(row[:1] == ["40"] and "cannot" in row for row in rows)
+
     (of_a,) = [row for row in rows if row[:2] == ["tumour", "A"]]
     # The pilot's cases, those below, and the chance with 40 cases, which are too few.
     assert of_a[2:5] == ["20", "0", "0"]
+
     # With 59 cases none may be below: the beta-binomial probability of none among 59, given 0 of
     # 20.
     expected = stats.betabinom.pmf(0, 59, 0.5, 20.5)
     assert of_a[5] == f"{100 * expected:.0f}"
+
     (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
     assert of_b[3:6] == ["5", "0", "0"]
 
@@ -193,9 +201,12 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
 
     # Three of four cases of A, and eleven of twelve of B.
     said = "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count."
+
     assert said in text
+
     (of_b,) = [row for row in rows if "B" in row]
     assert of_b[2:4] == ["11", "0"]
+
     rng = np.random.default_rng(2)
     bad = rng.beta(0.5, 11.5, 20_000)
     with_label = rng.binomial(100, 11 / 12, 20_000)
@@ -203,6 +214,7 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
     allowed = np.array([worse_allowed(requirement, n) for n in range(101)])
     chance = np.mean(rng.binomial(with_label, bad) <= allowed[with_label])
     sizes = planned_sizes(requirement, [100], share=0.75)
+
     assert float(of_b[4 + sizes.index(100)]) == pytest.approx(100 * chance, abs=1.5)
 
 
@@ -218,6 +230,7 @@ def test_patients_of_a_pilot_count_once(tmp_path):
 
     assert "patients in each stratum" in text
     assert "The label is in 90 % of the patients, and only those count." in text
+
     (row,) = [row for row in rows if row[:1] == ["tumour"]]
     # The case has a Dice of 0.75, its patient 0.92.
     assert row[3:5] == ["9", "0"]
@@ -244,5 +257,7 @@ def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
         {"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]}
     )
     chances = chances.assign(n=[9, 0], n_worse=0, **{"59": 0.5})
+
     said = "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing."
+
     assert said in screen(plan_table(requirement, [59], chances, share=1.0), width=200)

@@ -111,6 +111,7 @@ def test_patients_can_be_required_and_are_told():
             'pathology="other, rare" label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)',
         ),
     ]
+
     (outcome,) = check("pathology=spina_bifida label=cerebellum p5>=0.6 n_patients>=13", strata)
     assert outcome.line.endswith("; n_patients 12 is not >= 13")
 
@@ -168,6 +169,7 @@ def test_a_requirement_may_say_how_many_cases_are_enough():
 def test_with_patients_their_number_is_what_a_percentile_needs():
     strata = FEW.assign(n=60, n_patients=FEW["n"])
     assert [o.verdict.word for o in check("p5>=0.7", strata)] == ["cannot tell"] * 19 + ["met"] * 41
+
     said = "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
     assert check("p5>=0.7", strata)[7].line.endswith(said)
     assert [o.passed for o in check("p5>=0.7 n_patients>=8", strata)] == [False] * 7 + [True] * 53
@@ -188,8 +190,10 @@ def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
     assert outcome.line.endswith(
         "(60 cases); the bound assumes only that Dice lies between 0 and 1"
     )
+
     (without,) = check(text, strata.assign(**{f"{column}_guaranteed": np.nan}))
     assert without.verdict.word == "cannot tell"
+
     (distance,) = check(
         f"metric=hd95 {column}<=0.9",
         strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}),
@@ -207,11 +211,13 @@ def test_the_share_of_failures_can_be_bounded():
         == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
     )
     assert all(o.passed for o in check("n_failed<=0", strata))
+
     unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
     assert (unknown.verdict.word, unknown.line.split("; ")[1]) == (
         "cannot tell",
         "it is not known of this metric",
     )
+
     strata = FEW.assign(metric="hd95", n_failed=1, n_missed=1, n_left_out=1, failure_high=0.216)
 
     (outcome,) = check("metric=hd95 failure_high<=40%", strata.tail(1))
@@ -232,6 +238,7 @@ def test_the_share_of_failures_can_be_bounded():
 def test_no_failure_among_no_cases_says_nothing(count):
     strata = FEW.tail(1).assign(**{count: 0}, n_undefined=60)
     (outcome,) = check(f"{count}<=0", strata)
+
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith(
         "(0 of 60 cases with a value); no case has a value; if 0 are enough, add n>=0"
@@ -243,6 +250,7 @@ def test_no_failure_among_no_cases_says_nothing(count):
 def test_references_without_a_prediction_leave_it_open():
     absent = FEW.assign(n_absent=9)
     (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
+
     assert outcome.verdict.word == "cannot tell"
     assert outcome.line.endswith(
         "(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3"
@@ -257,7 +265,9 @@ def test_a_bound_is_never_met_where_the_number_itself_misses_it():
     for text in ("mean_low>=0.93", "mean_high<=0.5", "p5>=0.93@95"):
         outcomes = check(f"pathology=spina_bifida {text}", strata)
         assert [o.verdict.word for o in outcomes] == ["not met"] * 2
+
     said = "p5's lower 95 % bound 0.950 is >= 0.93 (23 cases); p5 itself is 0.612"
+
     assert outcomes[0].line == f"pathology=spina_bifida label=cerebellum: {said}"
 
 
@@ -384,6 +394,7 @@ def test_every_row_that_is_meant_has_to_pass(text, expected):
         [*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS
     )
     outcomes = check(f"{text} p5>=0.7", strata)
+
     assert [f"{o.stratum} {o.label}" for o in outcomes] == expected
     if text == "label=cerebellum":
         assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
@@ -395,6 +406,7 @@ def test_metric_is_dice_or_the_only_one():
 
     assert {o.metric for o in check("p5>=0.7", both)} == {"dice"}
     assert {o.metric for o in check("p5>=0.7", distances)} == {"hd95"}
+
     lines = [
         o.line for o in check("pathology=spina_bifida label=cerebellum metric=hd95 p5<=12", both)
     ]
@@ -409,7 +421,9 @@ def test_file_has_a_requirement_a_line(tmp_path):
     path = tmp_path / "requirements.txt"
     text = "\ufeff# don't\n\nmean>=0.8  # isn't much\r\n  label='stem #2' site=a#1 p5>=0.7\n"
     path.write_text(text, encoding="utf-8")
+
     first, second = read_requirements(path)
+
     assert (first.text, first.statistic, first.label) == ("mean>=0.8", "mean", None)
     assert (second.label, second.stratum) == ("stem #2", "a#1")
 

@@ -58,6 +58,7 @@ def unfold(page):
 def test_request_check_sees_a_request(open_page):
     html = report().replace("img-src data:;", "img-src *;")
     page = open_page(html.replace("</main>", '<img src="http://127.0.0.1:9/x"></main>'))
+
     assert page.requests() == ["http://127.0.0.1:9/x"]
 
 
@@ -69,6 +70,7 @@ def test_hostile_names_are_text(open_page, make):
     )
 
     unfold(page)
+
     for dot in page.all(".dot")[:3]:
         page.run(
             "arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot
@@ -78,6 +80,7 @@ def test_hostile_names_are_text(open_page, make):
     assert page.all("img") == []
     assert set(page.column(0)) == set(HOSTILE)
     assert page.errors() == []
+
     click(page, ".dot")
     assert set(page.column(0)) <= set(HOSTILE)
     assert page.run("return window.hurt === undefined")
@@ -88,20 +91,26 @@ def test_clicking_a_heading_sorts_and_says_so(open_page):
     scores, strata = scores_of(30)
     scores.loc[3, "dice"] = math.nan
     page = open_page(evaluation_html(evaluation_of(scores, strata)))
+
     dice = [heading.text for heading in page.all("#casetable th button")].index("Dice (%)")
+
     assert page.one("#casetable th[aria-sort]").get_attribute("aria-sort") == "ascending"
+
     worst_first = [float(text) for text in page.column(dice)]
     assert worst_first == sorted(worst_first)
 
     page.all("#casetable th button")[dice].click()
 
     best_first = [float(text) for text in page.column(dice)]
+
     assert best_first == sorted(best_first, reverse=True)
     assert best_first[0] > worst_first[-1]
+
     sorted_by = page.all("#casetable th[aria-sort]")
     assert [(th.text.split()[0], th.get_attribute("aria-sort")) for th in sorted_by] == [
         ("Dice", "descending")
     ]
+
     # Cases without a value come last in both directions.
     for _ in range(2):
         page.all("#casetable th button")[dice].click()
@@ -109,7 +118,9 @@ def test_clicking_a_heading_sorts_and_says_so(open_page):
         assert page.column(dice)[-1] == "–"
     by_name = page.all("#casetable th button")[0]
     by_name.send_keys("\ue007")  # Enter
+
     assert page.column(0)[:3] == ["case_0000"] * 3
+
     by_name.send_keys(" ")
     assert page.column(0)[:3] == ["case_0029"] * 3
 
@@ -118,15 +129,19 @@ def test_filters_by_text_and_stratum(open_page):
     page = open_page(report())
 
     page.one("#filters input").send_keys("CASE_0007")
+
     assert set(page.column(0)) == {"case_0007"}
     assert page.text("#count") == "Rows 1 to 3 of 3"
+
     page.one("#filters input").send_keys("nowhere")
     assert page.text("#count") == "No row fits the filters."
+
     page.run(
         "const i = arguments[0]; i.value = ''; i.dispatchEvent(new Event('input'))",
         page.one("#filters input"),
     )
     page.all("#filters select")[1].send_keys("spina_bifida")
+
     assert set(page.column(2)) == {"spina_bifida"}
     assert page.text("#count") == "Rows 1 to 30 of 30"
 
@@ -134,12 +149,14 @@ def test_filters_by_text_and_stratum(open_page):
 def test_pages_of_the_table_hold_every_row_once(open_page):
     page = open_page(report(40))
     seen = list(zip(page.column(0), page.column(1), strict=True))
+
     for _ in range(2):
         page.one('[data-do="next"]').click()
         seen += zip(page.column(0), page.column(1), strict=True)
 
     assert len(seen) == len(set(seen)) == 120
     assert not page.one('[data-do="next"]').is_enabled()
+
     page = open_page(report(5000))
     assert page.text("#count") == "Rows 1 to 50 of 15,000"
 
@@ -148,6 +165,7 @@ def test_pages_of_the_table_hold_every_row_once(open_page):
         "const [i] = arguments; i.value = '0049'; i.dispatchEvent(new Event('input'))",
         page.one("#filters input"),
     )
+
     assert page.column(0)[:3] == ["case_0049"] * 3
 
 
@@ -169,8 +187,10 @@ def test_clicking_a_dot_opens_its_case_and_back(open_page):
         <= page.run("return document.querySelector('tr.chosen').getBoundingClientRect().top")
         <= 900
     )
+
     page.one('[data-do="back"]').click()
     assert page.run("return document.activeElement === arguments[0]", dot)
+
     click(page, "[data-do=clear]")
     assert page.text("#count") == "Rows 1 to 50 of 90"
     assert page.all(".dot.chosen") == []
@@ -179,14 +199,19 @@ def test_clicking_a_dot_opens_its_case_and_back(open_page):
 def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
     scores, strata = scores_of(10, labels=("one",))
     page = open_page(evaluation_html(evaluation_of(scores, strata)))
+
     stops = page.all('.dot[tabindex="0"]')
+
     assert 0 < len(stops) <= len(page.all("svg.chart")) < len(page.all(".dot"))
 
     page.run("arguments[0].focus()", stops[0])
     assert page.text("#tooltip b").startswith("case_")
+
     stops[0].send_keys("\ue014")  # arrow to the right
     second = page.run("return document.activeElement")
+
     assert second != stops[0]
+
     label = second.get_attribute("aria-label")
     assert "Dice (%): " in label
     assert ", one · " in label
@@ -198,6 +223,7 @@ def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
         )
         == 1
     )
+
     second.send_keys("\ue007")
     assert focused_row(page) == second.get_attribute("data-row")
 
@@ -205,6 +231,7 @@ def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
     page.scroll_to(dot)
     page.run("arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot)
     lines = page.text("#tooltip").splitlines()
+
     assert lines == [
         "case_0004",
         "one · spina_bifida · A",
@@ -216,9 +243,11 @@ def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
 def test_nothing_overflows_a_phone(open_page, make):
     long = {"pathology": ["x" * 70, "a name of several words that goes on and on"] * 15}
     page = open_page(make(labels=("w" * 60, "v"), attributes=long), width=390)
+
     unfold(page)
 
     assert page.run("return document.documentElement.scrollWidth") == 390
+
     too_wide = page.run(
         "return [...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, svg, .unseen') "
         "&& e.getBoundingClientRect().right > 391).map(e => e.outerHTML.slice(0, 80))"
@@ -235,10 +264,13 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
     unfold(page)
 
     tables = page.all("main section:not(#cases) .scroll")
+
     cut = page.run("return arguments[0].map(box => box.scrollWidth - box.clientWidth)", tables)
+
     assert len(cut) >= 2
     assert max(cut) <= 0
     assert page.run(script("broken_words"), "main section:not(#cases) th, h1") == []
+
     last = "return arguments[0].map(b => b.querySelector('thead tr:last-child th:last-child').innerText)"
     assert "P5" in page.run(last, tables)
 
@@ -247,20 +279,26 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
 def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
     page = open_page(make(), width=390)
     box = page.one("#by-0 .scroll")
+
     hint = page.one("#by-0 .onwards")
 
     assert page.run("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
     assert hint.is_displayed()
+
     page.run("arguments[0].scrollLeft = arguments[0].scrollWidth", box)
     page.scroll_to(box)
+
     assert not hint.is_displayed()
+
     # Whose numbers they are stays in view.
     left = (
         "return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left"
     )
     assert page.run(left, box) >= 0
+
     page.resize(1200)
     page.scroll_to(box)
+
     assert not hint.is_displayed()
 
 
@@ -271,14 +309,18 @@ def test_dark_follows_the_system_and_the_button(open_page):
     html = report()
     light = background(open_page(html))
     page = open_page(html, prefers_color_scheme="dark")
+
     dark = background(page)
+
     assert light == "rgb(252, 251, 248)"
     assert dark == "rgb(20, 23, 26)"
 
     assert page.text("#theme") == "Light theme"
+
     page.one("#theme").click()
     assert background(page) == light
     assert page.text("#theme") == "Dark theme"
+
     page.one("#theme").click()
     assert background(page) == dark
 
@@ -299,18 +341,23 @@ def test_rows_dots_and_pictures_lead_to_each_other_and_to_the_viewer(open_page):
     page = open_page(evaluation_html(evaluation, [entry], {("case_0003", "one"): address}))
 
     (link,) = page.all("#casetable a.inviewer")
+
     assert link.get_attribute("href").rpartition("/")[2] == address
     assert link.get_attribute("aria-label") == "case_0003 in the viewer"
     assert page.one("#picture-0 a").get_attribute("href").endswith(address)
     assert not page.one("#inviewer").is_displayed()
+
     page.one('#casetable tr[data-row="3"] button').click()
     assert page.run("return document.activeElement.id") == "picture-0"
     assert len(page.all("#casetable td button")) == 1
+
     click(page, '.dot[data-row="3"]')
     assert page.run("return document.querySelector('#picture-0').classList.contains('chosen')")
     assert page.one("#inviewer").get_attribute("href").endswith(address)
+
     click(page, '.dot[data-row="2"]')
     assert not page.one("#inviewer").is_displayed()
+
     page.one("#contours").click()
     assert page.one("#contours").get_attribute("aria-pressed") == "false"
     assert (
@@ -336,6 +383,7 @@ def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
         "const stroke = getComputedStyle(svg.querySelector('.reference')).strokeWidth;"
         "return [[a.width, a.height, b.width], parseFloat(stroke)]"
     )
+
     assert shown[0] / shown[1] == pytest.approx(plane.aspect, rel=0.02)
     assert shown[0] > 0.9 * shown[2] or shown[1] > 600
     assert line < max(0.5 * shown[0] / plane.width, 0.7)
@@ -345,14 +393,18 @@ def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
 def test_page_prints_on_white_paper_with_all_its_tables(open_page, driver, make):
     page = open_page(make(), prefers_color_scheme="dark")
     n_rows = len(page.all("main table tbody tr"))
+
     page.run("window.dispatchEvent(new Event('beforeprint'))")
+
     assert page.run("return [...document.querySelectorAll('details')].every(part => part.open)")
 
     printed = driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
 
     pdf = base64.b64decode(printed["data"])
+
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= 2
+
     # What needs a mouse is not on paper, and nothing is cut off at the right.
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
@@ -372,4 +424,5 @@ def test_page_prints_on_white_paper_with_all_its_tables(open_page, driver, make)
         assert page.run("return document.documentElement.scrollWidth <= window.innerWidth")
     finally:
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
     assert page.errors() == []

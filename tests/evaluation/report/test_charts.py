@@ -51,8 +51,10 @@ def test_every_case_is_a_dot_at_its_value():
     assert re.findall(r'd="M([\d.]+) ', svg) == ["10.9", "236.9", "462.9"]
     assert "P5 5.0" in svg
     assert 'data-columns="3"' in svg
+
     svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
     assert re.findall('data-row="(.)"', svg) == ["0", "1"]
+
     svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves(
         [stratum([])], DICE, label="x"
     )
@@ -72,9 +74,11 @@ def test_quantile_curve_goes_through_every_case(values, points):
 def test_volumes_of_more_than_a_decade_are_logarithmic():
     wide = against_volume(points([1, 10, 100], [50, 60, 70]), DICE, label="x", columns=[0, 1])
     narrow = against_volume(points([1, 5], [50, 60]), DICE, label="x", columns=[0, 1])
+
     assert ">50<" in wide
     assert ">100<" in wide
     assert ">0<" in narrow
+
     svg = against_volume(
         points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1]
     )
@@ -88,14 +92,18 @@ def test_equal_cases_lie_on_the_diagonal():
         r'x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" class="diagonal"', svg
     ).groups()
     x1, y1, x2, y2 = map(float, numbers)
+
     x, y = map(float, re.search(r'class="dot s0" d="M(\S+) (\S+)a', svg).groups())
+
     assert (x + 3.1 - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.002)
 
 
 def test_forest_marks_better_worse_and_undefined():
     nan = math.nan
     rows = differences(("A", 0.05, 0.01, 0.09), ("B", -0.05, -0.09, -0.01), ("C", nan, nan, nan))
+
     svg = forest(rows, DICE, "mean")
+
     assert [svg.count(text) for text in ("estimate better", "estimate worse", "not defined")] == [
         1,
         1,

@@ -88,8 +88,10 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
         if "Spina bifida" in line and "&" in line
     )
     shown = re.findall(r"withbelow{([\d.]+)}{(\S+), ", row)
+
     assert [value for value, _ in shown] == ["79.0", "79.0", "19.0", "69.5", "63.8", "61.9"]
     assert shown[0][1] == "[76.0"
+
     bold = [
         line
         for line in comparison_latex(table_2()).splitlines()
@@ -98,24 +100,30 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     # From 40 to 60 %: every statistic but the upper end moves by at least five points.
     assert [line.split("&")[2].strip() for line in bold] == ["cerebellum"]
     assert bold[0].count("textbf") == 6
+
     # Who beats only some is not bold.
     scores = scores_from({("all", "one"): (0.2, 0.9)})
     better, nearly = (scores.assign(dice=scores["dice"] + gain) for gain in (0.06, 0.03))
     strata = pathology_of(scores, ["all"])
+
     assert r"\textbf{61.0}" in comparison_latex(comparison_of({"a": scores, "b": better}, strata))
     assert r"\textbf{61.0}" not in comparison_latex(
         comparison_of({"a": scores, "b": better, "c": nearly}, strata)
     )
+
     wide = scores_from({("all", "one"): (0.0, 1.0)})
     narrow = scores_from({("all", "one"): (0.2, 0.8)})
     text = comparison_latex(
         comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"]))
     )
+
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{\textbf{30.0}}{" in text
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{25.0}{" in text
+
     scores, strata = scores_of(60, labels=("one",), metrics=("dice", "hd95"))
     far = scores.assign(hd95=scores["hd95"] + 30)
     text = comparison_latex(comparison_of({"far": far, "near": scores}, strata, ("hd95",)))
+
     assert "{pathology: HD95 (mm). HD95: " in text
     assert r"\textbf{P75} & \textbf{Max} \\" in text
     assert not [line for line in text.splitlines() if "textbf" in line and "Mean" not in line]
@@ -131,6 +139,7 @@ def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
 def test_undefined_statistics_are_dashes(report, row):
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = math.nan
+
     assert row in report(evaluation_of(scores, strata))
 
 
@@ -139,7 +148,9 @@ def test_hostile_names_leave_latex_tables_whole():
     text = evaluation_latex(
         evaluation_of(*scores_of(cases=list(HOSTILE), labels=HOSTILE, attributes=attributes))
     )
+
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
+
     assert len(body) == 1 + len(HOSTILE) ** 2
     for line in body:
         assert len(re.findall(r"(?<!\\)&", line)) == 6
@@ -153,7 +164,9 @@ def test_markdown_has_the_numbers_and_their_intervals():
     text = evaluation_markdown(evaluation)
 
     row = next(line for line in rows(text) if line.startswith("| white matter | control |"))
+
     mean = f"{100 * record['mean']:.1f} \\[{100 * record['mean_low']:.1f}, {100 * record['mean_high']:.1f}\\]"
+
     assert row.startswith(f"| white matter | control | 20 | {mean} |")
     assert "## pathology: Dice (%)" in text
     assert text.endswith("\n")
@@ -176,7 +189,9 @@ def test_every_row_has_as_many_cells_as_its_head():
 def test_comparison_names_both_values_and_the_difference():
     scores, strata = scores_of(60)
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+
     text = comparison_markdown(comparison_of({"ERM": scores, "DRO": after}, strata))
+
     assert text.startswith("# DRO against ERM\n")
     assert "| Label | Stratum | n | Mean (%): ERM | Mean (%): DRO | Mean (%): Difference |" in text
     assert re.search(
@@ -195,7 +210,9 @@ def test_terminal_has_the_statistics_in_per_cent():
         line for line in text.splitlines() if line.startswith("white matter") and "control" in line
     )
     names = ("mean", "median", "iqr", "p25", "p10", "p5")
+
     expected = [f"{100 * first[name]:.1f} [{100 * first[f'{name}_low']:.1f}," for name in names]
+
     assert [" ".join(words) for words in re.findall(r"([\d.]+) (\[\S+)", row)] == expected
     assert "Cerebellum is worst in spina_bifida (pathology): One case in twenty" in text
 
@@ -204,10 +221,13 @@ def test_of_many_methods_the_differences_are_counted():
     scores, strata = scores_of(60, labels=("one",))
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
     methods = {"base": scores} | {f"method {n:02}": after if n == 7 else scores for n in range(19)}
+
     lines = screen(comparison_table(comparison_of(methods, strata))).splitlines()
+
     assert len(lines) < 30
     assert max(map(len, lines)) <= 80
     assert "19 methods against base" in lines[0]
+
     rows = {line[:9]: line.split()[2:] for line in lines if line.startswith("method ")}
     assert rows["method 00"] == ["0", "0", "6"]
     assert int(rows["method 07"][1]) > 0
@@ -217,14 +237,17 @@ def test_of_many_methods_the_differences_are_counted():
 def test_three_methods_fit_a_narrow_terminal():
     scores, strata = scores_of(60, labels=("white matter",))
     after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+
     text = screen(
         comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata))
     )
+
     assert "loses most" in text
     assert "DRO against ERM" in text
     # Wins, ties and losses are the last column, and nothing of them is cut off.
     assert "20 / 0 / 0" in text
     assert "W / T / L" in text
+
     wide = screen(comparison_table(comparison_of({"ERM": scores, "DRO": after}, strata)), width=160)
     assert "−6.0 [−9.0, −3.0]" in wide
 

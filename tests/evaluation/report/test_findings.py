@@ -32,6 +32,7 @@ def test_findings_say_what_the_worst_cases_score():
         "Dice, 5th percentile",
         "worse",
     )
+
     found = findings(evaluation_of(*two_strata(n_worse=5)))[0]
 
     assert found.value == "2.0 %"
@@ -41,16 +42,20 @@ def test_findings_say_what_the_worst_cases_score():
         in found.text
     )
     assert found.caption == "Dice, mean"
+
     scores, strata = two_strata(metric="hd95")
     found = findings(evaluation_of(scores, strata, ("hd95",)))[0]
 
     assert found.title == "Cerebellum is worst in B"
     assert found.text.startswith("One case in four has HD95 above 0.5 mm")
     assert "a gap of 0.3 mm" in found.text
+
     scores, _ = two_strata()
     found = findings(evaluation_of(scores, {}))[0]
+
     assert found.title == "Cerebellum, all cases"
     assert "gap" not in found.text
+
     values = [float(found.value.split()[0]) for found in findings(evaluation_of(*scores_of(120)))]
     assert len(values) == 6
     assert values == sorted(values)
@@ -59,8 +64,11 @@ def test_findings_say_what_the_worst_cases_score():
 def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
     scores, strata = two_strata()
     scores["dice"] = 0.0
+
     (found,) = findings(evaluation_of(scores, strata))
+
     assert found.text.startswith("One case in twenty scores 0.0 % Dice, the lowest possible value")
+
     scores["dice"] = math.nan
     assert findings(evaluation_of(scores, strata)) == []
 
@@ -68,9 +76,11 @@ def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
 def test_notes_on_few_cases_are_added_once():
     strata = evaluation_of(*two_strata(n_worse=6)).strata
     added = all_notes(["a note"], strata)
+
     assert added[0] == "a note"
     assert "p5 is uncertain in A (6) of centre" in added[2]
     assert all_notes(added, strata) == added
+
     prefixed = [f"DRO: {note}" for note in added]
     assert all_notes(prefixed, strata) == [prefixed[0], *added[1:]]
     # Of five cases the page lists the values.
@@ -93,6 +103,7 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
         "correction). By their 95 % intervals the mean improves in 1 and worsens in 0 of 2, the 5th percentile "
         "improves in 1 and worsens in 0 of 2."
     )
+
     gain = verdict.findings[0]
     assert (gain.title, gain.value, gain.tone) == (
         "Cerebellum in A gains most",
@@ -100,21 +111,25 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
         "better",
     )
     assert "+10.0 points (95 %" in gain.text
+
     lost = changed_by(-0.1)[0].findings
     assert (lost[0].title, lost[0].value, lost[0].tone) == (
         "Cerebellum in A loses most",
         "−10.0 points",
         "worse",
     )
+
     (nothing,) = changed_by(0.0)
     assert nothing.summary == "Nothing changed: all 4 differences of mean and P5 Dice are 0."
     assert nothing.findings == ()
     # Tails of few cases are left out.
     assert "5th percentile" not in changed_by(0.1, n_worse=5, n_better=5)[0].summary
+
     before, strata = two_strata()
     after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
     found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
     titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
+
     assert [(f.title, f.value) for f in found] == list(
         zip(titles, ["+20.0 points", "+4.0 points"], strict=True)
     )
@@ -135,6 +150,7 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
         "Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance."
     )
     assert gain.tone == ""
+
     sure = small_gain(holm_p=0.0001)
     assert (
         "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0."
@@ -142,12 +158,14 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
     )
     assert "of the typical case +2.0 [0.0, +4.0]" in sure.text
     assert "chance" not in sure.text
+
     nothing = {
         f"{s}_difference_{end}": math.nan
         for s in ("mean", "p5", "typical")
         for end in ("low", "high")
     }
     gain = small_gain(**nothing)
+
     assert "includes 0" not in gain.text
     assert gain.text.endswith("So few cases give no interval of the mean.")
     assert small_gain(**nothing, holm_p=0.3).text.endswith("(p = 0.300). This may be chance.")
@@ -159,7 +177,9 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
         {"ERM": after.assign(dice=after["dice"] + 0.02), "DRO": after}, strata
     )
     comparison.table[["typical_difference", "wins", "losses"]] = 0.01, 20, 1
+
     summary = verdicts(comparison)[0].summary
+
     assert summary.startswith("Cases gain in 2 of 2 strata × labels")
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
 
@@ -169,18 +189,23 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
     comparison = comparison_of(
         {"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata
     )
+
     few = comparison.table.assign(typical_difference=0.0, wins=8, ties=13, losses=0)
+
     assert verdicts(replace(comparison, table=few))[0].summary.startswith(
         "Cases gain in 2 of 2 strata × labels and lose in 0"
     )
+
     patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[
         0
     ].findings[0]
     assert "Of 7 patients 21 gain" in patients.text
     assert patients.caption == "Dice, mean, 7 patients"
+
     evaluation = evaluation_of(before, strata)
     evaluation.strata.insert(5, "n_patients", 20)
     (found,) = findings(evaluation)
+
     assert found.text.startswith("One patient in twenty scores below 1.0 % Dice")
     assert "among 20 patients with a value" in found.text
 
@@ -191,13 +216,16 @@ def test_the_worst_of_the_others_is_not_called_the_worst():
     worst = evaluation.worst.rename(
         columns=swapped | {f"{a}_stratum": f"{b}_stratum" for a, b in swapped.items()}
     )
+
     (found,) = findings(replace(evaluation, worst=worst.assign(gap=-worst["gap"])))
+
     assert found.title == "Cerebellum is worst of the others in B"
 
 
 def test_one_training_of_each_method_is_said_once():
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before}, strata)
+
     assert (
         sum(
             "cannot tell the method from its random seed" in note
@@ -205,5 +233,6 @@ def test_one_training_of_each_method_is_said_once():
         )
         == 1
     )
+
     comparison = replace(comparison, trainings=comparison.table)
     assert not any("random seed" in note for note in comparison_notes(comparison))

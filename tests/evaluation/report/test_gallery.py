@@ -69,28 +69,37 @@ def test_worst_cases_are_the_lowest_of_every_stratum(monkeypatch):
     chosen = worst_cases(given, per_stratum=2)
 
     assert len(chosen) == 2 * 2 * 6
+
     scores = given.scores
     inside = scores[(scores["label"] == "two") & (scores["centre"] == "C")].sort_values("dice")
     names = [choice.case for choice in chosen if (choice.stratum, choice.label) == ("C", "two")]
+
     assert names == inside["case"].tolist()[:2]
+
     all_of_them = worst_cases(given, per_stratum=3)
     monkeypatch.setattr(gallery, "_MOST", 12)
     few = worst_cases(given, per_stratum=3)
+
     assert len(few) == 12
     assert {(c.attribute, c.stratum, c.label) for c in few} == {
         (c.attribute, c.stratum, c.label) for c in all_of_them
     }
+
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = [np.nan, 0.5, np.nan]
+
     assert {choice.case for choice in worst_cases(evaluation_of(scores, strata))} == {"case_0001"}
+
     scores, strata = scores_of(10, labels=("one",), metrics=("dice", "hd95"))
     chosen = worst_cases(evaluation_of(scores, strata, ("hd95",)), per_stratum=1)
+
     assert scores.loc[scores["hd95"].idxmax(), "case"] in {choice.case for choice in chosen}
 
 
 def test_planes_go_through_the_largest_disagreement(dataset):
     entry = next(e for e in pictured(dataset) if e.label == "one")
     axial, coronal, sagittal = entry.planes
+
     assert [plane.name for plane in entry.planes] == ["axial", "coronal", "sagittal"]
     # z = 3 is missing from the prediction: the axial plane shows the reference alone, 4 wide and 3
     # high.
@@ -100,6 +109,7 @@ def test_planes_go_through_the_largest_disagreement(dataset):
     # lower one stays.
     assert re.sub(r"M\S+ \S+?(?=h)", "", drawn(coronal, "reference")) == "h4v2h-4z"
     assert re.sub(r"M\S+ \S+?(?=h)", "", drawn(coronal, "prediction")) == "h4v1h-4z"
+
     y_reference, y_prediction = (
         int(re.match(r"M\d+ (\d+)", path)[1]) for _, path in coronal.outlines
     )
@@ -119,7 +129,9 @@ def test_voxels_to_ignore_are_no_disagreement(dataset):
         predicted = path.with_name(path.name.replace("reference", "prediction"))
         image[:, :, 8] = 3
         SimpleITK.WriteImage(image, str(predicted))
+
     after = pictured(dataset, two=(3,), ignore=4)
+
     assert {entry.case: entry.planes for entry in after if entry.label == "two"} == before
 
 
@@ -130,6 +142,7 @@ def test_pictures_of_a_case_in_several_strata_are_made_once(dataset):
     assert len(entries) == len({(e.case, e.label) for e in entries})
     assert any(len(e.strata) > 1 for e in entries)
     assert seen[-1] == (len(entries), len(entries))
+
     html = evaluation_html(evaluation(), entries)
     assert html.count('class="picture"') == len(entries)
     assert "data:image/webp;base64," in html
@@ -141,6 +154,7 @@ def test_how_files_are_stored_does_not_change_the_pictures(dataset):
         SimpleITK.WriteImage(
             SimpleITK.Flip(SimpleITK.ReadImage(str(path)), (True, False, True)), str(path)
         )
+
     assert pictured(dataset) == plain
 
     for path in dataset.glob("*.nii.gz"):
@@ -151,6 +165,7 @@ def test_how_files_are_stored_does_not_change_the_pictures(dataset):
     turned, before = (
         [[plane.outlines for plane in entry.planes[:2]] for entry in entries] for entries in both
     )
+
     assert turned == before
 
 
@@ -159,12 +174,14 @@ def test_a_label_or_a_case_without_files_or_of_another_shape_is_named(dataset):
         ValueError, match="`labels` must have the values of every label, got none of 'two'"
     ):
         pictured(dataset, two=())
+
     renamed = (dataset / "case_0002_0000.nii.gz").rename(dataset / "other.nii.gz")
     with pytest.raises(
         FileNotFoundError,
         match=r"`images` must have an image for .* case, got none for 'case_0002'",
     ):
         pictured(dataset)
+
     renamed.rename(dataset / "case_0002_0000.nii.gz")
     # Nearly the same header is shown.
     write(
@@ -172,7 +189,9 @@ def test_a_label_or_a_case_without_files_or_of_another_shape_is_named(dataset):
         np.zeros((10, 20, 24), dtype=np.float32),
         spacing=(1, 2, 5.5),
     )
+
     assert pictured(dataset)
+
     write(dataset / "case_0000_0000.nii.gz", np.zeros((10, 20, 23), dtype=np.float32))
     with pytest.raises(
         ValueError, match=r"\(10, 20, 23\) in .*case_0000_0000.* and \(10, 20, 24\) in .*_reference"
@@ -191,6 +210,7 @@ def test_colour_pictures_have_one_plane(tmp_path):
         SimpleITK.WriteImage(picture, str(tmp_path / f"case_{n:04d}_0000.png"))
 
     plane = next(e for e in pictured(tmp_path, ".png") if e.label == "one").planes
+
     assert [(p.name, drawn(p, "reference") == drawn(p, "prediction")) for p in plane] == [
         ("", True)
     ]
@@ -201,6 +221,8 @@ def test_a_report_without_a_case_to_picture_says_so(tmp_path):
     root = write_study(tmp_path, shifts=(0, 0))
     for path in (*(root / "reference").glob("*.nii.gz"), *(root / "prediction").glob("*.nii.gz")):
         write_map(path, bars(0, organ=0))
+
     assert run_evaluate(root).exit_code == 0
+
     result = done(run("report", root / "out", "--images", root / "images"))
     assert result.stderr == "nnunet-dro: No pictures: no case has both a score and a prediction.\n"

@@ -47,9 +47,12 @@ def small_limits(monkeypatch):
 
 def test_the_worst_labels_fill_the_room_and_the_others_are_counted(large):
     assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == (LABELS, "")
+
     labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=7)
     said = "Of 10 labels, the 3 are shown whose worst stratum has the lowest P5 of Dice; strata.csv has all."
+
     assert (labels, left_out) == (LABELS[-3:], said)
+
     labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=1)
     assert labels == LABELS[-1:]
     assert "one is shown whose worst" in left_out
@@ -66,11 +69,14 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
     page = evaluation_html(large).replace("<wbr>", "")
 
     assert "Of 10 labels, the 3 are shown" in page
+
     tables = re.findall(r'<table class="strata">.*?</table>', page, re.DOTALL)
     assert set(re.findall(r"label_\d", " ".join(tables))) == set(LABELS[-3:])
     assert "of 300 rows those that the figures show and the worst of the others" in page
+
     cases, labels, _, dice, *_ = payload(page)["columns"]
     assert len(cases["codes"]) == 100
+
     figures = page.split('<section id="volumes">')[0].split("<figure>")[1:]
     drawn = 0
     for label, figure in zip([label for label in LABELS[-3:] for _ in "dq"], figures, strict=True):
@@ -83,6 +89,7 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
                 (large.scores["case"] == name) & (large.scores["label"] == label)
             ]["dice"].iloc[0]
             assert dice["values"][row] == pytest.approx(100 * expected, abs=1e-3)
+
     assert drawn == 3 * 2 * 15
     # The rest of the table is the worst of the others.
     assert min(dice["values"]) == pytest.approx(100 * large.scores["dice"].min(), abs=1e-3)
@@ -96,6 +103,7 @@ def test_the_terminal_shows_the_worst_and_markdown_all(large, large_comparison, 
     assert "label_0" not in shown
     assert all(label.replace("_", r"\_") in evaluation_markdown(large) for label in LABELS)
     assert page_parts.MOST_PRINTED_ROWS > 100
+
     shown = screen(comparison_table(large_comparison), width=150)
     assert "Of 10 labels, the 2 are shown with the largest difference" in shown
     assert "label_9" in shown
@@ -121,8 +129,10 @@ def large_comparison(large):
 def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monkeypatch):
     whole = comparison_html(large_comparison).replace("<wbr>", "")
     assert "are shown with the largest difference" not in whole
+
     monkeypatch.setattr(page_parts, "MOST_STRATA_ROWS", 4)
     page = comparison_html(large_comparison).replace("<wbr>", "")
+
     assert (
         "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice"
         in page
@@ -139,9 +149,11 @@ def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monke
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
     monkeypatch.setattr(page_parts, "MOST_CASE_ROWS", 30)
     page = comparison_html(large_comparison).replace("<wbr>", "")
+
     assert (
         "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
     )
     assert "30 cases" in page, "the head counts all cases"
+
     _, labels, *_ = payload(page)["columns"]
     assert [labels["names"][code] for code in labels["codes"]] == ["label_9"] * 30

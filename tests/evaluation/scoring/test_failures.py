@@ -45,11 +45,13 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
     )
 
     (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
+
     assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
     assert (
         "leaves out 2 cases in which the label was missed (allow that with n_missed<=2, or" in line
     )
     assert "leaves out 1 case in which the label was predicted where the reference lacks it" in line
+
     counts = ["n", "n_undefined", "n_missed", "n_invented", "n_left_out"]
     assert row_of(failures / "out")[counts].tolist() == [10, 3, 2, 1, 3]
     assert row_of(failures / "out", "dice")[counts].tolist() == [10, 0, 2, 1, 0]
@@ -78,11 +80,13 @@ def test_every_report_counts_failures_in_its_table(failures):
         "report.tex": r"tumour & out & \withbelow{10}{3 undef.} & 2 & 1 & 0.0\textsuperscript{\textdaggerdbl}",
         "terminal": "0.0‡",
     }
+
     texts = {
         name: (failures / "out" / name).read_text(encoding="utf-8")
         for name in rows
         if name != "terminal"
     }
+
     assert "| tumour | 10 (3 undef.) | 2 | 1 | 0.0‡" in texts["report.md"]
     for name, text in (texts | {"terminal": result.output}).items():
         assert rows[name] in text.replace("prediction", "out"), name
@@ -136,6 +140,7 @@ INVENTED = ([1.0, 0.0, NAN], [5, 5, 0], [5, 0, 5])
 def test_what_a_metric_leaves_out_fails_unless_it_is_allowed(cases, text, passed):
     metric = text.split()[0].removeprefix("metric=")
     strata = summarise(scores_of(*cases, metric), metrics=[metric], n_resamples=0)
+
     assert check_requirements(strata, [parse_requirement(text)])[0].passed is passed
 
 
@@ -161,6 +166,7 @@ def test_a_method_that_misses_the_label_is_not_better_for_it():
     after = scores_of([0.9, 1.9, 2.9, 3.9, 4.9, 5.9, 6.9, NAN], [5] * 8, [5] * 7 + [0])
 
     comparison = compare_two(before, after)
+
     row = comparison.table.iloc[0]
 
     # Missed counts as 30 mm, the largest distance of any method, instead of being left out.
@@ -177,6 +183,7 @@ def test_a_method_that_misses_the_label_is_not_better_for_it():
     assert row["wilcoxon_p"] == wilcoxon_p(
         np.append((after["hd95"] - before["hd95"]).to_numpy()[:7], 99.0)
     )
+
     (note,) = [note for note in comparison.notes if "one method only" in note]
     assert "missed or invented the label and counts as the largest distance" in note
     assert "DRO in c7 (tumour)" in note
@@ -196,10 +203,12 @@ def test_an_invented_label_counts_against_the_method_that_invented_it(
     after = scores_of([both, invented], [5, 0], [5, 4], metric)
 
     comparison = compare_two(before, after, metric)
+
     row = comparison.table.iloc[0]
 
     assert row[["mean_baseline", "mean_method"]].tolist() == means
     assert (row["n_undefined"], row["losses"]) == (0, 1)
+
     best = {"dice": "1", "hd95": "0 mm"}[metric]
     assert f"rightly left out the label and counts as {best}: ERM in c1 (tumour)" in " ".join(
         comparison.notes
@@ -209,9 +218,11 @@ def test_an_invented_label_counts_against_the_method_that_invented_it(
 def test_pairs_that_both_methods_fail_are_left_out():
     before, after = (scores_of([2.0, NAN], [5, 5], [5, 0]) for _ in range(2))
     row = compare_two(before, after).table.iloc[0]
+
     assert row[
         ["n_undefined", "n_left_out", "n_worst_baseline", "n_worst_method", "ties"]
     ].tolist() == [1, 1, 0, 0, 1]
+
     # A label that neither reference nor prediction has is no failure.
     right = [scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)]
     assert compare_two(*right).table[["n_undefined", "n_left_out"]].to_numpy().tolist() == [[1, 0]]
@@ -220,6 +231,7 @@ def test_pairs_that_both_methods_fail_are_left_out():
 def test_reports_of_a_comparison_say_what_counts_as_the_worst(failures):
     both = made.evaluate_both(failures, (1, 1), "--metrics", "hd95")
     result = done(run("compare", *both, "-o", failures / "both", "--bootstrap", 10))
+
     for name in ("report.html", "report.md"):
         assert "2 as worst" in (failures / "both" / name).read_text(encoding="utf-8")
     assert "2 as worst" in result.output

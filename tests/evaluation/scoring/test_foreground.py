@@ -31,12 +31,16 @@ def test_counts_and_boxes_are_those_of_the_voxels(shape, dtype, density, largest
     foreground = Foreground.of(reference, prediction)
 
     counts = foreground.counts
+
     pairs, n_voxels = np.unique(values.reshape(2, -1), axis=1, return_counts=True)
+
     for (a, b), n in zip(pairs.T, n_voxels, strict=True):
         if a or b:
             assert counts.n_voxels[(counts.reference == a) & (counts.prediction == b)].sum() == n
+
     n_foreground = np.count_nonzero((reference != 0) | (prediction != 0))
     assert counts.n_voxels[(counts.reference != 0) | (counts.prediction != 0)].sum() == n_foreground
+
     check_boxes(foreground, reference, prediction)
 
 
@@ -61,6 +65,7 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
         1: (slice(2, 3), slice(3, 4), slice(0, 8)),
         3: (slice(20, 24), slice(30, 36), slice(40, 56)),
     }
+
     reference = np.zeros((1, 2, 8), np.uint8)
     prediction = np.zeros((1, 2, 8), np.int16)
     reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
@@ -68,6 +73,7 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
     counts = Foreground.of(reference, prediction).counts
 
     assert (200, 300) in zip(counts.reference.tolist(), counts.prediction.tolist(), strict=True)
+
     foreground = Foreground.of(np.zeros((2, 3, 8), np.uint8), np.zeros((2, 3, 8), np.uint8))
 
     assert foreground.boxes == {}
@@ -82,9 +88,12 @@ def test_values_that_are_no_indices(offset):
     )
     foreground = Foreground.of(reference, prediction)
     both = (reference == offset) & (prediction == offset)
+
     counts = foreground.counts
+
     assert (
         counts.n_voxels[(counts.reference == offset) & (counts.prediction == offset)].sum()
         == both.sum()
     )
+
     check_boxes(foreground, reference, prediction)

@@ -98,6 +98,7 @@ def test_scores_are_read_as_they_were(tmp_path):
     assert {name: repr(asdict(one)) for name, one in found.items()} == {
         n: repr(asdict(scored(n))) for n in names
     }
+
     for content in (b"", b"\n", b"[]\n", b"{}\n{}\n", b"\xff\xfe\n"):
         (tmp_path / "kept").write_bytes(content)
         assert known(tmp_path / "kept") == {}
@@ -110,8 +111,11 @@ def test_lesions_are_kept_as_they_are_scored(tmp_path):
     )
     labels = Labels({"tumour": (1,), "organ": (2,)})
     scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("tumour",)))
+
     one = score_pair(pair, labels, scoring)
+
     assert one.lesions
+
     keep(tmp_path / "kept", one, labels=labels, scoring=scoring)
 
     assert repr(asdict(known(tmp_path / "kept", labels, scoring)["case_00"])) == repr(asdict(one))
@@ -124,7 +128,9 @@ def test_a_line_that_was_cut_short_is_left_out_and_the_next_begins_a_line(tmp_pa
     path.write_bytes(path.read_bytes()[:-n_lost])
 
     kept = KeptScores(path, resume=True)
+
     assert list(kept.known(LABELS, SCORING)) == ["a"]
+
     kept.add(scored("c"))
     kept.close()
 
@@ -149,6 +155,7 @@ def test_an_interrupted_run_goes_on(interrupted, scored_again):
     study, finished = interrupted
 
     resumed = run_evaluate(study, "--resume")
+
     n_scored = sorted(scored_again)
 
     assert (resumed.exit_code, run_evaluate(study, out="whole").exit_code) == (0, 0), resumed.output
@@ -163,6 +170,7 @@ def test_an_interrupted_run_goes_on(interrupted, scored_again):
 def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
     study, finished = interrupted
     write_map(study / "prediction" / f"{finished[0]}.nii.gz", bars(4, 3))
+
     assert "Scores of 2 of 5 cases" in " ".join(
         done(run_evaluate(study, "--resume")).stdout.split()
     )
@@ -173,6 +181,7 @@ def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
 def test_without_resume_or_with_other_options_a_run_starts_anew(interrupted, scored_again, options):
     study, _ = interrupted
     result = done(run_evaluate(study, *options))
+
     assert len(scored_again) == 5
     assert ("Scores of 0 of 5 cases" in " ".join(result.stdout.split())) == bool(options)
     assert names_in(study) == ["out", "prediction", "reference"]
@@ -216,6 +225,7 @@ def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path, caplog):
         kept.known(LABELS, SCORING)
         kept.add(scored("a"))
         kept.add(scored("b"))
+
     assert caplog.text.count("Finished cases are not kept") == 1
 
 

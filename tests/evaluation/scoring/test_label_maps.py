@@ -58,6 +58,7 @@ def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
     write_nifti(path, VALUES, affine, codes=codes)
 
     values, grid = read_nifti(path)
+
     expected = _read_with_itk(path)
 
     assert np.array_equal(values, expected.values)
@@ -73,7 +74,9 @@ def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
 def test_every_integer_type_is_read(tmp_path, dtype, kind):
     values = VALUES.astype(dtype) * (1 if dtype in (np.uint8, np.int8) else 300)
     write_nifti(tmp_path / "a.nii.gz", values, np.eye(4), dtype=dtype, kind=kind)
+
     label_map = read_label_map(tmp_path / "a.nii.gz")
+
     assert label_map.values.dtype == dtype
     assert np.array_equal(label_map.values, values)
 
@@ -88,9 +91,12 @@ def test_formats_with_geometry_agree(tmp_path, ending):
         origin=(-10, 20, 30),
         direction=turned,
     )
+
     label_map = read_label_map(tmp_path / f"a{ending}")
+
     assert np.array_equal(label_map.values, VALUES)
     assert label_map.grid.spacing == pytest.approx((2, 0.75, 0.5))
+
     expected = np.array([[0, 0.75, 0, -10], [-0.5, 0, 0, 20], [0, 0, 2, 30], [0, 0, 0, 1]])
     assert label_map.grid.affine == pytest.approx(expected, abs=1e-5)
 
@@ -101,6 +107,7 @@ def test_pictures_are_planes_without_geometry(tmp_path, ending):
         SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / f"a{ending}")
     )
     label_map = read_label_map(tmp_path / f"a{ending}")
+
     assert np.array_equal(label_map.values, VALUES[:1])
     assert label_map.grid.affine is None
     assert label_map.grid.spacing == (1, 1, 1)
@@ -112,11 +119,14 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeyp
     assert np.array_equal(read_label_map(tmp_path / "bits.tiff").values, VALUES[:1] > 0), (
         "white may be 0"
     )
+
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # PIL refuses larger pictures
     SimpleITK.WriteImage(
         SimpleITK.GetImageFromArray(VALUES[0].astype(np.uint8)), str(tmp_path / "large.png")
     )
+
     assert np.array_equal(read_label_map(tmp_path / "large.png").values, VALUES[:1])
+
     monkeypatch.undo()
     for ending in ("png", "tif"):
         Image.fromarray(VALUES[0] > 0).save(tmp_path / f"bits.{ending}")
@@ -126,6 +136,7 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeyp
     image.header.set_xyzt_units("micron")
     nibabel.save(image, tmp_path / "micron.nii")
     expected = _read_with_itk(tmp_path / "micron.nii").grid
+
     assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)
     assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(
         1000 * np.array(expected.spacing), rel=1e-5
@@ -137,7 +148,9 @@ def test_tiff_takes_its_spacing_from_the_file_beside(tmp_path):
         SimpleITK.GetImageFromArray(VALUES.astype(np.uint16)), str(tmp_path / "a.tif")
     )
     (tmp_path / "a.json").write_text(json.dumps({"spacing": [4, 2, 1]}))
+
     assert read_label_map(tmp_path / "a.tif").grid.spacing == (4, 2, 1)
+
     (tmp_path / "a.json").write_text(json.dumps({"spacing": "wide"}))
     with pytest.raises(ValueError, match=r"a\.json"):
         read_label_map(tmp_path / "a.tif")
@@ -147,6 +160,7 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     content = (tmp_path / "a.nii").read_bytes()
     (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content[:400]) + gzip.compress(content[400:]))
+
     with (
         (tmp_path / "c.nii.gz").open("wb") as stored,
         gzip.GzipFile("a long name.nii", "wb", fileobj=stored) as file,
@@ -155,6 +169,7 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
 
     for name in ("b.nii.gz", "c.nii.gz"):
         assert np.array_equal(read_label_map(tmp_path / name).values, VALUES)
+
     # Scaled integers, and voxels that begin in the header.
     (tmp_path / "scaled.nii.gz").write_bytes(
         gzip.compress(content_with(tmp_path / "a.nii", 112, "<f", 1.0000001))
@@ -165,6 +180,7 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
         with pytest.raises(UnusualNiftiError):
             read_nifti(tmp_path / name)
     assert np.array_equal(read_label_map(tmp_path / "scaled.nii.gz").values, VALUES)
+
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4), dtype=np.float32)
     (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 112, "<2f", 2.0, 3.0))
 
@@ -193,7 +209,9 @@ def as_big_endian(values, dtype, kind):
 def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
     nibabel.save(as_big_endian(VALUES, dtype, kind), tmp_path / "big.nii.gz")
     write_nifti(tmp_path / "little.nii.gz", VALUES, oblique_affine(), dtype=dtype, kind=kind)
+
     big, little = (read_label_map(tmp_path / f"{name}.nii.gz") for name in ("big", "little"))
+
     assert big.values.dtype.isnative
     assert np.array_equal(big.values, VALUES)
     assert big.grid.affine == pytest.approx(little.grid.affine, abs=1e-4)
@@ -215,6 +233,7 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
         write_nifti(
             path, values, np.eye(4), dtype=np.float64 if stored.startswith("f8") else np.float32
         )
+
     if stored.startswith("scaled"):
         path.write_bytes(content_with(path, 112, "<f", 2.0))
 
@@ -227,6 +246,7 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
 def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
     write_nifti(tmp_path / "a.nii.gz", VALUES + 0.0009, np.eye(4), dtype=np.float32)
     write_nifti(tmp_path / "b.nii.gz", VALUES + 0.002, np.eye(4), dtype=np.float32)
+
     assert np.array_equal(read_label_map(tmp_path / "a.nii.gz").values, VALUES)
     with pytest.raises(ValueError, match=r"integers, got .*b\.nii\.gz"):
         read_label_map(tmp_path / "b.nii.gz")
@@ -271,17 +291,21 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
 def test_four_axes_and_colours_are_refused(tmp_path):
     image = SimpleITK.GetImageFromArray(np.zeros((2, 3, 4, 5), np.uint8), isVector=False)
     SimpleITK.WriteImage(image, str(tmp_path / "a.nrrd"))
+
     with pytest.raises(ValueError, match=r"4 axes .*a\.nrrd"):
         read_label_map(tmp_path / "a.nrrd")
+
     nibabel.save(
         nibabel.Nifti1Image(VALUES.transpose().astype(np.uint8)[..., None], np.eye(4)),
         tmp_path / "a.nii.gz",
     )
     assert read_label_map(tmp_path / "a.nii.gz").values.shape == VALUES.shape
+
     colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     SimpleITK.WriteImage(
         SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png")
     )
+
     with pytest.raises(ValueError, match=r"one channel.*a\.png"):
         read_label_map(tmp_path / "a.png")
 
@@ -289,6 +313,7 @@ def test_four_axes_and_colours_are_refused(tmp_path):
 def test_unreadable_file_is_named(tmp_path, monkeypatch):
     path = tmp_path / "a.nii.gz"
     write_nifti(path, VALUES, np.eye(4))
+
     if os.geteuid() == 0:
         # Root may read everything.
         def refuse(self, *_, **__):
@@ -297,6 +322,7 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
         monkeypatch.setattr(type(path), "open", refuse)
     else:
         path.chmod(0)
+
     with pytest.raises(PermissionError, match=r"a\.nii\.gz.*permissions"):
         read_label_map(path)
 
@@ -314,6 +340,7 @@ def test_map_stored_in_another_order_is_turned(order, flips):
         affine[:3, 2 - axis] = flips[axis] * reference.affine[:3, column]
         if flips[axis] < 0:
             affine[:3, 3] += (VALUES.shape[order[axis]] - 1) * reference.affine[:3, column]
+
     affine[:3, 3] += reference.affine[:3, 3]
 
     assert np.array_equal(onto(stored, Grid(stored.shape, affine), reference), VALUES)
@@ -337,6 +364,8 @@ def test_another_grid_is_refused(change, what):
 def test_another_shape_is_refused_even_if_the_corner_is_the_same():
     with pytest.raises(ValueError, match=r"shape \(7, 6, 5\), got \(7, 6, 4\)"):
         onto(VALUES[:4], Grid(VALUES[:4].shape, np.eye(4)), Grid(VALUES.shape, np.eye(4)))
+
     affine = oblique_affine()
     stored = affine.astype(np.float32).astype(np.float64).round(5)
+
     assert onto(VALUES, Grid(VALUES.shape, stored), Grid(VALUES.shape, affine)) is not None

@@ -27,21 +27,25 @@ def test_dice_of_two_squares_one_pixel_apart():
         "n_prediction": 4,
         "n_intersection": 2,
     }
+
     labels = Labels({"whole": (1, 2), "core": (2,)})
 
     assert dice([[1, 2, 0, 0]], [[2, 1, 1, 0]], labels) == {"whole": 0.8, "core": 0.0}
+
     row = score_case(
         np.array([[1, 3, 3]]), np.array([[1, 1, 2]]), Labels({"one": (1,), "two": (2,)}, ignore=3)
     )
 
     assert row[0]["dice"] == 1.0
     assert np.isnan(row[1]["dice"])
+
     reference = np.array([[0, 1]], np.uint8)
     prediction = np.array([[1, 1]], np.uint8)
     score_case(reference, prediction, LABELS)
 
     assert reference.tolist() == [[0, 1]]
     assert prediction.tolist() == [[1, 1]]
+
     labels = Labels.from_dataset_json(
         {"labels": {"background": 0, "whole": [1, 2], "core": 2, "ignore": 3}}
     )

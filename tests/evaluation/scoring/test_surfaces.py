@@ -121,6 +121,7 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     reference[3:6, 3:6, 3:6] = prediction[3:6, 3:6, 4:7] = 1
 
     scoring = Scoring(ALL_DISTANCES, nsd_tolerance_mm=1.9)
+
     (row,) = score_case(reference, prediction, Labels({"cube": (1,)}), scoring, spacing=(1, 1, 2))
 
     assert row["hd"] == row["hd95"] == row["hd95_pooled"] == 2
@@ -128,6 +129,7 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     # next to the centre, which is inside the other cube, has a border neighbour at 1 mm.
     assert row["assd"] == pytest.approx((9 * 2 + 1 * 1) / 26)
     assert row["nsd"] == pytest.approx(17 / 26)
+
     reference, prediction = np.zeros((2, 3, 4, 60), bool)
     reference[1, 1, 2] = prediction[1, 1, 52] = True
 
@@ -136,9 +138,11 @@ def test_cubes_a_far_voxel_and_a_plate_by_hand():
     assert distances.hd95() == distances.hd() == distances.assd() == 25
     assert distances.nsd(24.9) == 0
     assert distances.nsd(25) == 1
+
     # As headers store them.
     distances = SurfaceDistances(reference, prediction, (1, 1, float(np.float32(0.3))))
     assert distances.nsd(15) == 1
+
     reference = np.zeros((8, 8, 8), np.uint8)
     reference[3, 1:6, 1:6] = 1
     hollow = reference.copy()
@@ -159,6 +163,7 @@ def test_a_slice_is_a_plane():
     scoring = Scoring(ALL_DISTANCES)
 
     as_volume = score_case(reference, prediction, labels, scoring, spacing=(3, 1, 1))
+
     as_plane = score_case(reference[0], prediction[0], labels, scoring, spacing=(1, 1))
 
     assert as_volume == as_plane
@@ -176,6 +181,7 @@ def test_regions_are_their_union_and_ignored_voxels_have_no_border():
 
     assert row["hd95"] == whole.hd95()
     assert row["assd"] == whole.assd()
+
     reference, prediction = np.zeros((2, 1, 10, 20), np.uint8)
     reference[0, 2:8, 2:8] = prediction[0, 2:8, 2:8] = 1
     reference[0, :, 12:] = 9
@@ -193,7 +199,9 @@ def test_distances_do_not_depend_on_the_label_values(value):
     reference, prediction = np.zeros((2, 8, 8, 8), np.int32)
     reference[1:4, 2:5, 2:5] = prediction[2:6, 2:5, 2:6] = 1
     scoring = Scoring(ALL_DISTANCES)
+
     expected = score_case(reference, prediction, Labels({"a": (1,)}), scoring)
+
     assert (
         score_case(reference * value, prediction * value, Labels({"a": (value,)}), scoring)
         == expected
@@ -210,6 +218,7 @@ def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
 
     maps = (mask.astype(np.uint8) for mask in (reference, prediction))
     scoring = Scoring(("hd95", "hd", "nsd"))
+
     (row,) = score_case(*maps, Labels({"a": (1,)}), scoring, spacing=(1.0, 1.0, 5.0))
 
     for metric in scoring.metrics:

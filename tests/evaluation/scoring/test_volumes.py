@@ -40,6 +40,7 @@ def test_errors_are_those_of_itks_physical_sizes(tmp_path):
     made.run_evaluate(tmp_path, *ALL_VOLUMES)
 
     n_empty = 0
+
     for label, value in {"tumour": 1, "organ": 2}.items():
         for case, row in rows_of(tmp_path / "out", label).iterrows():
             paths = [tmp_path / folder / f"{case}.nii.gz" for folder in ("reference", "prediction")]
@@ -57,6 +58,7 @@ def test_errors_are_those_of_itks_physical_sizes(tmp_path):
                 row[list(VOLUMES)].astype(float), expected, rtol=1e-6, atol=1e-12
             )
             n_empty += not reference
+
     assert n_empty
 
 
@@ -74,6 +76,7 @@ def test_volumes_of_labels_that_a_map_lacks(empty, in_neither):
     )
 
     found = {row["label"]: [row[name] for name in VOLUMES] for row in rows}
+
     np.testing.assert_allclose(found["missed"], [-3.2, 3.2, -1, 1, np.nan])
     np.testing.assert_allclose(found["invented"], [3.2, 3.2, np.nan, np.nan, 3.2])
     np.testing.assert_allclose(found["neither"], [0, 0, in_neither, in_neither, 0])
@@ -89,6 +92,7 @@ def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
         "--require",
         "metric=volume_error max<=8ml",
     )
+
     result = done(made.run_evaluate(tmp_path, *ALL_VOLUMES, *requirements), 3)
 
     assert "volumes are in pixels: write the bound without ml" in result.stderr
@@ -104,6 +108,7 @@ def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
 def test_a_missing_prediction_is_as_bad_as_one_that_fills_the_image(tmp_path):
     made.write_study(tmp_path, shifts=(0, 1))
     made.write_map(tmp_path / "reference" / "case_01.nii.gz", made.bars(0))
+
     (tmp_path / "prediction" / "case_01.nii.gz").unlink()
 
     assert made.run_evaluate(tmp_path, *ALL_VOLUMES, "--missing", "worst").exit_code == 0
@@ -113,6 +118,7 @@ def test_a_missing_prediction_is_as_bad_as_one_that_fills_the_image(tmp_path):
         rows_of(tmp_path / "out", label).loc["case_01", list(VOLUMES)]
         for label in ("tumour", "organ")
     )
+
     np.testing.assert_allclose(tumour.astype(float), [image, image, np.nan, np.nan, image])
     np.testing.assert_allclose(
         organ.astype(float), [image - 0.002, image - 0.002, 255, 255, np.nan]
@@ -134,6 +140,7 @@ def test_the_worst_stratum_of_a_signed_error_is_farthest_from_zero():
         4.5,
     )
     assert METRICS["volume_error"].goodness(np.array([-5.0, 2.0])).tolist() == [-5, -2]
+
     scores = pd.DataFrame({"n_reference": [4, 4, 0, 0], "n_prediction": [0, 4, 3, 0]})
     scores["false_positive_volume"], scores["relative_volume_error"] = (
         [np.nan, np.nan, 3, 0],
@@ -227,6 +234,7 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
     done(run("compare", *methods, "-o", tmp_path / "out", "--bootstrap", 0))
 
     table = made.read_csv(tmp_path / "out" / "comparison.csv")
+
     assert (
         set(table["metric"])
         == {name for name in VOLUMES if not METRICS[name].is_signed}
@@ -235,9 +243,11 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
     assert "Errors with a sign are not compared" in " ".join(
         made.summary_of(tmp_path / "out")["notes"]
     )
+
     row = table[(table["label"] == "1") & (table["metric"] == "absolute_volume_error")].iloc[0]
     assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 0)
     assert row["mean_difference"] == pytest.approx(-2 / 3)
+
     page = (two_methods / "ERM" / "out" / "report.md").read_text()
 
     assert "Volume error (ml)" in page

@@ -48,6 +48,7 @@ def test_bounds_of_percentiles_are_those_of_scipy(n, percent, tail):
 
     # scipy writes -inf and inf, or NaN, where there is no bound.
     expected = [value if np.isfinite(value) else NAN for value in expected]
+
     np.testing.assert_array_equal(found, expected)
 
 
@@ -83,6 +84,7 @@ def test_fewer_than_six_values_have_no_interval_to_read():
     assert np.isnan(difference_intervals([(values[1:], values[1:] / 2)], bounded=[True])).all()
     assert np.isfinite(interval(values, "mean")).all()
     assert np.isfinite(interval(values, "median")).all()
+
     many = np.random.default_rng(0).random(100)
     assert np.isnan([interval(many, name) for name in ("min", "max", "std")]).all(), (
         "extremes never have one"
@@ -102,7 +104,9 @@ def test_fewer_than_six_values_have_no_interval_to_read():
 def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
     sizes = [*range(6, 70), *range(495, 505)]
     widths = np.array([np.ptp(find(stats.beta.ppf((np.arange(n) + 0.5) / n, 8, 2))) for n in sizes])
+
     ratios = (widths[1:] / widths[:-1])[np.diff(sizes) == 1]
+
     assert ratios.min() > 0.8
     assert ratios.max() < 1.06
 
@@ -110,15 +114,18 @@ def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
 def test_the_mean_to_read_is_students_t_but_for_skewness_and_bounds():
     quantiles = stats.norm.ppf((np.arange(200) + 0.5) / 200)
     low, high = interval(quantiles, "mean", bounded=False)
+
     expected = stats.ttest_1samp(quantiles, 0).confidence_interval(0.95)
 
     assert (low, high) == pytest.approx((expected.low, expected.high), rel=0.01)
+
     x = np.random.default_rng(0).lognormal(size=80)
     (low, high), mean = interval(x, "mean", bounded=False), x.mean()
 
     assert high - mean > 1.2 * (mean - low) > 0
     assert interval(np.full(60, 0.3), "mean") == pytest.approx((0.3, 0.3), abs=1e-15)
     assert interval([0.0] + [1.0] * 9, "mean")[1] <= 1
+
     distances = np.array([3.0, 3.2, 4.1, 5.0, 4.0, 7.1, 6.0, 245.6])
     low, high = interval(distances, "mean", bounded=False)
 
@@ -152,10 +159,12 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
         (found,) = difference_intervals([(before, after)], bounded=[True])
         expected = stats.ttest_rel(after, before).confidence_interval(0.95)
         np.testing.assert_allclose(found[MEAN], [expected.low, expected.high])
+
     assert difference_intervals([(np.zeros(7), np.zeros(7))], bounded=[True])[0, MEAN].tolist() == [
         0,
         0,
     ]
+
     before = rng.random(100)
     after = rng.random(100)
     (found,) = difference_intervals([(before, after)], bounded=[True])
@@ -170,6 +179,7 @@ def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
     # and 1.
     (mean,) = bounded_mean(np.array([[0.6]]), low=0, high=1, tail=0.05, n_resamples=200_000, seed=0)
     assert mean == pytest.approx([0.05 * 0.6, 0.6 + 0.95 * 0.4], abs=2e-3)
+
     # Perfect scores leave the share of failures that 97.5 % of such samples would show.
     for n in (20, 1000):
         low, high = guaranteed_means([np.ones(n)], bounded=[True])[0]
@@ -188,6 +198,7 @@ def test_bounds_of_differences_reach_twice_as_far():
     options = {"bounded": [True], "n_resamples": 500, "seed": 1}
 
     twice = guaranteed_means([2 * x - 1], low=-1, **options)
+
     np.testing.assert_allclose(twice, 2 * guaranteed_means([x], **options) - 1)
     assert np.isnan(
         guaranteed_means([x, x], bounded=[False, True], n_resamples=100)[:, 0]
@@ -213,6 +224,7 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
 
     found = bounded_mean(ascending, **options, n_resamples=1)
     monkeypatch.setattr(sample_bounds, "MOST_DRAWN", 1000)
+
     drawn = bounded_mean(ascending, **options, n_resamples=50_000)
 
     assert MOST_DRAWN < 600

@@ -43,6 +43,7 @@ def described(values, patients, **options):
 def test_patient_values_are_means_of_the_cases_that_have_a_value():
     values = np.array([1.0, 3.0, NAN, 5.0, NAN])
     patients = np.array([4, 4, 4, 0, 7])
+
     assert patient_values(values, patients)[:2].tolist() == [5, 2]
     assert np.isnan(patient_values(values, patients)[2])
     assert patient_values(np.stack([values, values]), patients).shape == (2, 3)
@@ -52,9 +53,11 @@ def test_patient_values_are_means_of_the_cases_that_have_a_value():
 def test_one_case_per_patient_is_as_without_patients():
     values = np.random.default_rng(0).random(60)
     alone = described(values, None)
+
     together = described(values, np.random.default_rng(1).permutation(60))
 
     pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
+
     values = np.random.default_rng(0).random(100)
     once = described(values, None)
     copied = described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
@@ -71,6 +74,7 @@ def test_a_patient_with_many_bad_cases_counts_once_everywhere():
     requirements = [
         parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")
     ]
+
     table = described(values, patients, one_sided=one_sided_of(requirements))
 
     assert [outcome.passed for outcome in check_requirements(table, requirements)] == [
@@ -79,6 +83,7 @@ def test_a_patient_with_many_bad_cases_counts_once_everywhere():
         False,
         False,
     ]
+
     row = table.iloc[0]
     assert row["p25"] == pytest.approx(0.947)
     assert row["p5"] == pytest.approx(0.46)
@@ -119,7 +124,9 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
 def test_clusters_of_one_value_are_a_sample():
     values = np.random.default_rng(0).random(60)
     options = {"low": 0, "high": 1, "tail": TAIL, "n_resamples": 2000, "seed": 3}
+
     (alone,) = bounded_mean(np.sort(values)[None], **options)
+
     # The weights meet the values in another order, so the ends agree as two draws do.
     np.testing.assert_allclose(clustered_mean(values, np.arange(60), **options), alone, atol=0.01)
 
@@ -129,6 +136,7 @@ def test_the_mean_of_clusters_holds():
     sizes = np.tile([1, 2, 4], 10)
     clusters = np.repeat(np.arange(30), sizes)
     held = 0
+
     for _ in range(300):
         # Size and score do not depend on each other.
         values = np.clip(
@@ -167,11 +175,13 @@ def test_counts_say_cases_and_patients(tmp_path):
     both = evaluate_both(tmp_path, (0, 0, 1, 1, 2, 2, 1, 2), *options, bootstrap=100, **columns)
 
     table = read_csv(tmp_path / "erm" / "strata.csv")
+
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
     assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
     assert "| tumour | A | 4 (2 patients) |" in (tmp_path / "erm" / "report.md").read_text(
         encoding="utf-8"
     )
+
     said = "8 cases are of 4 patients (who). Every patient counts once"
     assert any(said in note for note in summary_of(tmp_path / "erm")["notes"])
     assert scores_of(tmp_path / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
@@ -183,6 +193,7 @@ def test_counts_say_cases_and_patients(tmp_path):
         .set_index(["stratum", "label"])
         .loc[("all", "tumour")]
     )
+
     assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
     assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
     assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))

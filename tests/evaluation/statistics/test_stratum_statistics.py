@@ -27,6 +27,7 @@ def test_statistics_of_eleven_values_by_hand():
         "mean": 0.5, "std": np.sqrt(0.11), "median": 0.5, "iqr": 0.5, "p75": 0.75, "p25": 0.25, "p10": 0.1, "p5": 0.05,
         "min": 0.0, "max": 1.0,
     }  # fmt: skip
+
     assert {name: row[name] for name in STATISTICS} == pytest.approx(expected)
     assert (row["attribute"], row["stratum"], row["label"], row["metric"]) == (
         "all",
@@ -35,12 +36,15 @@ def test_statistics_of_eleven_values_by_hand():
         "dice",
     )
     assert (row["n"], row["n_undefined"]) == (11, 0)
+
     statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
     bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
     counts = "n,n_undefined,n_missed,n_invented,n_left_out,n_failed"
     columns = f"attribute,stratum,label,metric,{counts},{statistics},{bounds}"
     columns += ",mean_low_guaranteed,mean_high_guaranteed,failure_high"
+
     assert ",".join(summarise(scores([1.0])).columns) == columns
+
     some, none, single = (
         summarise(scores(values)).iloc[0] for values in ([0.5, np.nan, 1.0], [np.nan], [0.5])
     )
@@ -68,11 +72,14 @@ def test_failures_are_counted_with_the_most_that_there_may_be():
         pytest.approx(stats.beta.ppf(0.95, 2, 30)),
     )
     assert iou[["n_failed", "failure_high"]].isna().all()
+
     none = summarise(rows, failure="dice<0.1").iloc[0]
     assert (none["n_failed"], none["failure_high"]) == (0, pytest.approx(1 - 0.05 ** (1 / 31)))
+
     # Without a value because it was missed: the worst failure.
     rows.loc[31, "n_prediction"] = 0
     missed = summarise(rows).iloc[0]
+
     assert (missed["n_failed"], missed["failure_high"]) == (
         2,
         pytest.approx(stats.beta.ppf(0.95, 3, 30)),
@@ -109,6 +116,7 @@ def test_strata_divide_the_cases_of_every_label_and_metric():
 
     assert table["attribute"].tolist() == ["centre"] * 8 + ["again"] * 8
     assert table["metric"].tolist() == ["dice", "iou"] * 8
+
     dice = table[(table["metric"] == "dice") & (table["attribute"] == "centre")].set_index(
         ["stratum", "label"]
     )
@@ -150,11 +158,14 @@ def test_intervals_are_those_of_the_stratum_alone():
     )
 
     expected = intervals([values[1::2]], bounded=[True]).ravel()
+
     surely = guaranteed_means([values[1::2]], bounded=[True], n_resamples=300, seed=3)[0]
+
     assert table.loc["B", list(GUARANTEED[:2])].tolist() == pytest.approx(surely)
     assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(
         expected, rel=1e-11, nan_ok=True
     )
+
     rows = scores(np.random.default_rng(0).random(30), volume=1.0)
     centre = pd.Series(["A", "B", "C"] * 10, index=rows["case"])
     expected, shuffled = (
@@ -190,7 +201,9 @@ def test_worst_strata_by_hand():
     )
 
     columns = "attribute,label,metric,statistic,worst_stratum,worst,best_stratum,best,gap,gap_low,gap_high"
+
     assert ",".join(worst.columns) == columns
+
     by_statistic = worst.set_index(["metric", "statistic"])
     assert by_statistic.index.tolist() == [
         ("dice", "mean"),
@@ -202,6 +215,7 @@ def test_worst_strata_by_hand():
     assert by_statistic["best_stratum"].tolist() == ["B"] * 4
     assert by_statistic["worst"].tolist() == pytest.approx([0.3, 0.21, 8.0, 8.5])
     assert by_statistic["gap"].tolist() == pytest.approx([0.6, 0.6, 7.0, 7.5])
+
     alone = worst_strata(summarise(scores([0.5, 0.7]), n_resamples=0))
     assert (
         alone[["worst_stratum", "best_stratum", "gap"]].to_numpy().tolist()
@@ -215,6 +229,7 @@ def test_false_positives_by_hand():
     rows = scores([0, 0, 0, np.nan, 0.9], **sizes, prediction_ml=[1.0, 3.0, 0.0, 0.0, 0.5])
 
     table = false_positives(pd.concat([rows, rows.assign(label="two", n_reference=5)]))
+
     assert (
         ",".join(table.columns)
         == "label,n_empty_references,n_false_positives,mean_ml,max_ml,max_case"
@@ -235,6 +250,7 @@ def test_false_positives_by_hand():
 def test_notes_name_the_strata_with_too_few_cases():
     values = np.full(36, 0.5)
     values[:2] = np.nan
+
     centre = pd.Series(["A"] * 5 + ["B"] * 11 + ["C"] * 20, index=[f"c{n}" for n in range(36)])
 
     assert percentile_notes(summarise(scores(values), {"centre": centre}, n_resamples=0)) == [
@@ -259,6 +275,7 @@ def three_strata():
 def test_the_gap_reaches_from_bound_to_bound(three_strata):
     of_stratum = three_strata.set_index("stratum")
     row = worst_strata(three_strata).iloc[0]
+
     assert (row["worst_stratum"], row["best_stratum"]) == ("B", "A")
     assert row["gap_low"] == of_stratum.loc["A", "mean_low"] - of_stratum.loc["B", "mean_high"]
     assert row["gap_high"] == of_stratum.loc["A", "mean_high"] - of_stratum.loc["B", "mean_low"]
@@ -269,6 +286,7 @@ def test_the_worst_is_compared_with_the_reference_stratum(three_strata):
     row = worst_strata(three_strata, reference="C").iloc[0]
     assert (row["worst_stratum"], row["best_stratum"]) == ("B", "C")
     assert row["gap"] == pytest.approx(0.2, abs=0.02)
+
     below = worst_strata(three_strata, reference="B").iloc[0]
     assert (below["worst_stratum"], below["best_stratum"]) == ("C", "B")
     assert below["gap"] == pytest.approx(-0.2, abs=0.02)
@@ -279,9 +297,11 @@ def test_the_worst_is_compared_with_the_reference_stratum(three_strata):
 def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
     frame = scores(np.repeat([1.0, 4.0], 60)).rename(columns={"dice": "hd95"})
     centre = pd.Series(["A"] * 60 + ["B"] * 60, index=frame["case"])
+
     row = worst_strata(summarise(frame, {"centre": centre}, metrics=["hd95"], n_resamples=50)).iloc[
         -1
     ]
+
     assert row[["statistic", "worst_stratum", "gap", "gap_low", "gap_high"]].tolist() == [
         "p75",
         "B",

@@ -34,6 +34,7 @@ def test_attributes_of_the_reference_by_hand():
     found = measure(
         label_map(values, (0.5, 1.0, 4.0)), None, ["size", "components", "spacing", "volume"]
     )
+
     without = measure(label_map(values, (0.5, 1.0, 4.0)), None, ["size", "components"], ignore=9)
 
     # Voxels of 2 mm3.
@@ -44,6 +45,7 @@ def test_attributes_of_the_reference_by_hand():
         "volume": pytest.approx(0.8),
     }
     assert without == {"size": pytest.approx(0.016), "components": 2}
+
     found = measure(
         label_map(np.ones((1, 3, 3)), None), None, ["size", "components", "spacing", "volume"]
     )
@@ -76,8 +78,10 @@ def test_contrast_is_a_difference_per_standard_deviation_around():
 @pytest.mark.parametrize("values", [np.zeros((3, 3, 3)), np.ones((3, 3, 3))])
 def test_contrast_needs_something_inside_and_around(values):
     assert math.isnan(contrast(np.arange(27.0).reshape(3, 3, 3), values > 0))
+
     mask = np.zeros((3, 3, 3), bool)
     mask[1, 1, 1] = True
+
     assert math.isnan(contrast(np.ones((3, 3, 3)), mask))
 
 
@@ -89,7 +93,9 @@ def test_noise_is_that_which_was_added(deviation, spacing):
     # A slope and an edge, as anatomy has; outside there is nothing.
     grey = 100.0 + 2 * x + y - z + 60 * (x > 16) + rng.normal(0, deviation, (24, 32, 32))
     grey[:, :4] = 0
+
     low, high = np.percentile(grey[grey > 0], [1, 99])
+
     assert noise(grey, Grid(grey.shape, np.diag([*spacing, 1.0]))) == pytest.approx(
         deviation / (high - low), rel=0.12
     )
@@ -98,6 +104,7 @@ def test_noise_is_that_which_was_added(deviation, spacing):
 def test_noise_does_not_depend_on_the_scale():
     grey = np.random.default_rng(2).normal(size=(1, 40, 40))
     grid = Grid(grey.shape)
+
     assert noise(1000 * grey + 5, grid) == pytest.approx(noise(grey, grid))
     assert math.isnan(noise(np.ones((1, 40, 40)), grid))
     assert math.isnan(noise(grey[:, :2], Grid((1, 2, 40))))
@@ -132,6 +139,7 @@ def with_columns(files, *by):
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
     files = references(tmp_path, [1, 2, 3, 4, 5, 6, 0])
     table, specs, notes = with_columns(files, "auto:size", "auto:components", "auto:size:0,3,6")
+
     assert table["auto:size"].tolist() == ["1", "2", "3", "4", "5", "6", "0"]
     assert specs == ["auto:size:q3", "auto:components", "auto:size:0,3,6"]
     assert notes[0].endswith(

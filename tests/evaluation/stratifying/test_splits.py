@@ -45,7 +45,9 @@ def test_without_options_they_are_nnunets_own_folds(raw):
     from nnunetv2.utilities.crossval_split import generate_crossval_split
 
     cases = numbered(23)
+
     own = generate_crossval_split(cases, seed=12345, n_splits=5)
+
     assert make_splits(raw(cases), None) == [
         {part: sorted(map(str, split[part])) for part in split} for split in own
     ]
@@ -68,7 +70,9 @@ def test_every_stratum_is_spread_over_the_folds(raw, spec, expected):
     )
     splits = make_splits(raw(cases), rows, stratify=spec)
     check_form(splits, cases)
+
     (stratum_of,) = stratify_all(rows, [spec], cases).values()
+
     for split in splits:
         assert Counter(stratum_of[split["val"]]) == expected
 
@@ -81,7 +85,9 @@ def test_cases_of_a_patient_stay_together(raw, stratify):
     splits = make_splits(raw(cases), rows, group="patient", stratify=stratify)
 
     check_form(splits, cases)
+
     of_patient = rows.set_index("case")["patient"]
+
     for split in splits:
         assert not set(of_patient[split["train"]]) & set(of_patient[split["val"]])
         assert len(split["val"]) == 12
@@ -91,7 +97,9 @@ def test_cases_of_a_patient_stay_together(raw, stratify):
 def test_folds_follow_their_seed(raw, options):
     cases = numbered(60)
     rows = table(cases, patient=[f"p{i // 2}" for i in range(60)], centre=["A", "B"] * 30)
+
     folder = raw(cases)
+
     assert make_splits(folder, rows, **options) == make_splits(folder, rows, **options)
     assert make_splits(folder, rows, **options) != make_splits(folder, rows, seed=1, **options)
 
@@ -101,7 +109,9 @@ def test_every_centre_is_left_out_once_in_natural_order(raw):
     centres = ["site10", "site2", "site2", "site10", "site1", "site2", "site2"]
     rows = table(cases, centre=centres, patient=["p", "q", "q", "p", "r", "s", "s"])
     splits = make_splits(raw(cases), rows, leave_out="centre", group="patient", folds=5)
+
     check_form(splits, cases)
+
     assert [split["val"] for split in splits] == [
         ["c0004"],
         ["c0001", "c0002", "c0005", "c0006"],
@@ -117,7 +127,9 @@ def test_rare_strata_are_dealt_out_and_noted(raw):
     splits = make_splits(raw(cases), rows, stratify="centre")
 
     check_form(splits, cases)
+
     assert max(len(set(split["val"]) & {"c0020", "c0021"}) for split in splits) == 1
+
     first, second = split_notes(splits, strata)
     assert re.fullmatch(r"centre=B has 2 cases: folds \d, \d, \d validate on none of them\.", first)
     assert re.fullmatch(
@@ -130,13 +142,16 @@ def test_note_names_the_folds_that_lack_a_stratum(raw):
     splits = [{"train": ["c", "d"], "val": ["a", "b"]}, {"train": ["a", "b"], "val": ["c", "d"]}]
 
     said = "centre={} has 2 cases: fold {} validates on none of them."
+
     assert split_notes(splits, strata) == [said.format("A", 1), said.format("B", 0)]
+
     splits = [{"train": ["a", "b"], "val": ["c"]}, {"train": ["c"], "val": ["a", "b"]}]
     strata = stratify_all(
         table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"]
     )["site"]
 
     expected = [(0, "s2", 0, 1), (0, "s10", 2, 0), (1, "s2", 1, 0), (1, "s10", 0, 2)]
+
     assert list(fold_table(splits, strata).itertuples(index=False, name=None)) == expected
     assert fold_table(splits, strata).columns.tolist() == [
         "fold",
@@ -151,7 +166,9 @@ def test_strata_that_are_all_rare_are_dealt_out(raw, group):
     cases = numbered(12)
     rows = table(cases, centre=[f"s{i // 2}" for i in range(12)], patient=cases)
     splits = make_splits(raw(cases), rows, stratify="centre", group=group)
+
     check_form(splits, cases)
+
     for split in splits:
         assert len({rows["centre"][cases.index(case)] for case in split["val"]}) == len(
             split["val"]
@@ -182,7 +199,9 @@ def test_five_thousand_cases(raw):
     # A row of another case plays no part.
     rows = table([*cases, "test_1"], patient=[*patients, "missing"], centre=[*centres, "missing"])
     splits = make_splits(raw(cases), rows, group="patient", stratify="centre")
+
     check_form(splits, cases)
+
     assert all(990 <= len(split["val"]) <= 1010 for split in splits)
 
 
@@ -217,7 +236,9 @@ def test_five_thousand_cases(raw):
 def test_unusable_options_are_refused(raw, options, message):
     cases = numbered(6)
     gaps = ["1", "missing", "1", "missing", "2", "2"]
+
     rows = table(cases, patient=list("ppqqrr"), centre=list("AAABBB"), gaps=gaps, same=["x"] * 6)
+
     with pytest.raises(ValueError, match=message):
         make_splits(raw(cases), rows, **options)
 
@@ -225,6 +246,7 @@ def test_unusable_options_are_refused(raw, options, message):
 def test_case_without_a_row_and_option_without_a_table_are_refused(raw):
     cases = numbered(6)
     folder = raw(cases)
+
     with pytest.raises(ValueError, match="a row for every case, got none for c0005"):
         make_splits(folder, table(cases[:5], centre=["A"] * 5), stratify="centre")
     for option in ("stratify", "group", "leave_out"):
@@ -239,6 +261,7 @@ def test_file_that_is_there_is_replaced_by_force_only(tmp_path):
     with pytest.raises(FileExistsError, match="--force"):
         write_splits([], path)
     assert json.loads(path.read_text()) == [{"train": ["a"], "val": ["b"]}]
+
     write_splits([], path, force=True)
     assert json.loads(path.read_text()) == []
     assert [file.name for file in path.parent.iterdir()] == [path.name]

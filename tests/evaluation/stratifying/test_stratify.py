@@ -75,6 +75,7 @@ def test_sheet_gives_text(sheet_of):
         "site": ["missing"] * 2,
         "2": ["true", "2020-01-31"],
     }
+
     assert table.to_dict("list") == expected
 
 
@@ -174,6 +175,7 @@ def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of
 def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
     sheet_of(["case"], ["a"])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
+
     with pytest.raises(ValueError, match="pip install openpyxl"):
         read_cases(tmp_path / "cases.xlsx")
     with pytest.raises(FileNotFoundError, match=r"cases\.csv"):
@@ -183,7 +185,9 @@ def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
 def test_cases_without_a_row_are_named(table_of):
     table = table_of("case,centre\na,A\nb,B\n")
     check_cases(table, {"a", "b"})
+
     check_cases(table, {"a"})
+
     with pytest.raises(
         ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."
     ):
@@ -360,6 +364,7 @@ def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
 def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     rows = table(centre=["A", "B", "C"], volume=["1", "2", "99"])
     before = rows.copy()
+
     result = stratify_all(rows, ["centre", "volume:q2"], ["c1", "c0"])
 
     assert result["centre"].index.tolist() == ["c1", "c0"]
@@ -368,6 +373,7 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
         ["q1: 1", "q2: 2"],
     ]
     pd.testing.assert_frame_equal(rows, before)
+
     alone = stratify_all(None, [], ["b", "a"])
     assert {name: of_case.to_dict() for name, of_case in alone.items()} == {
         "all": {"b": "all", "a": "all"}
@@ -377,7 +383,9 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     # Another way to cut a column is named by its spec.
     rows = table(age=["1", "70"], centre=["A", "B"])
     specs = ["age:0,18,120", "age:q2", "centre", "centre", "age:0,18,120"]
+
     assert list(stratify_all(rows, specs, ["c0", "c1"])) == ["age", "age:q2", "centre"]
+
     both = stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])
     assert list(both) == ["age:q2", "age"]
     assert order(both["age"]) == ["1", "70"]

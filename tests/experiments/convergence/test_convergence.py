@@ -36,7 +36,9 @@ def test_the_network_is_tested_after_a_tenth_and_at_the_end():
 def test_the_verdict_is_of_the_largest_gain_and_of_the_end(differences, intervals, converged, says):
     low, high = zip(*intervals, strict=True)
     columns = {"iteration": [500, 1000, 2000], "difference": differences, "low": low, "high": high}
+
     found = verdict(pd.DataFrame(columns).assign(method="DRO"), last=2000, converged=converged)
+
     assert (found["moment"], found["largest"], found["end"]) == (
         1000,
         differences[1],
@@ -71,8 +73,10 @@ def made_page(dice, *, times=1):
 def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
     page = made_page({"plain": (0.5, 0.0, 0.5), "DRO": (0.6, 0.6, 0.6), "IW": (0.7, 0.7, 0.7)})
     first, second = page.split("plain 1 of 3, DRO 0 of 3, IW 0 of 3. Without them")
+
     assert "(+26.7)" in first
     assert "(+10.0 [" in second
+
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
     assert page.startswith(
         "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20"
@@ -82,6 +86,7 @@ def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
 
 def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert phantoms(quick=False, times=2).iterations == 16000
+
     page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, times=2)
     assert "In the last quarter, the Dice of `plain` rose by 0.0 (control)" in page
 
@@ -91,8 +96,11 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO", "held_out"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
+
     page = (tmp_path / "convergence-slices.md").read_text()
+
     assert "Smoke run" in page
+
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
     # Three methods, four moments, three pathologies and three labels.
     assert len(table) == 3 * 4 * 3 * 3
@@ -105,18 +113,23 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
         "DRO",
         "held_out",
     ]
+
     cases = pd.read_csv(
         next((tmp_path / "work").glob("quick/slices/seed0/nnUNet_preprocessed/*/cases.csv"))
     )
     train = cases[cases["split"] == "train"]
+
     assert sorted(train["shuffled"]) == sorted(train["pathology"])
     assert (train["shuffled"] != train["pathology"]).any()
     # Probabilities of every training case, a tenth of them uniform.
     assert train["heldout"].sum() == pytest.approx(1)
     assert train["heldout"].min() >= 0.1 / len(train) - 1e-12
+
     (runs,) = (tmp_path / "work").glob("quick/slices/finished")
     finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
+
     assert len(finished) == 3
+
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
 
@@ -162,6 +175,7 @@ def test_test_cases_can_be_grouped_once_more():
         ]
     )
     means = scores[scores["label"] == "head"].set_index("stratum")["mean"]
+
     assert means.to_dict() == pytest.approx({"small": 0.2, "large": 0.7})
     assert scores["share"].isna().all(), "no share of the draws is known of them"
 
@@ -169,7 +183,9 @@ def test_test_cases_can_be_grouped_once_more():
 def test_the_rare_strata_are_one_in_the_verdict():
     scores = scores_of([scored(DICE)])
     roles = Roles("plain", "IW", common=(), rare=("raw", "8bit"), label="head")
+
     found = mean_of_rare(scores, roles)
+
     assert found["mean"].tolist() == pytest.approx([(0.3 + 1.0) / 2])
     assert found["stratum"].tolist() == ["rare"]
 
@@ -178,6 +194,7 @@ def test_the_rare_strata_are_one_in_the_verdict():
 def test_real_data_have_a_page(kind):
     asked = QUESTIONS[kind](None, quick=False)
     assert set(asked.n_train) == set(asked.roles.strata)
+
     labels = (
         [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
     )
@@ -191,6 +208,7 @@ def test_real_data_have_a_page(kind):
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
+
     assert "A gain of speed: `DRO` (+0.0, at most +10.0, after " in page_text(scores, asked)
 
 
@@ -214,8 +232,11 @@ def test_percentiles_are_compared_in_pairs_of_draws():
     roles = Roles("plain", "IW", common=("control",), rare=("rare",), label="cerebellum")
     table = percentiles_table(cases, roles)
     shown = methods_by_statistic(table, roles)
+
     places = shown.set_index(["stratum", "method"]).index.tolist()
+
     assert places == list(product(("control", "rare"), ("plain", "DRO")))
+
     plain, dro = (
         shown[shown["stratum"] == "rare"]
         .set_index("method")
@@ -230,6 +251,7 @@ def test_percentiles_are_compared_in_pairs_of_draws():
         "1.0",
     )
     assert dro["missed"].startswith("-1.0")
+
     half = 12.706 * np.std([10, 5], ddof=1) / np.sqrt(2)
     assert dro["median"] == f"+7.5 [{7.5 - half:+.1f}, {7.5 + half:+.1f}]"
 
@@ -247,13 +269,16 @@ def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
         str(tmp_path),
     ]
     assert main(words) == 0
+
     cases = pd.read_csv(tmp_path / "convergence-tail-cases.csv")
     assert len(cases) == 9 * 3
+
     logs, (finished,) = (
         tmp_path / "quick" / "tail" / "logs",
         (tmp_path / "quick" / "tail" / "finished").iterdir(),
     )
     assert (logs / "plain-seed0.txt").read_text().count("10 of 10") == 3
     assert sorted(path.name for path in logs.iterdir()) == ["plain-seed0.json", "plain-seed0.txt"]
+
     share = pd.DataFrame(json.loads(finished.read_text())["result"]["share"])
     assert share[2].sum() == pytest.approx(1)

@@ -41,15 +41,19 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
         "--work",
         str(tmp_path),
     ]
+
     assert main([*words, "--out", str(tmp_path)]) == 0
+
     page = (tmp_path / "factorial.md").read_text()
     assert "| weights | 12 | -10.0 " in page
     assert "With uniform draws the rare pathology has 4 %" in " ".join(page.split())
+
     table = pd.read_csv(tmp_path / "phantoms-factorial-all.csv")
     assert len(table) == 28 * 2 * 3 * 2
     np.testing.assert_allclose(table.loc[table["stratum"] == "control", "share"], 70)
     assert table["label"].unique().tolist() == ["cerebellum", "grey_matter"]
     assert (tmp_path / "phantoms-factorial.png").stat().st_size > 10_000
+
     effects = pd.read_csv(tmp_path / "phantoms-factorial-effects.csv")
     assert set(effects["stratum"]) == {"rare", "others"}
 
@@ -57,5 +61,6 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
 def test_the_page_is_about_the_rare_pathology():
     study = phantoms(quick=False).study
     strata = factorial.WORDS.strata
+
     assert (strata.rare, strata.common) == (study.rare, study.common)
     assert factorial.WORDS.values["uniform"] == pytest.approx(24 / 600)

@@ -52,11 +52,14 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
     divided = tmp_path / "Dataset914_Hippocampus"
     write_divided(data, divided, seed=0)
     train, test = (pd.read_csv(divided / name) for name in ("cases.csv", "test_cases.csv"))
+
     n_train = train[train["split"] == "train"]["range"].value_counts().to_dict()
+
     assert n_train == {"raw": 8, "rescaled": 2, "8bit": 2}
     assert train[train["split"] == "validation"]["range"].tolist() == ["raw"]
     assert test["range"].value_counts().to_dict() == {"raw": 3, "8bit": 3, "rescaled": 3}
     assert not set(train["case"]) & set(test["case"])
+
     for suffix, table in (("Tr", train), ("Ts", test)):
         images = divided / f"images{suffix}"
         assert {path.name for path in images.iterdir()} == {
@@ -66,10 +69,12 @@ def test_hippocampus_makes_ranges_rare_and_tests_on_the_rest(hippocampus, tmp_pa
             copied, original = (p / f"{case}_0000.nii.gz" for p in (images, data / "imagesTr"))
             assert copied.read_bytes() == original.read_bytes()
     assert json.loads((divided / "dataset.json").read_text())["numTraining"] == len(train)
+
     drawn = []
     for position, seed in enumerate((0, 0, 1)):
         write_divided(data, tmp_path / str(position), seed=seed)
         drawn.append((tmp_path / str(position) / "cases.csv").read_text())
+
     assert drawn[0] == drawn[1] != drawn[2]
 
 

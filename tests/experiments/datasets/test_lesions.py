@@ -32,6 +32,7 @@ def known(phantoms, what):
 
 def test_lesions_spread_alike_in_rare_centres_and_are_faint_in_b(drawn):
     assert VOLUME[1] / VOLUME[0] == CONTRAST[1] / CONTRAST[0] == pytest.approx(40)
+
     for phantoms in drawn.values():
         for what in ("volume", "contrast"):
             low, high = np.quantile(known(phantoms, what), (0.05, 0.95))
@@ -40,6 +41,7 @@ def test_lesions_spread_alike_in_rare_centres_and_are_faint_in_b(drawn):
         for rare in ("c", "d"):
             assert ks_2samp(known(drawn[rare], what), known(drawn["a"], what)).pvalue > 1e-3
     assert np.median(known(drawn["b"], "contrast")) < np.median(known(drawn["a"], "contrast")) / 2
+
     for phantom in drawn["a"]:
         if phantom.known["contrast"] > 0.3 and phantom.known["volume"] > 100:
             lesion = phantom.labels == 1
@@ -63,13 +65,16 @@ def test_three_tenths_of_the_training_labels_of_common_centres_are_wrong(tmp_pat
     folder = write_lesions(
         tmp_path / "Dataset001_Lesions", counts, wrong=0.3, rng=np.random.default_rng(0)
     )
+
     training, test = (
         pd.read_csv(folder / f"{name}cases.csv", dtype={"case": str}) for name in ("", "test_")
     )
+
     assert (training["wrong"] == "yes").sum() == 6
     assert set(training["centre"][training["wrong"] == "yes"]) <= {"a", "b"}
     assert test["centre"].value_counts().to_dict() == dict.fromkeys(CENTRES, 2)
     assert set(test["wrong"]) == {"no"}
+
     for case, volume in zip(training["case"], training["volume"], strict=True):
         labels = SimpleITK.GetArrayFromImage(
             SimpleITK.ReadImage(str(folder / "labelsTr" / f"{case}.nii.gz"))

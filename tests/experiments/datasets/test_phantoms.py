@@ -48,6 +48,7 @@ def cerebella(phantom_list):
 def test_rare_cerebellum_is_small_low_faint_and_varies(drawn):
     voxels, height, intensity = cerebella(drawn["rare"])
     usual_voxels, usual_height, usual_intensity = cerebella(drawn["control"])
+
     assert np.median(voxels) < np.median(usual_voxels) / 2
     assert height.mean() < usual_height.mean() - 0.1
     assert np.quantile(intensity, 0.9) < np.quantile(usual_intensity, 0.1)
@@ -108,7 +109,9 @@ def test_smooth_field_interpolates_its_control_points():
     from scipy.ndimage import zoom
 
     control = np.random.default_rng(3).standard_normal((5, 5, 5))
+
     field = phantoms.smooth_field(np.random.default_rng(3))
+
     assert field == pytest.approx(zoom(control, SIZE / 5, order=3), abs=1e-9)
 
 
@@ -118,6 +121,7 @@ COUNTS = Counts({"control": 9, "common": 5, "rare": 3}, validation=2, test=4)
 def test_dataset_has_the_cases_asked_for_by_names_that_do_not_tell(tmp_path):
     folder = write_dataset(tmp_path / "Dataset910_Phantoms", COUNTS, rng=np.random.default_rng(0))
     table, test = (pd.read_csv(folder / name) for name in ("cases.csv", "test_cases.csv"))
+
     assert table[table["split"] == "train"]["pathology"].value_counts().to_dict() == COUNTS.train
     assert table[table["split"] == "validation"]["pathology"].tolist() == ["control"] * 2
     assert test["pathology"].value_counts().to_dict() == dict.fromkeys(PATHOLOGIES, 4)
@@ -129,6 +133,7 @@ def test_dataset_has_the_cases_asked_for_by_names_that_do_not_tell(tmp_path):
             f"{c}.nii.gz" for c in cases
         }
     assert not set(table["case"]) & set(test["case"])
+
     image, labels = (
         SimpleITK.ReadImage(str(folder / path / name))
         for path, name in (
@@ -138,6 +143,7 @@ def test_dataset_has_the_cases_asked_for_by_names_that_do_not_tell(tmp_path):
     )
     assert image.GetSize() == labels.GetSize() == (SIZE,) * 3
     assert image.GetSpacing() == (1, 1, 1)
+
     changes = (table["pathology"] != table["pathology"].shift()).sum()
     assert table["case"].is_monotonic_increasing
     assert changes > len(PATHOLOGIES), (
@@ -171,11 +177,14 @@ def test_dataset_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
         return make_phantom(pathology, rng=rng)
 
     monkeypatch.setattr(phantoms, "make_phantom", fail_at_the_third)
+
     with pytest.raises(OSError, match="disk full"):
         write_dataset(folder, COUNTS, rng=np.random.default_rng(0))
     assert not folder.exists()
+
     monkeypatch.setattr(phantoms, "make_phantom", make_phantom)
     write_dataset(folder, COUNTS, rng=np.random.default_rng(0))
+
     assert len(list((folder / "labelsTr").iterdir())) == 9 + 5 + 3 + 2
 
 

@@ -10,17 +10,21 @@ def test_wide_resnet_is_the_published_network():
     # Stem, the groups of 16, 32 and 64 channels, last normalisation, classifier: counted by hand.
     assert n_parameters(wide_resnet()) == 144 + 9_344 + 32_992 + 131_520 + 128 + 650
     assert n_parameters(side_by_side(wide_resnet(), 3)) == 3 * n_parameters(wide_resnet())
+
     network = wide_resnet()
     shapes = []
     for layer in network:
         layer.register_forward_hook(lambda _, __, output: shapes.append(tuple(output.shape)))
+
     assert network(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
     assert [shape[1:] for shape in shapes[1:7]] == [(16, 28, 28)] * 2 + [(32, 14, 14)] * 2 + [
         (64, 7, 7)
     ] * 2
+
     block = wide_resnet()[2]
     torch.nn.init.zeros_(block.rest[-1].weight)
     x = torch.randn(2, 16, 5, 5)
+
     torch.testing.assert_close(block(x), x, rtol=0, atol=0)
 
 
@@ -50,11 +54,13 @@ def test_networks_side_by_side_are_trained_as_each_is_alone():
             step(network, x[:, i : i + 1], y[:, i : i + 1])
     together.eval()
     logits = together(images[0])
+
     for i, network in enumerate(alone):
         network.eval()
         torch.testing.assert_close(
             logits[:, 10 * i : 10 * i + 10], network(images[0, :, i : i + 1]), rtol=0, atol=1e-3
         )
+
     assert not torch.allclose(logits[:, :10], logits[:, 10:], atol=0.1), (
         "they have seen other images"
     )

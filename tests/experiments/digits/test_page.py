@@ -30,6 +30,7 @@ def test_page_of_one_seed_and_one_share_has_no_intervals():
         made_epochs(lambda method, seed, epoch: 50.0, seeds=(0,), kept=(5.0,)), RUN, pd.DataFrame()
     )
     left = "**a difference without interval** (beta 10 and beta 100) with 5 % of the 3s."
+
     assert text.split("\n")[0] == f"**In short:** at the end there is {left}"
     assert "nan" not in text
 

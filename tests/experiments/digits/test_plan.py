@@ -31,6 +31,7 @@ def test_planned_runs_are_both_shares_with_every_beta_and_three_seeds():
     assert [(run.share, run.betas) for run in planned_runs([0], [0.1], quick=False)] == [
         (0.05, (0.1,))
     ]
+
     measured = [epoch for epoch in range(1, 17) if Run(0.01, (0.0,), 0, 16).measures(epoch)]
     assert measured == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
 
@@ -45,6 +46,7 @@ def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_
         21 if digit == RARE else 5 for digit in range(10)
     ]
     assert (split.train_images.shape, split.test_images.shape) == ((182, 8, 8), (66, 8, 8))
+
     images, labels = made_digits
     split = split_digits(images, labels, TINY)
     small = (
@@ -54,6 +56,7 @@ def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_
     )
     # The same picture up to one scale and one shift for all.
     ours = split.test_images[:5].numpy()
+
     assert (
         sum(
             max(np.corrcoef(image.ravel(), o.ravel())[0, 1] for o in ours) > 1 - 1e-9
@@ -63,8 +66,10 @@ def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_
     )
     # The rim of these images is as bright as their middle.
     assert float(split.train_images.mean()) == pytest.approx(0, abs=0.05)
+
     runs = (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
     split, same, other = (split_digits(*made_digits, run) for run in runs)
+
     assert torch.equal(split.train_images, same.train_images)
     assert not torch.equal(split.train_images, other.train_images)
 
@@ -85,7 +90,9 @@ def test_a_larger_share_has_the_same_test_images_and_more_of_the_same_3s(made_di
         return set((250 * (part[:, 0, 0] - first) / (last - first)).round(decimals=1).tolist())
 
     in_test = [numbers(split, split.test_images) for split in (small, large)]
+
     in_training = [numbers(split, split.train_images) for split in (small, large)]
+
     assert in_test[0] == in_test[1]
     assert in_training[0] < in_training[1]
     assert [len(those) for those in (*in_training, in_test[0])] == [182, 184, 66]

@@ -20,9 +20,12 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
         }
 
     runs = [Run(share, (10.0, 0.0), seed, 4) for seed in (1, 0) for share in (0.05, 0.01)]
+
     table = results.epochs_table([(run, result(run)) for run in runs])
+
     assert list(table)[:5] == ["kept", "method", "seed", "epoch", "rare"]
     assert len(table) == 2 * 2 * 2 * 3
+
     trainings = table.drop_duplicates(["kept", "method", "seed"])
     assert trainings["kept"].tolist() == [1.0] * 4 + [5.0] * 4
     assert trainings["method"].tolist() == (["ERM"] * 2 + ["beta 10"] * 2) * 2
@@ -39,11 +42,14 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
 def test_quarters_are_those_of_the_epochs_also_from_the_file():
     epochs = made_epochs(lambda method, seed, epoch: 0.0, methods=("ERM",), seeds=(0,))
     assert results.quarter_of(epochs).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+
     measured = epochs[epochs["epoch"].isin([1, 2, 4, 6, 8])]
     assert results.quarter_of(measured).tolist() == [1, 1, 2, 3, 4]
+
     # Whole shares are whole numbers when they are read again.
     epochs = made_epochs(lambda method, seed, epoch: epoch / 3, kept=(1.0, 5.0))
     again = epochs.astype({"kept": int})
+
     pd.testing.assert_frame_equal(results.quarters_table(epochs), results.quarters_table(again))
     pd.testing.assert_frame_equal(results.trainings_table(epochs), results.trainings_table(again))
 
@@ -56,8 +62,11 @@ def test_gains_are_differences_to_erm_by_seed_with_a_t_interval():
         return 20.0 * seed + (0 if method == "ERM" or epoch <= 6 else gained[seed])
 
     found = results.gains(made_epochs(rare)).set_index(["label", "stratum", "iteration", "method"])
+
     last = found.loc["3s", "1 %", 4, "beta 10"]
+
     assert (last["mean"], last["difference"]) == (pytest.approx(23), pytest.approx(3))
+
     half = stats.t.ppf(0.975, 2) * np.std([1, 2, 6], ddof=1) / np.sqrt(3)
     assert (last["low"], last["high"]) == (pytest.approx(3 - half), pytest.approx(3 + half))
     assert found.loc[("3s", "1 %", 3, "beta 10"), "difference"] == 0
@@ -73,6 +82,7 @@ def test_a_plateau_asks_for_less_than_a_point_and_for_3s_that_are_fitted():
         return {"ERM": 0.04, "beta 10": 0.04, "beta 100": 0.06}[method] if epoch > 6 else 1.0
 
     found = results.plateaus(made_epochs(rare, rare_loss=rare_loss)).set_index("method")
+
     assert found["reached"].to_dict() == {"ERM": True, "beta 10": False, "beta 100": False}
     assert found["rise"].to_dict() == pytest.approx({"ERM": 0.9, "beta 10": 1.1, "beta 100": 0})
     assert found["rare_loss"].tolist() == pytest.approx([0.04, 0.04, 0.06])
@@ -90,13 +100,17 @@ def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
 
     others = {"overall": of(overall), "loss": of(loss), "stale_loss": of(stale), "loss_sd": of(sd)}
     epochs = made_epochs(of([0.0] * 6), n_epochs=20, **others)
+
     fallen = results.falls(epochs)
+
     assert len(fallen) == 9
+
     row = fallen.iloc[0]
     # Falls of 3, 0.7 and 1 points; two of them are a point or more.
     assert row["fall"] == pytest.approx((3 + 0 + 0.7 + 1) / 4)
     assert row[["falls", "loss_rises", "stale_rises"]].tolist() == [2, 1, 1]
     assert (row["sd_there"], row["sd_elsewhere"]) == (pytest.approx(0.5), pytest.approx(0.2))
+
     # A stable training has none.
     fallen = results.falls(made_epochs(lambda method, seed, epoch: 0.0, n_epochs=20))
     assert (fallen[["fall", "falls", "loss_rises", "stale_rises"]] == 0).all(axis=None)
@@ -119,9 +133,11 @@ def test_a_smaller_rate_is_compared_within_beta_and_seed():
     found = results.calmed(
         results.falls(made_epochs(overall, overall=overall, methods=methods, n_epochs=20))
     )
+
     assert found["method"].tolist() == ["ERM", "ERM", "beta 100", "beta 100"]
     # Five epochs, so four steps, of which two are falls.
     assert found["change"].tolist() == pytest.approx([0, 0, (1.1 - 4) / 2, 2 * (1.1 - 4)])
+
     low, high = stats.t.interval(0.95, 2, (1.1 - 4) / 2, 0.05 / np.sqrt(3))
     assert found.loc[2, ["low", "high"]].tolist() == pytest.approx([low, high])
 
@@ -134,6 +150,7 @@ def test_level_is_reached_when_five_epochs_have_what_erm_has_at_its_end():
         return {0: 45.0 if epoch == 2 else 40.0 * (epoch >= 4), 1: 39.0, 2: 40.0}[seed]
 
     table = results.trainings_table(made_epochs(rare, methods=("ERM", "beta 10"), n_epochs=16))
+
     np.testing.assert_array_equal(table["level by"], [np.nan] * 3 + [8, np.nan, 5])
 
 
@@ -145,6 +162,7 @@ def test_distance_is_compared_with_that_of_the_next_smaller_beta():
     table = results.distances(
         made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,))
     )
+
     assert table["method"].tolist() == ["beta 0.1", "beta 10"]
     assert table["distance"].tolist() == [1, 5]
     assert np.isnan(table["more"].iloc[0])

@@ -8,8 +8,11 @@ def test_trainings_that_have_learnt_nothing_are_left_out_once_more():
     table = made_table(lambda corner: 50.0 - 6 * corner.weights)
     lost = (table["setting"] == "SGD, beta 10, weights") & (table["seed"] == 1)
     table.loc[lost, "mean"] = 0.5
+
     text = WORDS.text(table, quick=False)
+
     assert "*Those* are 1 of 56 trainings that found next to nothing in any stratum." in text
+
     (row,) = (
         line.split(" | ") for line in text.splitlines() if line.startswith("| weights | 12 | ")
     )

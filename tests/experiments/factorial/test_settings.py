@@ -10,6 +10,7 @@ def test_every_corner_is_a_trainer_of_its_own():
         == len({corner.trainer for corner in corners})
         == len(corners)
     )
+
     for corner in corners:
         _, options = parse_trainer_name(f"{corner.trainer}_10epochs_100iters")
         if corner.beta:  # otherwise all weights are 1

@@ -36,7 +36,9 @@ def test_l2rw_learns_its_weights_from_all_trusted_images_the_quick_way(made_digi
 
     monkeypatch.setattr(training, "LearnedWeights", Spy)
     split = training.split_pair(*made_digits, TINY)
+
     training.train(replace(TINY, method="L2RW"), split)
+
     assert len(steps) == TINY.steps
     assert any(total > 0 for _, total, _ in steps)
     for (images, labels), _, reason in steps:
@@ -63,6 +65,7 @@ def test_l2rw_learns_its_weights_from_all_trusted_images_the_quick_way(made_digi
 def test_hard_mining_keeps_the_4s_and_as_many_of_the_hardest_9s(labels, weights):
     losses = torch.tensor([2.0, 5, 3, 9, 1])
     found = training.hard_mining_weights(losses, torch.tensor(labels))
+
     torch.testing.assert_close(found, torch.tensor(weights, dtype=torch.float32))
 
 
@@ -86,11 +89,14 @@ def test_resample_draws_half_of_a_batch_from_each_digit_others_all_alike():
     rows = training.draw_batch(
         replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0)
     )
+
     assert labels[rows].sum() == 50
     # With replacement there are fewer distinct 4s than drawn ones, and all of them.
     assert set(rows[labels[rows] == 1]) == {96, 97, 98, 99}
+
     many = training.draw_batch(replace(TINY, batch=100_000), labels, np.random.default_rng(0))
     assert labels[many].mean() == pytest.approx(0.04, abs=0.003)
+
     for method in set(training.METHODS) - {"plain", "resample"}:
         run = replace(TINY, method=method, batch=100_000)
         np.testing.assert_array_equal(
@@ -103,6 +109,7 @@ def test_proportion_is_plain_training_where_the_digits_are_balanced(made_digits)
     plain, proportion, control = (
         training.train(run, training.split_pair(*made_digits, run)) for run in runs
     )
+
     assert replace(proportion, seconds=plain.seconds) == plain
     assert control.effective < 0.6 * plain.effective == pytest.approx(0.6 * 20)
 
@@ -125,7 +132,9 @@ def test_train_descends_along_the_weighted_sum_of_losses(made_digits, monkeypatc
         / 20
     )
     gradients = torch.autograd.grad(loss, list(network.parameters()))
+
     training.train(run, split)
+
     for parameter, start, gradient in zip(network.parameters(), before, gradients, strict=True):
         torch.testing.assert_close(
             parameter.detach(), start - 0.05 * gradient, rtol=1e-4, atol=1e-6
@@ -137,7 +146,9 @@ def test_train_counts_the_wrong_images_of_each_digit(made_digits, monkeypatch):
     torch.nn.init.zeros_(always_4[-1].weight)
     always_4[-1].bias.data = torch.tensor([0.0, 10.0])
     monkeypatch.setattr(training, "lenet", lambda: always_4)
+
     outcome = training.train(TINY, training.split_pair(*made_digits, TINY))
+
     assert (outcome.rare, outcome.common, outcome.halfway) == (0, 100, 50)
 
 
@@ -145,7 +156,9 @@ def test_train_gives_the_same_again_and_leaves_the_global_seed_alone(made_digits
     run = replace(TINY, method="L2RW")
     split = training.split_pair(*made_digits, run)
     state = torch.get_rng_state()
+
     first, second = (training.train(run, split) for _ in range(2))
+
     assert replace(first, seconds=second.seconds) == second
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -153,6 +166,7 @@ def test_train_gives_the_same_again_and_leaves_the_global_seed_alone(made_digits
 def test_lenet_has_two_5x5_convolutions_and_the_published_widths():
     network = training.lenet()
     assert network(torch.zeros(3, 1, 28, 28)).shape == (3, 2)
+
     shapes = [tuple(p.shape) for p in network.parameters() if p.ndim > 1]
     assert shapes == [(6, 1, 5, 5), (16, 6, 5, 5), (120, 256), (84, 120), (2, 84)]
 
@@ -168,8 +182,10 @@ def test_split_has_the_ratio_the_same_total_and_enough_images(made_digits):
             training.N_TRUSTED,
         ]
     runs = [training.Run("plain", ratio, 0, 0.1) for ratio in RATIOS]
+
     assert [run.n_rare for run in runs] == [212, 39, 14, 5]
     assert {run.n_train - run.n_rare + run.n_test for run in runs[-1:]} == {500}
+
     split = training.split_pair(*made_digits, TINY)
     assert float(split.train_images.mean()) == pytest.approx(0, abs=1e-6)
     assert float(split.train_images.std()) == pytest.approx(1, abs=1e-4)
@@ -181,7 +197,9 @@ def test_split_tests_on_no_training_image_and_depends_on_the_seed_alone(made_dig
     images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
     split = training.split_pair(images, digits, TINY)
     parts = (split.train_images, split.trusted_images, split.test_images)
+
     seen, trusted, test = (set(part[:, 0, 0, 0].tolist()) for part in parts)
+
     assert (len(seen), len(trusted), len(test)) == (54, 10, 20)
     assert trusted <= seen
     assert not test & seen
@@ -189,8 +207,10 @@ def test_split_tests_on_no_training_image_and_depends_on_the_seed_alone(made_dig
         parts, (split.train_labels, split.trusted_labels, split.test_labels), strict=True
     ):
         assert part[labels == 1].max() < part[labels == 0].min()
+
     runs = (TINY, replace(TINY, method="L2RW"), replace(TINY, ratio=1), replace(TINY, seed=1))
     split, same, even, other = (training.split_pair(images, digits, run) for run in runs)
+
     assert torch.equal(split.train_images, same.train_images)
     assert not torch.equal(split.test_images, other.test_images)
     # The standardisation differs, the order of the values does not.
@@ -215,12 +235,15 @@ def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatc
     images, digits = made_digits
     split = training.split_pair(images, digits, MADE)
     first = kept["sources"][:, 0]
+
     n_rare = round(400 / 20)
+
     assert split.train_labels.sum() == n_rare
     # The first pixel is that of one image only; 60 less 10 for the test and 5 trusted ones are left
     # of the 9s.
     assert len(np.unique(first[split.train_labels == 1])) == n_rare
     assert len(np.unique(first[split.train_labels == 0])) == 45
+
     centre = kept["sources"].mean()
     spread = kept["sources"].std()
     for part in (split.trusted_images, split.test_images):
@@ -236,7 +259,9 @@ def test_images_are_moved_a_little_each_in_its_own_way():
     )
     rows, columns = np.indices((28, 28))
     mass = found.sum(axis=(1, 2))
+
     centres = np.stack([(found * axis).sum(axis=(1, 2)) / mass for axis in (rows, columns)], axis=1)
+
     assert np.abs(centres - [13.5, 13.5]).max() <= 1.5 + 0.1
     assert np.ptp(centres, axis=0).min() > 1
     # An area changes by the square of a scale of 0.9 to 1.1.
@@ -247,8 +272,10 @@ def test_images_are_moved_a_little_each_in_its_own_way():
 def test_the_error_is_the_mean_of_the_last_quarter_of_the_tests(made_digits, monkeypatch):
     errors = iter([(100.0, 0.0)] * 7 + [(50.0, 10.0), (30.0, 20.0)])
     monkeypatch.setattr(training, "_wrong", lambda *_: next(errors))
+
     found = training.train(
         replace(TINY, steps=8, test_every=1), training.split_pair(*made_digits, TINY)
     )
+
     # One of the nine is the test half way.
     assert (found.rare, found.common) == (40.0, 15.0)

@@ -54,7 +54,9 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
     work = tmp_path / "work"
     out = tmp_path / "out"
     words = ["label-noise", "--work", str(work), "--out", str(out), "--quick", "--jobs", "1"]
+
     words += ["--methods", *QUICK_METHODS]
+
     assert main(words) == 0
     assert "failed" not in capsys.readouterr().err
 
@@ -73,26 +75,33 @@ def test_quick_run_with_nnunet(tmp_path, capsys):
                 np.mean(dice), abs=1e-4
             )
     cases = pd.read_csv(out / "label-noise-cases.csv")
+
     assert cases["method"].value_counts().to_dict() == {"ERM": 20, "random": 20, "L2RW": 20}
+
     noise = pd.read_csv(raw / NOISE_FILE).set_index("case")["kind"]
     assert cases.set_index("case")["kind"].to_dict() == noise.to_dict()
+
     (log,) = (seed / "nnUNet_results").rglob("weights.csv")
     seen = pd.read_csv(log).query("epoch > 0 and times_seen > 0")
     mean = (seen["weight"] * seen["times_seen"]).groupby(seen["case"]).sum() / seen.groupby("case")[
         "times_seen"
     ].sum()
     of_l2rw = cases[cases["method"] == "L2RW"].set_index("case")["value"].dropna()
+
     assert of_l2rw.to_dict() == pytest.approx(mean.to_dict(), abs=1e-5)
+
     # The folds have the cases that the methods are about.
     for fold, is_of_fold in ((1, noise == "clean"), (2, noise.index.isin(trusted_cases(raw)))):
         (losses,) = (seed / "nnUNet_results").rglob(f"fold_{fold}/hardness.csv")
         assert set(pd.read_csv(losses)["case"]) == set(noise.index[is_of_fold])
     assert "Smoke run" in (out / "label-noise.md").read_text()
+
     # Nothing that the trainers read says which cases are wrong.
     (training_log,) = [
         path for path in (seed / "nnUNet_results").rglob("training.csv") if "L2RW" in str(path)
     ]
     assert not any(word in training_log.read_text() for word in (*KINDS, "kind"))
+
     check_that_a_training_is_repeated(seed, words)
 
 

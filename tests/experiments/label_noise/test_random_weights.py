@@ -13,7 +13,9 @@ def test_weights_are_random_and_sum_to_the_number_of_cases():
     torch.manual_seed(0)
     before = torch.get_rng_state()
     drawn = [RectifiedGaussianWeights(seed)(torch.arange(4.0)) for seed in range(200)]
+
     weights, clipped = (torch.stack(parts) for parts in zip(*drawn, strict=True))
+
     torch.testing.assert_close(weights.sum(1), torch.full((200,), 4.0))
     assert (weights >= 0).all()
     assert torch.equal(torch.get_rng_state(), before), "the global stream is not touched"
@@ -21,6 +23,7 @@ def test_weights_are_random_and_sum_to_the_number_of_cases():
     # Half of them are 0, but never all; and no case is preferred.
     assert 0.4 < (weights == 0).float().mean() < 0.55
     torch.testing.assert_close(weights.mean(0), torch.ones(4), atol=0.25, rtol=0)
+
     again, _ = RectifiedGaussianWeights(3)(torch.zeros(4))
     torch.testing.assert_close(again, weights[3], msg="the losses do not count")
 
@@ -37,7 +40,9 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_weighted_losses():
     draws = HardnessTable(list("abcd"), rule=UNIFORM).draw(4, rng=np.random.default_rng(0))
     with loss.drawn(entry_of(draws)):
         found = loss(logits, target)
+
     weights, _ = RectifiedGaussianWeights(1)(torch.zeros(4))
+
     torch.testing.assert_close(found, (weights / 4 * per_case(logits, target).losses).sum())
 
 

@@ -33,7 +33,9 @@ def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
     weights = [0.2, 1.0, 1.2, 0.1, 0.5, 1.1]
     losses = [0.1, 0.2, 0.3, 0.9, 0.8, 0.05]
     made = made_cases("L2RW", "weight", weights, losses, kinds, trusted=(0,))
+
     by_weight, by_loss = separation_table(made).to_dict("records")
+
     # Right and not trusted: 1.0 and 1.2. Swapped and shifted lie below both, eroded below one.
     assert by_weight["auc"] == pytest.approx(5 / 6)
     assert [by_weight[f"auc_{kind}"] for kind in KINDS] == [1, 1, 0.5]
@@ -49,7 +51,9 @@ def test_first_twenty_are_those_of_the_ranking_trusted_ones_too():
     made = made_cases(
         "ERM", "loss", [1.0] * 4 + [0.0] * 2 + [0.5] * 30, [0.0] * 36, kinds, trusted=(6,)
     )
+
     (row,) = separation_table(made).to_dict("records")
+
     assert row["found"] == 4
     assert row["auc"] == pytest.approx(4 / 6)
 
@@ -59,9 +63,12 @@ def test_right_cases_that_are_rare_are_counted_for_themselves():
     losses = [0.9, 0.8, 0.1, 0.2, 0.7] + [0.3] * 20
     # Trusted: 4. Rare: a wrong one (0), a hard one (1), an easy one (2) and the trusted one.
     made = made_cases("ERM", "loss", losses, losses, kinds, trusted=(4,), rare=(0, 1, 2, 4))
+
     (row,) = separation_table(made).to_dict("records")
+
     assert row["auc_rare"] == pytest.approx((21 + 0) / (2 * 21))
     assert (row["found"], row["found_rare"]) == (1, 2), "the trusted one is right and rare, too"
+
     (shown,) = separation_rows(separation_table(made)).to_dict("records")
     assert shown["right but rare of the first 20"] == "2.0"
     assert row["auc_against_rare"] == 1, "the wrong one is the hardest"
@@ -72,7 +79,9 @@ def test_page_shows_means_of_the_seeds():
     kinds = ["clean", "swapped"]
     values = {0: [0, 1], 1: [1, 0]}
     parts = [made_cases("ERM", "loss", of, of, kinds, seed=seed) for seed, of in values.items()]
+
     (row,) = separation_rows(separation_table(pd.concat(parts))).to_dict("records")
+
     assert row["AUC"] == 0.5
     assert row["wrong of the first 20"] == "1.0"
 
@@ -103,7 +112,9 @@ def test_differences_are_to_the_baseline_of_the_same_seed():
         ["stratum", "label", "method"]
     )
     l2rw, dro = (found.loc[("rare", ALL_LABELS, method)] for method in ("L2RW", "DRO"))
+
     interval = stats.ttest_rel([60, 80, 80], [50, 60, 70]).confidence_interval()
+
     assert l2rw["difference"] == pytest.approx(40 / 3)
     assert l2rw[["low", "high"]].tolist() == pytest.approx([*interval])
     assert (dro["seeds"], dro["difference"]) == (2, pytest.approx(-5)), "the seeds that both have"
@@ -113,13 +124,16 @@ def test_differences_are_to_the_baseline_of_the_same_seed():
 def test_trainings_were_long_enough_if_right_labels_give_every_label():
     study = phantom_study(quick=False)
     scores = made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
+
     assert unlearnt(scores, study) == []
+
     is_low = (
         (scores["method"] == RIGHT)
         & (scores["seed"] == 1)
         & scores["stratum"].isin(["rare", "control"])
     )
     scores.loc[is_low & (scores["label"] == "cerebellum"), "mean"] = 0.8
+
     assert unlearnt(scores, study) == ["seed 1, control: cerebellum"], "the rare one does not count"
 
 
@@ -176,6 +190,7 @@ def test_training_cases_have_means_of_the_epochs_that_count(finished):
     # Weight given: a 5, b 0.5, c 2.
     assert cases["share"].to_dict() == pytest.approx({"a": 5 / 7.5, "b": 0.5 / 7.5, "c": 2 / 7.5})
     assert cases.loc["b", "loss"] == pytest.approx((1.9 + 2.9) / 2)
+
     # Without weights there are losses.
     cases = training_cases(finished, "ERM").set_index("case")
     assert cases["signal"].unique().tolist() == ["loss"]

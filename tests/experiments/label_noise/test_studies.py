@@ -13,7 +13,9 @@ def test_random_weights_are_a_trainer_of_the_folder_that_nnunet_is_told(monkeypa
     # As nnU-Net does: by the bare names of the modules.
     monkeypatch.syspath_prepend(folder)
     modules = [importlib.import_module(path.stem) for path in folder.glob("*.py")]
+
     name = study.trainer("random")
+
     assert [getattr(module, name).__name__ for module in modules] == [name]
     assert not any(hasattr(module, "nnUNetTrainer_10epochs") for module in modules)
 

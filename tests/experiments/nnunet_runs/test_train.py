@@ -20,6 +20,8 @@ def test_nnunet_starts_from_the_weights_and_random_numbers_of_the_seed(tmp_path,
         words = ["train", "Dataset001_Any", "3d", "0", "-tr", "T", "-p", "P", "--seed", seed]
         monkeypatch.setattr(sys, "argv", [*words, "--times", str(tmp_path / "times.json")])
         train.main()
+
     first, again, other = drawn
+
     assert first == again
     assert all(mine != theirs for mine, theirs in zip(first, other, strict=True))

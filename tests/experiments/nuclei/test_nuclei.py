@@ -43,11 +43,15 @@ def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
             return image[0] > 0.5
 
     image = Image("a", "purple", np.zeros((3, 8, 8), np.float32), np.zeros((8, 8), np.uint8))
+
     assert dice_of(Right(), image) == 1
+
     image.intensities[:, 2:4] = image.labels[2:4] = 1
     assert dice_of(Right(), image) == 1
+
     image.labels[:] = 1
     assert dice_of(Right(), image) == pytest.approx(2 * 16 / (16 + 64))
+
     torch.manual_seed(0)
     assert UNet().predict(torch.randn(3, 37, 50)).shape == (37, 50)
 
@@ -56,12 +60,14 @@ def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
 def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     sampler = Sampler(trainer, images, ["0.5"] * len(images) if "asWeights" in trainer else ())
+
     assert (sampler.pooled is not None) == (
         trainer.startswith("nnUNetTrainerDRO") or "modality_share" in trainer
     )
     assert (sampler.importance is not None) == (
         trainer in ("nnUNetTrainerDRO_share0.5_IS", "nnUNetTrainerHWS")
     )
+
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
@@ -80,12 +86,15 @@ def test_who_is_hard_to_predict_when_held_out_is_drawn_more_often(monkeypatch):
 
     monkeypatch.setattr(training, "train", learn)
     monkeypatch.setattr(training, "dice_of", dice)
+
     of = {
         name: training.groups_of(Run(METHODS[name], 0, 8), images, None)
         for name in (TOLD, "shuffled", "held_out")
     }
+
     assert of[TOLD] == [image.modality for image in images]
     assert sorted(of["shuffled"]) == sorted(of[TOLD]) != of["shuffled"] != of[TOLD]
+
     weights = np.array(of["held_out"], dtype=float)
     assert weights.sum() == pytest.approx(1)
     assert weights[12:].min() > 3 * weights[:12].max()
@@ -109,7 +118,9 @@ def test_group_dro_alone_lets_the_harder_modality_count_more():
         logits = torch.zeros(BATCH, 2, PATCH, PATCH)
         logits[:, 1] = torch.where(is_hard, -2.0, 2.0)[:, None, None]
         groups.weighted_loss(loss, logits, target, draws)
+
     weights = groups.weights(torch.zeros(BATCH), draws)
+
     assert weights[is_hard].min() > 1.05
     assert weights[~is_hard].max() < 0.95
     assert told.weights(torch.zeros(BATCH), told.draw(rng)).tolist() == [1.0] * BATCH
@@ -142,13 +153,17 @@ def made_scores(mean):
 def test_differences_are_of_the_same_seed_and_no_share_of_no_gain():
     scores = made_scores(lambda method, moment, modality: 0.5 + 0.1 * (method != PLAIN))
     assert len(scores) == 2 * len(METHODS) * 3 * len(N_TRAIN)
+
     found = differences(scores, ROLES)
     others = found[found["method"] != PLAIN]
+
     np.testing.assert_allclose(others["difference"], 10)
     np.testing.assert_allclose(others[["low", "high"]], 10, atol=1e-6)
     assert found.loc[found["method"] == PLAIN, "difference"].isna().all()
+
     scores = made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5)
     rows = decision(scores, ROLES)
+
     assert rows[["gain", "gain_low", "gain_early"]].isna().all(axis=None)
     assert rows["passes"].all()
 
@@ -164,6 +179,7 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
         return 0.36 if moment == 1 else 0.5
 
     rows = decision(made_scores(mean), ROLES).set_index("method")
+
     assert set(rows.index[rows["passes"]]) == {PLAIN, "share0.5", TOLD}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
@@ -181,12 +197,16 @@ def test_the_rule_judges_tails_apart_and_shares_over_the_seeds():
     scores = made_scores(lambda method, moment, modality: 0.5)
     scores = scores[scores["iteration"] == scores["iteration"].max()]
     scores.loc[(scores["method"] == TOLD) & (scores["stratum"] == "purple"), "p10"] -= 0.02
+
     rows = decision(scores, ROLES).set_index("method")
+
     assert rows.loc[TOLD, ["passes", "passes_p10"]].tolist() == [True, False]
     assert rows["worst_on_the_way"].isna().all()
+
     scores = made_scores(lambda method, moment, modality: {PLAIN: 0.2, TOLD: 0.6}.get(method, 0.4))
     scores.loc[(scores["method"] == "share0.5") & (scores["seed"] == 1), "mean"] += 0.2
     rows = decision(scores, ROLES).set_index("method")
+
     # The samples of two seeds are a half twice, the mean of both, and a whole.
     assert rows.loc["share0.5", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx(
         [0.75, 0.5, 1.0]
@@ -200,9 +220,11 @@ def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     run = Run("nnUNetTrainerDRO", seed=0, iterations=1)
     before = {name: values.clone() for name, values in network.state_dict().items()}
     sampler = Sampler(run.trainer, images)
+
     training.fill_stale_losses(
         sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0)
     )
+
     assert sampler.table.n_unseen == 0
     assert np.isfinite(sampler.table.losses).all()
     assert sampler.draws.sum() == 0, "these are no draws of the training"

@@ -97,16 +97,23 @@ def test_it_runs_from_images_to_page(
     command = [name, "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
     command += ["--out", str(tmp_path)]
     main(command)
+
     text = (tmp_path / f"{page}.md").read_text()
+
     assert "Smoke run" in text
     assert re.search(words, text)
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
     scores = pd.read_csv(tmp_path / f"{name}-all.csv")
     found = list(dict.fromkeys(scores["method" if methods else "setting"]))
+
     assert sorted(found) == sorted(methods or [corner.name for corner in corners])
+
     check(tmp_path, scores, text)
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.json")}
+
     assert len(stamps) == (n_runs or len(corners))
+
     main(command)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.json")} == stamps
 

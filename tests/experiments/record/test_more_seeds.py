@@ -24,10 +24,12 @@ def path(tmp_path):
 
 def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
     pd.testing.assert_frame_equal(with_seeds_before(table([4, 2]), path), table([0, 1, 2, 3, 4]))
+
     again = with_seeds_before(table([3], mean=0.9), path)
     pd.testing.assert_frame_equal(
         again, pd.concat([table([0, 1]), table([3], mean=0.9)], ignore_index=True)
     )
+
     more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path)
     assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
     assert added_seeds([4, 2], table([0, 2, 4])) == [2, 4]

@@ -44,11 +44,14 @@ def test_it_is_said_which_seeds_were_added_and_which_runs_failed():
 def test_a_section_and_its_page_leave_each_other_alone(tmp_path):
     path = tmp_path / "made-up.md"
     first = write(path)
+
     both = write(path, "slices", title="Slices", is_section=True)
+
     assert both.startswith(first)
     assert "\n## Slices\n\n### Asked\n" in both
     assert write(path) == both
     assert write(path, "slices", title="Slices", is_section=True, how=None) == both
+
     changed = write(path, text="New.", how=None)
     assert changed.startswith("# A title\n\nNew.\n")
     assert changed.split("<!-- begin slices")[1] == both.split("<!-- begin slices")[1]
@@ -57,6 +60,7 @@ def test_a_section_and_its_page_leave_each_other_alone(tmp_path):
 def test_a_page_needs_no_table_or_picture_but_how_it_was_made(tmp_path):
     with pytest.raises(ValueError, match="does not say how made-up was made"):
         write(tmp_path / "made-up.md", how=None)
+
     text = write(tmp_path / "made-up.md", table=TABLE.iloc[:0], picture=False)
     assert "## Numbers" not in text
     assert ".png" not in text
@@ -66,7 +70,9 @@ def test_interrupted_writing_leaves_the_old_picture(tmp_path, monkeypatch):
     figure = Figure()
     figure.subplots().plot([0, 1])
     write_picture(tmp_path / "made-up.png", figure)
+
     before = (tmp_path / "made-up.png").read_bytes()
+
     assert before.startswith(b"\x89PNG")
 
     def cut_short(self, path, **options):
@@ -74,6 +80,7 @@ def test_interrupted_writing_leaves_the_old_picture(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Figure, "savefig", cut_short)
+
     with pytest.raises(KeyboardInterrupt):
         write_picture(tmp_path / "made-up.png", figure)
     assert (tmp_path / "made-up.png").read_bytes() == before

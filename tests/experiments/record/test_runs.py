@@ -43,8 +43,10 @@ def test_runs_go_on_after_an_interruption(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, make)
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
     names.append("interrupted")
     results, failures = made(tmp_path, make)
+
     assert names == ["a", "interrupted", "b"]
     assert results == {name: {"name": name, "curve": [1.5, 2.5]} for name in "ab"}
     assert failures == {}
@@ -55,7 +57,9 @@ def test_a_run_with_other_settings_is_made_anew(tmp_path):
         return {"count": len(list(tmp_path.iterdir()))}
 
     counts = [made(tmp_path, make, {"a": Settings(beta)})[0]["a"]["count"] for beta in (1, 2, 1)]
+
     assert counts == [0, 1, 0]
+
     kept = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
     assert [content["settings"]["beta"] for content in sorted(kept, key=str)] == [1, 2]
 
@@ -63,7 +67,9 @@ def test_a_run_with_other_settings_is_made_anew(tmp_path):
 def test_the_digest_is_that_of_earlier_versions(tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.record.runs.version", lambda _: "2.15.0")
     made(tmp_path, lambda name: {}, {"DRO-seed0": Settings(100.0)})
+
     (path,) = tmp_path.iterdir()
+
     assert json.loads(path.read_text())["settings"] == {**asdict(Settings(100.0)), "shares": [0.5]}
     assert path.name == "DRO-seed0-183459b82a09.json"
 
@@ -102,6 +108,7 @@ def test_it_is_said_how_long_those_take_that_are_not_there(tmp_path, capsys):
         return capsys.readouterr().err.splitlines()
 
     assert said("a")[0] == "1 run to make: about 8 min of a processor core."
+
     before, after = said("a", "b")
     assert before == "1 run to make: about 7 min of a processor core."
     assert after.startswith("b: 0.")
@@ -114,7 +121,9 @@ def test_runs_at_the_same_time_have_processes_and_one_thread_each(tmp_path):
         return {"process": os.getpid(), "threads": torch.get_num_threads()}
 
     results, _ = made(tmp_path, make, jobs=2)
+
     processes = {result["process"] for result in results.values()}
+
     assert len(processes) == 2
     assert os.getpid() not in processes
     assert {result["threads"] for result in results.values()} == {1}
@@ -131,6 +140,7 @@ def test_a_process_that_has_grown_is_replaced_without_a_word(tmp_path):
     results, _ = made(
         tmp_path, grow, {str(number): Settings(number) for number in range(6)}, jobs=2
     )
+
     assert len({result["process"] for result in results.values()}) > 2
 
 
@@ -157,14 +167,18 @@ make_runs(Path({str(tmp_path)!r}), {{name: Settings(name) for name in "ab"}}, wa
     limit = time.monotonic() + 60
     while not began.exists() and time.monotonic() < limit:
         time.sleep(0.1)
+
     process.send_signal(signal.SIGTERM)
+
     assert process.wait(timeout=30) == 128 + signal.SIGTERM
+
     time.sleep(6)
     assert not (tmp_path / "ended").exists()
 
 
 def test_it_is_said_beforehand_how_long_it_takes():
     assert announcement([12, 12, 3], jobs=1) == "3 runs to make: about 27 min of a processor core."
+
     both = "3 runs to make, 2 at the same time: about 14 min on 2 processor cores, about 27 min in all."
     assert announcement([12, 12, 3], jobs=2) == both
     assert "about 40 min on 2" in announcement([40, 1, 1], jobs=2), "the longest sets the pace"
@@ -185,6 +199,7 @@ def test_two_at_the_same_time_where_there_are_two_cores(monkeypatch):
 def test_jobs_that_are_no_number_are_refused_in_a_line(word, capsys):
     parser = ArgumentParser()
     add_jobs(parser)
+
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args(["--jobs", word])
     assert (

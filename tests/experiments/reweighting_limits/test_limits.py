@@ -17,6 +17,7 @@ def test_limit_of_orthogonal_examples_is_the_one_computed_by_hand():
     # example).
     found = tail_limit(np.array([[2.0, 0, 0], [0, 1, 0]]), np.array([0.8, 0.05]))
     expected = np.array([np.cbrt(0.8 / 2), np.cbrt(0.05), 0])
+
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-7)
 
 
@@ -24,7 +25,9 @@ def test_limit_is_the_best_direction_of_another_solver(six):
     images, targets, groups = six
     weights = np.where(groups == 0, 0.1, 0.5)
     margins = images * targets[:, None]
+
     best = _on_the_ball(lambda z: weights @ (1 / z), margins)
+
     np.testing.assert_allclose(tail_limit(margins, weights), best, atol=1e-4)
 
 
@@ -33,7 +36,9 @@ def test_group_dro_ends_where_the_worst_group_is_best(six):
     margins = images * targets[:, None]
     best = _on_the_ball(lambda z: max((1 / z[groups == group]).mean() for group in (0, 1)), margins)
     plain = tail_limit(margins, np.full(6, 1 / 6))
+
     weighting, dro = tail_distances(images, targets, groups)
+
     assert weighting == pytest.approx(
         np.linalg.norm(tail_limit(margins, np.where(groups == 0, 0.1, 0.5)) - plain)
     )

@@ -18,6 +18,7 @@ def examples():
 def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
     functions = []
     weights = []
+
     for units in (16, 128, 1024):
         ends = [
             networks.train_network(*examples, networks.Network(units, seed, 2_000))
@@ -28,6 +29,7 @@ def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
             np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0)
         )
         weights.append(np.mean([_relative(end) for end, _ in ends], axis=0))
+
     for found, factor in ((functions, 0.25), (weights, 0.6)):
         assert (found[1] < factor * found[0]).all()
         assert (found[2] < factor * found[1]).all()
@@ -60,6 +62,7 @@ def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples)
     first, same, other = (
         networks.train_network(*examples, networks.Network(8, seed, 5))[1] for seed in (0, 0, 1)
     )
+
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-3
     for part, copy in zip(examples, before, strict=True):
@@ -70,6 +73,7 @@ def test_longest_image_has_length_one():
     images, others = networks.in_unit_ball(np.array([[3.0, 4]]), np.array([[6.0, 8], [0, 1]]))
     np.testing.assert_allclose(images, [[0.3, 0.4]])
     np.testing.assert_allclose(others, [[0.6, 0.8], [0, 0.1]])
+
     wide = networks.networks(quick=False)
     assert sorted({one.units for one in wide}) == [64, 512, 4096]
     assert len(wide) == len(set(wide)) == 3 * 5
@@ -79,6 +83,7 @@ def test_longest_image_has_length_one():
 def test_held_out_digits_are_not_among_the_six():
     images = six_digits()[0]
     others = networks.held_out_digits()
+
     assert others.shape == (200, 784)
     assert np.linalg.norm(others[:, None] - images, axis=-1).min() > 1
     # A 1 has less ink than a 0.

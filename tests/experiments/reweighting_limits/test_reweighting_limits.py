@@ -17,14 +17,19 @@ def test_quick_run_writes_the_record_and_shows_the_claims(tmp_path, capsys):
         ["reweighting-limits", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")]
     )
     page = tmp_path / "reweighting-limits.md"
+
     assert capsys.readouterr().out == f"{page}\n"
+
     text = page.read_text()
     assert "Smoke run" in text
     assert not re.search(r"[{}]", text)
+
     table = pd.read_csv(tmp_path / "reweighting-limits.csv").set_index(["setting", "step"])
     last = table.groupby("setting").last()
     tails = [name for name in last.index if name.startswith("polynomial tail")]
+
     assert len(tails) == 3
+
     for method in ("weighting", "Group DRO"):
         weights, directions, functions = (
             f"{what}, {method}" for what in ("weights", "directions", "functions")
@@ -66,12 +71,15 @@ def test_rows_are_the_powers_of_ten_with_distances_to_erm():
         "network, 64 units, seed 7": (Network(64, 7, 10), found | {"functions": [0.5, 2.0]}),
     }
     table = results_table(runs, (0.2, 0.3))
+
     row, tail, _ = table.to_dict("records")
+
     assert (row["setting"], row["step"], row["norm, ERM"]) == ("one", 10, 5)
     assert (row["weights, weighting"], row["weights, Group DRO"]) == (1, 2)
     assert row["weight of the 1"] == 0.6
     assert np.isnan([row["limit, weighting"], row["functions, weighting"]]).all()
     assert (tail["limit, weighting"], tail["limit, Group DRO"]) == (0.2, 0.3)
+
     (network,) = of_networks(table).to_dict("records")
     assert (network["units"], network["seed"]) == (64, 7)
     assert (network["functions, weighting"], network["functions, Group DRO"]) == (0.5, 2)

@@ -33,9 +33,11 @@ def test_largest_step_falls_with_beta_and_stale_losses_need_it():
 def test_trusted_loss_rises_with_the_printed_step_alone():
     images = np.ones((9, 1))
     targets = np.tile([1.0, 1, -1], 3)
+
     printed, ours, half = (
         trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS
     )
+
     assert printed["rises"] > 10
     assert ours["rises"] == 0
     assert np.isnan([printed["of the bound"], ours["of the bound"]]).all()
@@ -48,10 +50,13 @@ def test_trusted_loss_rises_with_the_printed_step_alone():
 def test_summary_has_the_paired_change_from_the_setting_before():
     values = {("low", 0): 1.0, ("low", 1): 5, ("high", 0): 3, ("high", 1): 8}
     rows = [("penalty", seed, setting, "what", value) for (setting, seed), value in values.items()]
+
     low, high = summary(
         pd.DataFrame(rows, columns=["theorem", "seed", "setting", "what", "value"])
     ).to_dict("records")
+
     assert (low["mean"], high["mean"]) == (3, 5.5)
     assert np.isnan(low["change"])
+
     change = [high[key] for key in ("change", "change low", "change high")]
     assert change == pytest.approx(mean_interval(pd.Series([2, 3])))

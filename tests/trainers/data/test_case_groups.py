@@ -25,11 +25,13 @@ def test_groups_and_weights_are_those_of_the_preprocessed_or_raw_table(
 ):
     assert find_case_table(*dataset_folders(trainer)) == project("labels").raw / "cases.csv"
     assert groups_of(trainer, CASES, column="site") == ["a", "b", "b", "a"]
+
     preprocessed_table.write_text(
         "case;site\n" + "".join(f"{case};{case[-1]}\n" for case in reversed(CASES))
     )
     assert find_case_table(*dataset_folders(trainer)) == preprocessed_table
     assert groups_of(trainer, CASES, column="site") == ["0", "1", "2", "3"]
+
     pd.DataFrame({"case": CASES[::-1], "site": ["1e3", "0", ".5", "7"]}).to_csv(
         preprocessed_table, index=False
     )
@@ -112,7 +114,9 @@ def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(
     rows = "".join(f"{case},{int(case in drawn)}\n" for case in training)
     preprocessed_table.write_text(f"case,w\n{rows}")
     trainer.initialize()
+
     trainer.on_train_start()
+
     assert {case for _ in range(4) for case in next(trainer.dataloader_train)["keys"]} == {*drawn}
     assert len(loader_of(trainer.dataloader_val).indices) == len(validation)
     assert (
@@ -136,7 +140,9 @@ def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
         {"case": [f"c{i}" for i in range(20)], "sex": list("mf") * 10, "age": range(20), "all": "x"}
     )
     rows.head(19).to_csv(preprocessed_table, index=False)
+
     watched = watched_groups(trainer, rows["case"].tolist())
+
     assert watched == {"sex": [*list("mf") * 9, "m", "missing"], "all": ["x"] * 19 + ["missing"]}
 
 
@@ -155,6 +161,7 @@ def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
 def test_no_group_is_a_number_that_is_measured(trainer, preprocessed_table, entries, is_watched):
     rows = pd.DataFrame({"case": [f"c{i}" for i in range(30)], "width": (entries * 15)[:30]})
     rows.to_csv(preprocessed_table, index=False)
+
     assert list(watched_groups(trainer, rows["case"].tolist())) == ["width"] * is_watched
 
 
@@ -164,14 +171,18 @@ def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
     trainer.on_train_start()
     _, drawn = (run_epoch(trainer, epoch, n_steps=3) for epoch in range(2))
     rows = pd.read_csv(f"{trainer.output_folder}/training.csv")
+
     share = sum(int(case[-2:]) % 3 == 0 for case in drawn) / 6
+
     assert rows["draws[site=a]"].iloc[-1] == pytest.approx(share, abs=1e-5)
     assert (rows["draws[site=a]"] + rows["draws[site=b]"]).tolist() == pytest.approx(
         [1, 1], abs=1e-5
     )
+
     losses = trainer.hardness_log.table.losses
     mine = [i for i, case in enumerate(trainer.hardness_log.table.cases) if int(case[-2:]) % 3 == 0]
     known = pd.Series(losses[mine]).dropna()
+
     assert rows["loss[site=a]"].iloc[-1] == pytest.approx(known.mean(), rel=1e-4)
     assert "weight[a]" not in rows
 
@@ -183,6 +194,8 @@ def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(
     trainer = make_trainer("nnUNetTrainerHWS_beta10")
     trainer.initialize()
     trainer.get_dataloaders()
+
     warning = "WARNING: the log will not show the share of draws per group: `cases` must have a column `case`"
+
     assert warning in log_of(trainer)
     assert trainer.hardness_log.groups == {}

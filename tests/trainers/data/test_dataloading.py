@@ -30,7 +30,9 @@ ANNOTATED = (-1, *LABELS)
 def test_workers_change_what_they_draw(start_method):
     command = [sys.executable, "-m", "tests.trainers.data.worker_scenario", start_method]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+
     assert result.returncode == 0, result.stderr
+
     before, hard, after, n_unseen = map(float, result.stdout.split())
     assert before < 0.15, "nothing is hard yet: 1 in 20"
     assert 0.4 < hard <= 0.5, "the hard case is in every batch of two, as soon as its loss is known"
@@ -43,16 +45,21 @@ def test_batches_carry_their_draws(make_trainer):
     trainer.initialize()
     loader, _ = trainer.get_dataloaders()
     table = trainer.hardness_log.table
+
     first = next(loader)
+
     assert draws_of(first).stale_losses.isnan().all()
     assert sorted(draws_of(first).probabilities.tolist()) == pytest.approx([1 / 8, 1 / 7])
+
     table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
     batch = next(loader)
     indices = draws_of(batch).indices.numpy()
+
     assert list(batch["keys"]) == [table.cases[i] for i in indices]
     np.testing.assert_allclose(
         draws_of(batch).stale_losses.numpy(), table.losses[indices], rtol=1e-6
     )
+
     expected = expected_draws(table.probabilities(), size=2) / 2
     np.testing.assert_allclose(draws_of(batch).probabilities, expected[indices], rtol=1e-6)
     assert draws_of(batch).betas.tolist() == [10, 10]
@@ -76,16 +83,20 @@ def test_an_augmenter_gets_another_loader(n_workers):
 
     first = Numbers(1)
     second = Numbers(2)
+
     augmenter = (
         NonDetMultiThreadedAugmenter(first, None, 1, 2, wait_time=0.002)
         if n_workers
         else SingleThreadedAugmenter(first, None)
     )
+
     assert loader_of(augmenter) is first
     assert next(augmenter)["number"] == 1
+
     put_loader(augmenter, second)
     assert loader_of(augmenter) is second
     assert [next(augmenter)["number"] for _ in range(5)] == [2] * 5
+
     if n_workers:
         augmenter._finish()
 
@@ -96,7 +107,9 @@ def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
     trainer = make_trainer(nnUNetTrainer)
     trainer.initialize()
     plain = trainer.get_dataloaders()[0].data_loader
+
     loader = HardnessDataLoader.taking_over(plain, HardnessTable(plain.indices, beta=1.0))
+
     for name, value in vars(plain).items():
         assert name == "get_do_oversample" or getattr(loader, name) is value
     assert loader.get_do_oversample.__self__ is loader
@@ -115,10 +128,12 @@ def test_siblings_do_not_draw_the_same(make_trainer):
     loader = trainer.get_dataloaders()[0].data_loader
     loader.table.update(np.arange(len(loader.table)), np.zeros(len(loader.table)))
     drawn = []
+
     for seed in (1, 1, 2):  # what nnU-Net's augmenter does in each worker
         np.random.seed(seed)
         loader.set_thread_id(0)
         drawn.append([tuple(loader.get_indices()) for _ in range(10)])
+
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -227,6 +242,7 @@ def test_patches_are_centred_in_the_cell_that_was_drawn(geometry, forced, has_ig
     subvolumes = subvolumes_of(plain, grid)
     loader = with_subvolumes(plain, subvolumes, beta=0.0)
     seen = set()
+
     for _ in range(15):
         batch = loader.generate_train_batch()
         centres, cases = centres_of(batch, patch)
@@ -263,6 +279,7 @@ def test_patches_are_centred_in_the_cell_that_was_drawn(geometry, forced, has_ig
                         low if last < low else high
                     )
             seen.add(int(item))
+
     assert len(seen) > 0.9 * len(subvolumes)
 
 
@@ -293,7 +310,9 @@ def test_cells_are_drawn_at_random_where_nothing_is_annotated():
     plain = nnunet_loader(data, (4, 4, 4), has_ignore=True, oversample=0.5, batch_size=200)
     loader = with_subvolumes(plain, subvolumes_of(plain, (2, 2, 2)), beta=0.0)
     batch = loader.generate_train_batch()
+
     centres, _ = centres_of(batch, (4, 4, 4))
+
     assert (centres // 4 == loader.subvolumes.cell_of[draws_of(batch).indices]).all()
     assert len(np.unique(draws_of(batch).indices)) == 8
 
@@ -332,7 +351,9 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     total = sum(counts.get(timeout=120) for _ in workers).ravel()
     for worker in workers:
         worker.join(timeout=60)
+
     expected = loader.table.probabilities()
+
     np.testing.assert_allclose(expected, np.exp(2 * losses) / np.exp(2 * losses).sum(), rtol=2e-3)
     assert total.sum() == 6000
     assert chisquare(total, expected * total.sum()).pvalue > 1e-3
@@ -382,22 +403,28 @@ def test_a_loader_with_its_own_choice_of_patches_keeps_it_within_cells():
         plain, Subvolumes(("case_0",), (2, 2, 2)), RarestClassByHardness, beta=0.0
     )
     batch = loader.generate_train_batch()
+
     items = draws_of(batch).indices.numpy()
+
     assert (batch["centres"] // 6 == loader.subvolumes.cell_of[items]).all()
     assert {asked[:2] for asked in plain.asked} == {("case_0", "mine")}
+
     label_map = data.cases["case_0"][1][0]
     with_class_2 = label_map[tuple(batch["centres"].T)] == 2
+
     assert (with_class_2 == (items == 7)).all(), (
         "class 2 is in the last cell, and there it is always preferred"
     )
     assert with_class_2.any()
     assert not with_class_2.all()
+
     data = InMemory([(12, 12, 12)])
     plain = nnunet_loader(data, (4, 4, 4), oversample=1.0, batch_size=20, cls=RarestClass)
     plain.asked = []
     loader = RarestClassByHardness.taking_over(plain, HardnessTable(["case_0"], beta=1.0))
     batch = loader.generate_train_batch()
     locations = data.cases["case_0"][3]["class_locations"]
+
     assert all(asked[2] is locations for asked in plain.asked)
     assert (data.cases["case_0"][1][0][tuple(batch["centres"].T)] == 2).all()
 
@@ -417,9 +444,11 @@ def test_a_loader_that_does_not_choose_once_per_sample_is_refused(n_calls):
         pass
 
     plain = nnunet_loader(InMemory([(12, 12, 12)]), (4, 4, 4), cls=Odd)
+
     assert OddByHardness.taking_over(
         plain, HardnessTable(["case_0"], beta=1.0)
     ).generate_train_batch()
+
     loader = with_subvolumes(plain, Subvolumes(("case_0",), (2, 1, 1)), OddByHardness)
     with pytest.raises(
         RuntimeError,

@@ -27,6 +27,7 @@ def test_cells_partition_the_volume_evenly(shape, grid):
     """Every voxel is in one cell, whatever does not divide."""
     subvolumes = Subvolumes(("a",), grid)
     count = np.zeros(shape, dtype=int)
+
     for item, cell in enumerate(np.ndindex(grid)):
         assert tuple(subvolumes.cell_of[item]) == cell
         start, stop = subvolumes.bounds(item, shape)
@@ -40,11 +41,14 @@ def test_cells_partition_the_volume_evenly(shape, grid):
             count[tuple(map(slice, start, stop))] += 1
         else:
             assert (stop - start).min() == 1
+
     assert (count == 1).all()
+
     sizes = np.array(
         [np.subtract(*subvolumes.bounds(item, shape)[::-1]) for item in range(len(subvolumes))]
     )
     assert (np.ptp(sizes, axis=0) <= 1).all()
+
     voxels = np.array(list(np.ndindex(shape)))
     cells = cells_of_voxels(voxels, shape, grid)
     items = np.ravel_multi_index(tuple(cells.T), grid)
@@ -56,8 +60,11 @@ def test_cells_partition_the_volume_evenly(shape, grid):
 def test_cells_of_an_axis_by_hand():
     subvolumes = Subvolumes(("a",), (3, 3, 1))
     bounds = [[b.tolist() for b in subvolumes.bounds(item, (10, 2, 7))] for item in range(9)]
+
     along_first = [(start[0], stop[0]) for start, stop in bounds[::3]]
+
     assert along_first == [(0, 3), (3, 6), (6, 10)]
+
     along_second = [(start[1], stop[1]) for start, stop in bounds[:3]]
     assert along_second == [(0, 1), (0, 1), (1, 2)], (
         "two voxels in three cells: the first has none and takes voxel 0"
@@ -80,12 +87,15 @@ def test_items_are_every_cell_of_every_case_in_order():
     assert subvolumes.case_of.tolist() == [0] * 4 + [1] * 4
     assert subvolumes.cell_of.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1]] * 2
     assert len(subvolumes) == 8
+
     subvolumes = Subvolumes(("x", "y@0,0,0"), (1, 1, 1))
     assert subvolumes.names == ["x", "y@0,0,0"]
     assert subvolumes.case_of.tolist() == [0, 1]
+
     allowed = np.zeros((3, 2, 1, 2), dtype=bool)
     allowed[0, 1, 0, 0] = allowed[2, 0, 0, 1] = allowed[2, 1, 0, 1] = True
     subvolumes = Subvolumes(("x", "y", "z"), (2, 1, 2), allowed)
+
     assert subvolumes.names == ["x@1,0,0", "z@0,0,1", "z@1,0,1"]
     assert subvolumes.case_of.tolist() == [0, 2, 2]
     assert [b.tolist() for b in subvolumes.bounds(2, (6, 4, 4))] == [[3, 0, 2], [6, 4, 4]]
@@ -100,6 +110,7 @@ def test_items_are_every_cell_of_every_case_in_order():
 def test_names_are_unique_and_tell_case_and_cell(cases, grid):
     subvolumes = Subvolumes(tuple(cases), grid)
     names = subvolumes.names
+
     assert len(set(names)) == len(names) == len(cases) * np.prod(grid)
     assert HardnessTable(names).cases == tuple(names)
     if np.prod(grid) > 1:
@@ -127,11 +138,13 @@ def test_locations_inside_a_box_are_those_brute_force_finds():
     start = np.array([2, 3, 4])
     stop = np.array([5, 9, 5])
     inside = locations_inside(locations, start, stop)
+
     wanted = [
         row.tolist()
         for row in locations[1]
         if all(start[d] <= row[d + 1] < stop[d] for d in range(3))
     ]
+
     assert wanted
     assert inside[1].tolist() == wanted
     assert list(inside) == [1, (1, 2), 2]
@@ -166,18 +179,24 @@ def test_nothing_is_read_where_all_cells_are_items(has_ignore, grid):
 def test_cells_and_cases_without_annotated_voxels_are_no_items():
     lines = []
     annotated = {"a": [(0, 0, 0), (5, 3, 3), (5, 3, 2)], "b": [(2, 2, 1), (3, 1, 1)]}
+
     subvolumes = subvolumes_of(loader_of(annotated), (2, 2, 2), report=lines.append)
+
     assert subvolumes.names == ["a@0,0,0", "a@1,1,1", "b@0,1,0", "b@1,0,0"]
     assert lines == ["Sub-volumes: 4 of 16 have annotated voxels and are drawn."]
+
     lines.clear()
     annotated = {"a": [(0, 0, 0)], "b": [], "c": [(0, 0, 0)], "d": []}
     subvolumes = subvolumes_of(loader_of(annotated), (2, 1, 1), report=lines.append)
+
     assert subvolumes.names == ["a@0,0,0", "c@0,0,0"]
     assert [subvolumes.cases[i] for i in subvolumes.case_of] == ["a", "c"]
     assert len(lines) == 1
     assert "2 of 4 cases have no annotated voxel and will never be drawn: b, d." in lines[0]
+
     lines.clear()
     subvolumes = subvolumes_of(loader_of({"a": [], "b": []}), (2, 1, 1), report=lines.append)
+
     assert len(subvolumes) == 4
     assert len(lines) == 1
     assert lines[0].startswith("WARNING: no training case has annotated voxels")
@@ -204,7 +223,9 @@ def test_many_cases_are_read_at_once_with_progress():
         return from_memory(case)
 
     loader._data.load_case = load
+
     subvolumes = subvolumes_of(loader, (2, 1, 1), report=lines.append)
+
     assert subvolumes.cell_of[:, 0].tolist() == [1, 0] * 600, (
         "whoever is read first, the order is that of the cases"
     )
@@ -222,10 +243,12 @@ def test_cells_of_a_preprocessed_dataset_are_the_annotated_ones(make_trainer, ki
     grid = (3, 1, 2)
     subvolumes = subvolumes_of(loader, grid)
     found = set(subvolumes.names)
+
     for case, cell in product(loader.indices, np.ndindex(grid)):
         label_map = loader._data.load_case(case)[1][0]
         item = int(np.ravel_multi_index(cell, grid))
         start, stop = Subvolumes((case,), grid).bounds(item, label_map.shape)
         is_annotated = (label_map[tuple(map(slice, start, stop))] != 3).any()
         assert (f"{case}@{','.join(map(str, cell))}" in found) == is_annotated
+
     assert 0 < len(found) < len(loader.indices) * 6

@@ -49,8 +49,11 @@ def test_shares_are_those_of_nnunets_targets_in_the_training_cases(
 ):
     trainer = make_trainer(nnUNetTrainer, configuration, kind)
     shares = voxel_shares(trainer)
+
     training = trainer.get_tr_and_val_datasets()[0]
+
     assert len(training.identifiers) == 8
+
     targets = [
         nnunets_target(training.load_case(case)[1][:], trainer.label_manager)
         for case in training.identifiers
@@ -59,8 +62,10 @@ def test_shares_are_those_of_nnunets_targets_in_the_training_cases(
     n_voxels = sum(int(takes_part.sum()) for _, takes_part in targets)
     n_channels = trainer.label_manager.num_segmentation_heads
     expected = (inside + 1) / (n_voxels + (2 if trainer.label_manager.has_regions else n_channels))
+
     assert len(shares) == n_channels
     np.testing.assert_allclose(shares, expected.numpy(), rtol=1e-12)
+
     voxel_loss = VoxelLoss(
         regions=trainer.label_manager.has_regions, shares=shares, tau=1.0, gamma=0.1
     )
@@ -100,14 +105,20 @@ def test_a_second_training_reads_no_case_and_another_fold_its_own(make_trainer, 
     )
     first = make_trainer(nnUNetTrainer, fold=0)
     shares = voxel_shares(first)
+
     training = first.do_split()[0]
+
     assert sorted(counted) == sorted(training)
+
     counted.clear()
     assert voxel_shares(make_trainer(nnUNetTrainer, fold=0)) == shares
     assert counted == []
+
     other = make_trainer(nnUNetTrainer, fold=1)
     voxel_shares(other)
+
     assert sorted(counted) == sorted(set(other.do_split()[0]) - set(training))
+
     voxel_shares(make_trainer(nnUNetTrainer, "2d_small"))
     assert len(counted) == 2 + len(training), "another configuration has its own counts"
 
@@ -115,14 +126,19 @@ def test_a_second_training_reads_no_case_and_another_fold_its_own(make_trainer, 
 def test_cascades_and_ranks_have_the_same_shares(make_trainer):
     trainer = make_trainer(nnUNetTrainer)
     expected = voxel_shares(trainer)
+
     folder = Path(trainer.preprocessed_dataset_folder)
+
     assert infer_dataset_class(str(folder)) is nnUNetDatasetBlosc2
     assert [path.name for path in folder.parent.glob("*voxel_counts*")] == [
         f"{folder.name}_voxel_counts.json"
     ]
+
     next(Path(trainer.preprocessed_dataset_folder_base).glob("*_voxel_counts.json")).unlink()
     trainer.folder_with_segs_from_previous_stage = "/nowhere"
+
     assert voxel_shares(trainer) == expected
+
     torch.distributed.init_process_group(
         "gloo", rank=0, world_size=1, store=torch.distributed.HashStore()
     )
@@ -142,16 +158,20 @@ def test_shares_of_labels_and_regions_by_hand():
     counts = {-1: 10, 0: 29, 1: 6, 3: 1000, 9: 5}
     assert label_shares(counts, [0, 1, 2]) == pytest.approx((40 / 48, 7 / 48, 1 / 48))
     assert label_shares({}, [0, 1]) == (0.5, 0.5)
+
     counts = {-1: 10, 0: 29, 1: 6, 2: 3, 4: 1000}
     shares = region_shares(counts, [(1, 2), 2, (3,), (0, 1)], ignore_label=4)
+
     assert shares == pytest.approx((10 / 50, 4 / 50, 1 / 50, 46 / 50))
     assert region_shares({}, [1], ignore_label=None) == (0.5,)
     assert min(region_shares({1: 10**15}, [1, 2], ignore_label=None)) > 0
     assert max(region_shares({1: 10**15}, [1, 2], ignore_label=None)) < 1
+
     labels = LabelManager(
         {"background": 0, "inner": [2], "outer": [1, 2], "ignore": 3}, regions_class_order=[2, 1]
     )
     assert labels.has_regions
+
     shares = region_shares(
         {0: 60, 1: 30, 2: 10, 3: 50}, labels.foreground_regions, ignore_label=labels.ignore_label
     )
@@ -168,7 +188,9 @@ def test_labels_are_counted_as_by_numpy(dtype, n_labels):
     lowest = 0 if dtype == np.uint8 else -1
     values = rng.integers(lowest, n_labels, size=(1, 90, 80, 75)).astype(dtype)
     values[0, :40] = lowest
+
     labels, counts = np.unique(values, return_counts=True)
+
     assert count_labels(values) == dict(
         zip(labels.astype(int).tolist(), counts.tolist(), strict=True)
     )
@@ -235,7 +257,9 @@ def test_chunked_segmentations_are_counted_without_their_images(folder, jobs):
 def test_numpy_segmentations_are_counted(folder, unpacked):
     expected = made_dataset(folder, nnUNetDatasetNumpy)
     dataset = nnUNetDatasetNumpy(str(folder))
+
     assert counted(dataset, folder) == expected
+
     if unpacked:
         nnUNetDatasetNumpy.unpack_dataset(str(folder), num_processes=1)
         dataset.load_case = None
@@ -275,10 +299,13 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     lines = []
     for _ in range(2):
         counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append)
+
     cache = folder.with_name("counts.json")
+
     assert lines == [
         f"Counting the voxels of each label in 3 of 3 training cases, to keep in {cache}"
     ]
+
     kept = json.loads(cache.read_text())
     assert {
         case: {int(label): n for label, n in entry["voxels"].items()}
@@ -286,6 +313,7 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     } == expected
     assert kept["a"]["bytes"] == (folder / "a_seg.b2nd").stat().st_size
     assert sorted(path.name for path in folder.parent.iterdir()) == ["counts.json", folder.name]
+
     cache.unlink()
     write_text = Path.write_text
 
@@ -295,6 +323,7 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
         return write_text(path, *arguments, **settings)
 
     monkeypatch.setattr(Path, "write_text", refuse)
+
     assert counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append) == expected
     assert lines[-1].startswith("WARNING: could not keep the numbers of voxels ([Errno 13]")
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -308,7 +337,9 @@ def test_a_case_that_was_preprocessed_again_is_counted_again(folder):
     time = (folder / "b_seg.b2nd").stat().st_mtime
     changed = made_dataset(folder, nnUNetDatasetBlosc2, cases=("b",), shape=(40, 41, 37))
     os.utime(folder / "b_seg.b2nd", (time, time))
+
     dataset.n_loaded = 0
+
     for _ in range(2):
         assert counted(dataset, folder) == before | changed != before
         assert dataset.n_loaded == 1
@@ -322,7 +353,9 @@ def test_a_file_of_another_second_is_counted_again(folder, seconds, n_new):
     expected = counted(dataset, folder)
     time = int((folder / "b_seg.b2nd").stat().st_mtime) + seconds
     os.utime(folder / "b_seg.b2nd", (time, time))
+
     dataset.n_loaded = 0
+
     for _ in range(2):
         assert counted(dataset, folder) == expected
         assert dataset.n_loaded == n_new
@@ -344,7 +377,9 @@ def test_a_file_of_another_second_is_counted_again(folder, seconds, n_new):
 def test_a_file_of_counts_that_is_not_understood_is_made_anew(folder, content):
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
     folder.with_name("counts.json").write_bytes(content)
+
     dataset = OnlySegmentations(str(folder))
+
     for _ in range(2):
         assert counted(dataset, folder) == expected
     assert dataset.n_loaded == len(CASES)
@@ -365,8 +400,10 @@ def test_many_may_count_and_write_at_the_same_time(folder):
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert results == [expected] * 18
     assert set(json.loads(folder.with_name("counts.json").read_text())) == set(cases)
     assert sorted(path.name for path in folder.parent.iterdir()) == ["counts.json", folder.name]
@@ -383,6 +420,7 @@ def test_cases_of_another_format_are_counted_each_time(folder):
             return None, np.full((1, 2, 2, 2), CASES.index(case), dtype=np.int16), None, {}
 
     dataset = Own()
+
     for _ in range(2):
         assert counted(dataset, folder) == {"a": {0: 8}, "b": {1: 8}, "c": {2: 8}}
     assert dataset.n_loaded == 6
@@ -394,12 +432,16 @@ def test_cases_of_another_format_are_counted_each_time(folder):
 def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     made_dataset(folder, nnUNetDatasetBlosc2)
     (folder / "b_seg.b2nd").unlink()
+
     message = r"^Training case 'b' must be preprocessed.*Run nnUNetv2_preprocess again"
+
     with pytest.raises(FileNotFoundError, match=message):
         counted(nnUNetDatasetBlosc2(str(folder)), folder)
+
     made_dataset(folder, nnUNetDatasetBlosc2)
     path = folder / "b_seg.b2nd"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
     with pytest.raises(
         ValueError, match=r"^The segmentation of training case 'b' in .* must be readable"
     ):

@@ -53,6 +53,7 @@ def surrogates(network, data, original, target, gamma):
 def test_no_step_leaves_the_batch_and_its_loss():
     network, (data, target) = small_network(), batch()
     done = ascended(network, data, target, steps=0, eta=1.0, gamma=1e-3)
+
     assert torch.equal(done.data, data)
     assert not done.change.any()
     assert not done.feature_distance.any()
@@ -60,8 +61,10 @@ def test_no_step_leaves_the_batch_and_its_loss():
         done.surrogate_before, mean_cross_entropy(target)(network(data)).detach()
     )
     assert torch.equal(done.surrogate_after, done.surrogate_before)
+
     done = ascended(network, data, target, steps=15, eta=1.0, gamma=1e12)
     assert float((done.data - data).abs().max()) < 1e-6
+
     free = ascended(network, data, target, steps=15, eta=1.0, gamma=0.0)
     assert (free.change > 0.1).all()
 
@@ -75,10 +78,13 @@ def test_steps_follow_the_formula():
         x = x.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)
         x = x + eta * 80 * gradient
+
     done = ascended(network, data, target, steps=3, eta=eta, gamma=gamma)
+
     assert not done.n_rejected.any()
     torch.testing.assert_close(done.data, x.detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(done.change, (done.data - data).square().mean((1, 2, 3)).sqrt())
+
     distance = (network[:-1](x) - network[:-1](data)).square().sum(1).mean((1, 2)).sqrt().detach()
     torch.testing.assert_close(done.feature_distance, distance, rtol=1e-4, atol=1e-5)
 
@@ -90,11 +96,13 @@ def test_the_ascent_increases_the_surrogate_with_every_step(eta, gamma, cap):
     network, (data, target) = small_network(), batch()
     values = []
     settings = {"eta": eta, "gamma": gamma, "largest_change": cap}
+
     for steps in range(7):
         done = ascended(network, data, target, steps=steps, **settings)
         values.append(done.surrogate_after)
         independent = surrogates(network, done.data, data, target, gamma).detach()
         torch.testing.assert_close(done.surrogate_after, independent, rtol=1e-4, atol=1e-4)
+
     assert all((new >= old).all() for old, new in pairwise(values))
     if eta <= 1 and gamma <= 1:
         assert (values[-1] > values[0] + 0.001).all()
@@ -110,7 +118,9 @@ def test_linear_features_move_by_three_lipschitz_constants_over_gamma(eta, steps
     # sqrt(2).
     lipschitz = 2**0.5 * float(torch.linalg.matrix_norm(network[1].weight.detach()[:, :, 0, 0], 2))
     done = ascended(network, data, target, steps=steps, eta=eta, gamma=gamma)
+
     distance = (network[0](done.data) - network[0](data)).square().sum(1).mean((1, 2)).sqrt()
+
     assert (distance <= 3 * lipschitz / gamma).all()
     assert (distance <= 2 * lipschitz / gamma * 1.0001).all()
     if steps > 100:
@@ -123,6 +133,7 @@ def test_plain_steps_would_break_the_bound():
     eta = 1.0
     gamma = 50.0
     x = data.clone()
+
     for _ in range(15):
         x = x.detach().requires_grad_()
         x = (
@@ -131,7 +142,9 @@ def test_plain_steps_would_break_the_bound():
             * 80
             * torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)[0]
         )
+
     assert float((x.detach() - data).abs().max()) > 1e6
+
     done = ascended(network, data, target, steps=15, eta=eta, gamma=gamma)
     assert done.n_rejected.any()
     assert float(done.change.max()) < 1
@@ -145,11 +158,14 @@ def test_a_linear_loss_ends_at_its_closed_form():
     g = torch.tensor([0.6, -0.8])
     gamma = 4.0
     losses = lambda output: (output * g.view(1, 2, 1, 1)).sum(1).mean((1, 2))  # noqa: E731
+
     done = ascend(network, network[1], data, losses, steps=60, eta=0.1, gamma=gamma)
+
     torch.testing.assert_close(done.data, data + g.view(1, 2, 1, 1) / gamma, rtol=0, atol=3e-4)
     torch.testing.assert_close(
         done.feature_distance, torch.full((3,), 1 / gamma), rtol=1e-3, atol=0
     )
+
     gain = done.surrogate_after - done.surrogate_before
     torch.testing.assert_close(gain, torch.full((3,), 0.5 / gamma), rtol=1e-3, atol=1e-5)
 
@@ -159,7 +175,9 @@ def test_the_size_of_the_patch_does_not_matter(tiling):
     network, (data, target) = linear_network(), batch(2)
     settings = {"steps": 4, "eta": 0.3, "gamma": 0.5}
     small = ascended(network, data, target, **settings)
+
     large = ascended(network, data.repeat(1, *tiling), target.repeat(tiling), **settings)
+
     torch.testing.assert_close(large.data, small.data.repeat(1, *tiling), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(large.change, small.change, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(large.feature_distance, small.feature_distance, rtol=1e-4, atol=1e-6)
@@ -173,6 +191,7 @@ def test_a_cap_bounds_the_change_in_standard_deviations_of_the_image(eta, n_chan
     settings = {"steps": 6, "eta": eta, "gamma": 0.1, "n_channels": n_channels}
     free = ascended(network, data, target, **settings)
     deviation = data[:, :n_channels].var((2, 3), correction=0).mean(1).sqrt()
+
     for cap in (1e-3, 0.05, 0.5):
         done = ascended(network, data, target, **settings, largest_change=cap)
         assert (done.change <= cap * deviation * 1.001).all()
@@ -181,7 +200,9 @@ def test_a_cap_bounds_the_change_in_standard_deviations_of_the_image(eta, n_chan
         assert (done.change > 0.5 * cap * deviation)[is_far].all(), (
             "what would go far goes to the bound"
         )
+
     assert is_far.any() or eta < 1
+
     unbound = ascended(network, data, target, **settings, largest_change=1e6)
     torch.testing.assert_close(unbound.data, free.data)
 
@@ -201,21 +222,28 @@ def test_voxels_cases_and_channels_move_by_themselves():
     done = ascend(
         network, network[-1], data, annotated, n_voxels=torch.tensor([20, 20, 20]), **settings
     )
+
     torch.testing.assert_close(done.data[:, :, :2], full.data[:, :, :2], rtol=1e-4, atol=1e-5)
     assert torch.equal(done.data[:, :, 2:], data[:, :, 2:])
+
     data[1] = 3.0
     done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1, largest_change=0.2)
+
     assert torch.equal(done.data[1], data[1])
     assert (done.change[[0, 2]] > 0).all()
     assert not done.is_non_finite.any()
+
     alone = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1)
     data[1, 0, 0, 0] = float("nan")
     done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1)
+
     assert done.is_non_finite.tolist() == [False, True, False]
     assert torch.equal(done.data[[0, 2]], alone.data[[0, 2]])
     assert torch.equal(done.data[1].nan_to_num(7), data[1].nan_to_num(7))
+
     network, (data, target) = linear_network(3), batch(3)
     done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1, n_channels=1)
+
     assert torch.equal(done.data[:, 1:], data[:, 1:])
     torch.testing.assert_close(done.change, (done.data - data)[:, 0].square().mean((1, 2)).sqrt())
     assert (done.change > 0).all()
@@ -226,8 +254,11 @@ def test_a_case_moves_by_itself_and_the_same_each_time():
     noisy = (nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout2d(0.5))
     network = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), *noisy, nn.Conv2d(6, 3, 1))
     data, target = batch()
+
     runs = [ascended(network, data, target, steps=4, eta=0.5, gamma=0.1) for _ in range(2)]
+
     assert torch.equal(runs[0].data, runs[1].data)
+
     for i in range(3):
         alone = ascended(network, data[i : i + 1], target[i : i + 1], steps=4, eta=0.5, gamma=0.1)
         torch.testing.assert_close(alone.data[0], runs[0].data[i], rtol=1e-4, atol=1e-5)
@@ -262,6 +293,7 @@ def test_the_network_is_left_as_it_was(fails):
         ascend(network, network[-1], data, losses, steps=2, eta=0.5, gamma=0.1)
     except BrokenError:
         assert fails
+
     assert seen == [False] * (2 if fails else 3), "parameters take no gradient during the ascent"
     assert all(new is old for new, old in zip(network.parameters(), parameters, strict=True))
     assert [p.requires_grad for p in network.parameters()] == wants
@@ -282,8 +314,10 @@ def test_a_loss_that_explodes_leaves_finite_images(explosion):
         return explosion(output.square().sum(1).mean((1, 2)).square() + 1e-6)
 
     done = ascend(network, network[-1], data, losses, steps=10, eta=1e4, gamma=0.0)
+
     assert done.data.isfinite().all()
     assert losses(network(done.data)).isfinite()[1:].all()
+
     start = losses(network(data))
     if not start[0].isfinite():
         assert done.is_non_finite[0]
@@ -316,11 +350,15 @@ def test_gradients_do_not_underflow_in_half_precision():
     done = ascend(
         half, half.last, data, lambda output: mean_cross_entropy(target)(output.float()), **settings
     )
+
     exact = ascended(network, data, target, **settings)
+
     assert float(exact.change) > 0.01
     torch.testing.assert_close(done.data - data, exact.data - data, rtol=0.05, atol=2e-3)
+
     x = data.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(mean_cross_entropy(target)(half(x).float()).sum(), x)
+
     assert float((gradient == 0).float().mean()) > 0.5, "without the scale most of it is lost"
 
 
@@ -339,8 +377,11 @@ def test_the_features_of_nnunets_networks_are_those_of_full_resolution(
     module = find_features_module(network, "")
     seen = []
     module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
+
     output = network(torch.zeros(1, 1, 16, 16))
+
     assert seen == [(1, 4, 16, 16)]
+
     finest = output[0] if deep_supervision else output
     assert finest.shape == (1, 3, 16, 16)
 
@@ -350,6 +391,7 @@ def test_features_of_other_networks_are_found_by_name():
         {"body": nn.Conv2d(1, 2, 1), "head": nn.Sequential(nn.ReLU(), nn.Conv2d(2, 3, 1))}
     )
     assert find_features_module(network, "head.1") is network["head"][1]
+
     known = r"The last ones are: body, head, head.0, head.1\."
     with pytest.raises(ValueError, match=rf"got 'head.2'.*set `features_module`.*{known}"):
         find_features_module(network, "head.2")
@@ -357,6 +399,7 @@ def test_features_of_other_networks_are_found_by_name():
         ValueError, match=r"ModuleDict has no `decoder.seg_layers`.*set `features_module`"
     ):
         find_features_module(network, "")
+
     network, (data, target) = small_network(), batch()
     with pytest.raises(
         ValueError,
@@ -377,6 +420,7 @@ def test_wrappers_are_taken_off(tmp_path):
     network, (data, target) = small_network(), batch()
     assert bare(network) is network
     assert bare(torch.compile(network)) is network
+
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
     )

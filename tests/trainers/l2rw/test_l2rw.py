@@ -19,9 +19,11 @@ def cases_of(trainer):
 def test_trusted_are_the_training_cases_that_say_yes(make_trainer, preprocessed_table):
     trainer = make_trainer(NAME)
     cases = cases_of(trainer)
+
     preprocessed_table.write_text(
         f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n"
     )
+
     assert trusted_cases(trainer, cases) == [cases[0], cases[2]], "no row and no entry are no trust"
 
 
@@ -53,7 +55,9 @@ def test_a_table_without_trusted_cases_stops_before_the_training(
     trainer = make_trainer(NAME)
     training, validation = trainer.do_split()
     names = {"validation": validation[0]}
+
     preprocessed_table.write_text(text.format(training[0], **names))
+
     with pytest.raises(ValueError, match=message.format(training[0], **names)):
         trainer._check_before_training()
 
@@ -79,8 +83,11 @@ def test_the_trusted_batches_have_trusted_cases_alone(start, configuration, n_tr
         else loader.data_loader.table.cases
     )
     own = trainer.dataloader_trusted
+
     trusted = getattr(own, "generator", None) or own.data_loader
+
     assert set(trusted.table.cases) == {"case_01", "case_04"} & set(names)
+
     usual = next(loader)
     for _ in range(5):
         batch = next(own)
@@ -108,10 +115,13 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
     (found.weights * losses).sum().backward()
     torch.nn.utils.clip_grad_norm_(other.network.parameters(), 12)
     other.optimizer.step()
+
     loss = one_step(trainer, batch, trusted)["loss"]
+
     assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), (
         "the loss that is shown has no weights"
     )
+
     check_same_network(trainer, other, rtol=1e-4, atol=1e-6)
 
 
@@ -143,17 +153,23 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path
     wrong = against(trusted)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
     momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
+
     one_step(trainer, wrong, trusted)
+
     assert all(map(torch.equal, before, trainer.network.parameters())), (
         "no weight decay and no momentum, either"
     )
+
     buffers = (state["momentum_buffer"] for state in trainer.optimizer.state.values())
     assert all(torch.equal(old, new) for old, new in zip(momentum, buffers, strict=True))
+
     trainer.weights_log.end_epoch(0, tmp_path)
     assert trainer.weights_log.rows[-1]["n_without_step"] == 1
+
     trainer, loader = start(NAME, "2d_small")
     for _ in range(5):
         trainer.train_step(next(loader))
+
     assert trainer._fastest_way is None
     assert "weights are computed " in log_of(trainer)
 
@@ -173,7 +189,9 @@ def test_wrong_references_weigh_less_than_right_ones(start):
         ],
     }
     found = gradient(trainer, mixed, trusted)
+
     n = len(right["data"])
+
     assert found.weights[:n].mean() > 3 * found.weights[n:].mean()
 
 
@@ -181,12 +199,16 @@ def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(start
     trainer, loader = start(NAME)
     trainer.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
+
     trainer.train_step(next(loader))
+
     assert all(map(torch.equal, before, trainer.network.parameters()))
     assert trainer.grad_scaler.get_scale() == 2.0**126
+
     trainer.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     trainer._learned = None
     trainer.train_step(next(loader))
+
     assert not all(map(torch.equal, before, trainer.network.parameters()))
 
 
@@ -208,18 +230,24 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
     for epoch in range(2):
         run_epoch(trainer, epoch)
     trainer.current_epoch = 1  # the second epoch is not in the checkpoint
+
     trainer.save_checkpoint(str(folder / "checkpoint_latest.pth"))
+
     assert "2 of 8 training cases are trusted: case_01, case_04" in log_of(trainer)
     assert "Weights: 2 of 2 iterations made a step" in log_of(trainer)
+
     rows = pd.read_csv(folder / "weights.csv")
     assert len(rows) == 16
     assert rows["times_seen"].sum() == 2 * 2 * 2, "epochs, iterations, and cases of a batch"
+
     mean = (rows["weight"] * rows["times_seen"]).sum() / rows["times_seen"].sum()
     assert mean == pytest.approx(1, abs=1e-4), "relative weights have the mean 1"
     assert (folder / "weights.png").stat().st_size > 10_000
+
     resumed = make_trainer(f"{NAME}_3epochs_2iters")
     resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
     resumed.on_train_start()
+
     assert [row["epoch"] for row in resumed.weights_log.rows] == list(range(resumed.current_epoch))
     assert len(pd.read_csv(folder / "weights.csv")) == 8 * resumed.current_epoch
 
@@ -228,6 +256,8 @@ def test_batch_norm_over_several_gpus_is_refused(make_trainer):
     trainer = make_trainer(NAME)
     trainer.is_ddp = True
     trainer.network = torch.nn.Module()
+
     trainer.network.module = torch.nn.Sequential(torch.nn.SyncBatchNorm(3))
+
     with pytest.raises(RuntimeError, match=r"mixes the cases of all GPUs. Train on one GPU"):
         trainer._learning()

@@ -16,13 +16,17 @@ def epochs(effective, losses=None):
 def test_few_effective_cases_are_said_once_each_time_they_begin():
     rows = epochs([100.0, 9.9, 9.0, 50.0, 5.0])
     said = [concentration_warnings(rows[: n + 1], 100) for n in range(5)]
+
     assert [len(warnings) for warnings in said] == [0, 1, 0, 0, 1]
+
     (warning,) = said[1]
     assert "9.9 of 100 cases are effective" in warning
     assert "`share<s>`" in warning
     assert "`explore<e>`" in warning
+
     rows = epochs([1.0])
     rows[0]["mean_staleness"] = np.nan
+
     assert not concentration_warnings(rows, 501)
     assert concentration_warnings([], 100) == []
 
@@ -40,6 +44,7 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
 def test_the_cure_for_few_effective_cases_is_one_of_the_rule(rule, cure):
     rows = epochs([9.0])
     assert cure in concentration_warnings(rows, 100, rule=rule)[0]
+
     rows[0]["mean_staleness"] = np.nan
     assert bool(concentration_warnings(rows, 100, rule=rule)) == (not rule.needs_losses), (
         "it does not wait for visits"
@@ -49,9 +54,12 @@ def test_the_cure_for_few_effective_cases_is_one_of_the_rule(rule, cure):
 def test_a_rising_mean_loss_is_said_only_while_the_sampler_concentrates():
     rising = [0.1 * epoch for epoch in range(12)]
     rows = epochs([100.0 - epoch for epoch in range(12)], rising)
+
     said = [concentration_warnings(rows[: n + 1], 100) for n in range(12)]
+
     assert [len(warnings) for warnings in said] == [0] * 10 + [1, 0]
     assert "has risen for 10 epochs" in said[10][0]
+
     rising = [0.1 * epoch for epoch in range(11)]
     assert not concentration_warnings(epochs([50.0 + epoch for epoch in range(11)], rising), 100)
     assert not concentration_warnings(
@@ -73,14 +81,18 @@ def test_falls_are_of_the_cases_drawn_more_often_and_of_the_others():
         "fall_of_drawn": pytest.approx(0),
         "fall_of_others": pytest.approx(0.37),
     }
+
     losses, draws = falling(hopeless=False, drawn_more=True)
     assert falls(losses, draws) == {
         "fall_of_drawn": pytest.approx(0.74),
         "fall_of_others": pytest.approx(0.37),
     }
+
     losses, draws = falling(hopeless=True, drawn_more=True, n_epochs=15)
     losses |= {epoch: np.full(20, np.nan, dtype=np.float32) for epoch in range(5)}
+
     assert falls(losses, draws)["fall_of_others"] == pytest.approx(0.07)
+
     losses[5][3] = np.nan
     assert falls(losses, draws) == {}
     assert falls(*falling(hopeless=True, drawn_more=False)) == {}
@@ -97,7 +109,9 @@ def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effec
         rows.append(
             saved_row({"epoch": epoch, "effective_cases": effective, **falls(so_far, draws)})
         )
+
     said = [warning for n in range(1, 41) for warning in concentration_warnings(rows[:n], 20)]
+
     assert len(said) == n_said, (
         "and where all cases are effective, which are drawn more often is chance"
     )
@@ -120,9 +134,12 @@ def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, **named):
 def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
     shares = {"draws[centre=C]": 0.05, "draws[centre=A]": 0.95}
     said = [w for n in range(13) for w in warnings_of_a_group(0.026, until=n, shares=shares)]
+
     (warning,) = said
+
     assert "centre=C (5.0 % of the cases, 2.6 % of the draws)" in warning
     assert "nnUNetTrainerIW_centre" in warning
+
     shares = {"draws[centre=C]": 0.05}
     assert not warnings_of_a_group(0.045, shares=shares)
     assert not warnings_of_a_group(0.026, n_draws=8, shares=shares)

@@ -40,8 +40,10 @@ def read(folder):
 def test_csv_has_a_row_per_epoch_and_case(tmp_path):
     log = log_with_epochs(tmp_path, 3)
     rows = read(tmp_path)
+
     assert list(rows.columns) == ["epoch", "case", "loss", "probability", "draws"]
     assert rows["case"].tolist() == CASES * 3
+
     last = rows[rows["epoch"] == 2]
     np.testing.assert_allclose(last["loss"], log.table.losses, rtol=1e-5)
     np.testing.assert_allclose(last["probability"], log.table.probabilities(), rtol=1e-5)
@@ -55,13 +57,16 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
     log.record(cases_of_step([0, 1], clipped=[1, 0]))
     log.record(cases_of_step([2, 3], clipped=[0, 1]))
     (line,) = log.end_epoch(0, tmp_path)
+
     row = log.rows[-1]
+
     assert (row["effective_cases"], row["clipped_share"], row["refused_losses"]) == (
         pytest.approx(4),
         0.5,
         1,
     )
     assert "effective cases 4.0 of 4, clipped weights 50.0 %, refused losses 1" in line
+
     log.end_epoch(1, tmp_path)
     assert log.rows[-1]["refused_losses"] == 0
 
@@ -69,14 +74,19 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
 def test_training_csv_has_a_row_per_epoch(tmp_path):
     log = log_with_epochs(tmp_path, 3)
     rows = pd.read_csv(tmp_path / "training.csv")
+
     assert rows["epoch"].tolist() == [0, 1, 2]
+
     losses = log.table.losses
     last = rows.iloc[-1]
+
     assert last["mean_loss"] == pytest.approx(losses.mean(), rel=1e-5)
+
     robust = np.log(np.mean(np.exp(10 * losses))) / 10
     assert last["robust_loss"] == pytest.approx(robust, rel=1e-5)
     assert last["worst_5_percent_bound"] == pytest.approx(robust + np.log(20) / 10, rel=1e-5)
     assert last["mean_loss"] < last["robust_loss"] < losses.max()
+
     (line,) = log.end_epoch(3, tmp_path)
     assert (
         f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above"
@@ -89,7 +99,9 @@ def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
     log.end_epoch(0, tmp_path)
     log.table.update([0, 1], [0.2, 0.4])
     (line,) = log.end_epoch(1, tmp_path)
+
     rows = pd.read_csv(tmp_path / "training.csv")
+
     assert rows["mean_loss"].isna().tolist() == [True, False]
     assert rows["robust_loss"].iloc[1] == pytest.approx(0.3)
     assert rows["worst_5_percent_bound"].iloc[1] == np.inf
@@ -107,7 +119,9 @@ def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
     resumed.load_state_dict(state)
     resumed.keep_epochs_before(3, tmp_path)
     log_with_epochs(tmp_path, 5, log=resumed, start=3)
+
     rows = pd.read_csv(tmp_path / "training.csv")
+
     assert rows["epoch"].tolist() == [0, 1, 2, 3, 4]
     assert rows["mean_loss"].isna().tolist() == [True, True, False, False, False]
     assert rows["draws[site=a]"].isna().tolist() == [False, False, True, True, True]
@@ -117,7 +131,9 @@ def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
 def test_line_names_the_cases_that_are_set_aside_and_the_five_hardest(tmp_path):
     log = log_of([f"c{i}" for i in range(10)], rule=CVaR(0.5, 0.2))
     log.table.update(np.arange(9), np.arange(9) / 10)
+
     (line,) = log.end_epoch(0, tmp_path)
+
     assert "set aside as suspected outliers: c8," in line, "of nine cases with a loss, 20 % is one"
     assert log.rows[-1]["robust_loss"] == pytest.approx(np.mean([0.7, 0.6, 0.5, 0.4]))
     assert log.rows[-1]["worst_5_percent_bound"] == np.inf
@@ -128,7 +144,9 @@ def test_line_names_the_cases_that_are_set_aside_and_the_five_hardest(tmp_path):
 def test_a_changed_case_list_keeps_the_history_by_name(tmp_path):
     log_with_epochs(tmp_path, 2)
     log = log_of(["d", "new"], beta=10.0)
+
     log.keep_epochs_before(2, tmp_path)
+
     assert np.isnan(log._history[1][1])
     assert len(read(tmp_path)) == 2 * len(CASES), "what was written stays"
 
@@ -140,16 +158,20 @@ def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path)
     poster = tmp_path / "poster.png"
     drawn = (log._history, CASES, log.rows, len(CASES), "cases")
     save_picture(usual, draw_hardness, *drawn)
+
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
         save_picture(poster, draw_hardness, *drawn)
         assert matplotlib.rcParams["font.size"] == 40
+
     assert poster.read_bytes() == usual.read_bytes()
 
 
 def test_odd_names_are_logged_and_drawn(tmp_path):
     names = ["A$1_$B", "_hidden", "\udcff", "d"]
     log = log_with_epochs(tmp_path, 4, log=log_of(names, beta=10.0))
+
     assert b"\xff" in (tmp_path / "hardness.csv").read_bytes()
+
     figure = draw_hardness(log._history, names, log.rows, 8, "sub-volumes")
     assert {text.get_text().split()[0] for text in figure.axes[0].get_legend().texts} >= {
         "A$1_$B",
@@ -162,8 +184,11 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
 def test_the_last_line_blames_the_cases_only_where_they_earn_nothing():
     table = HardnessTable(list("abc"), rule=EarnedBall(0.0, 0.5))
     log = HardnessLog(table, None)
+
     table.update([0, 1], [0.1, 0.2])
+
     assert log.what_earned_nothing() is None, "not all were seen"
+
     table.update([2], [0.3])
     assert "c (loss 0.30), b (loss 0.20)" in log.what_earned_nothing()
 
@@ -178,14 +203,18 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
     log.table.update(np.arange(4), [0.1, 0.3, 0.7, 0.2])  # the last of five was never seen
     log.record(cases_of_step([0, 1, 2, 2]))
     (line,) = log.end_epoch(0, tmp_path)
+
     rows = read(tmp_path)
+
     assert rows["case"].tolist() == ["a", "b", "c"]
     assert rows["loss"].tolist() == pytest.approx([0.2, 0.7, 0.2])
     assert rows["draws"].tolist() == [2, 2, 0]
     assert rows["probability"].tolist() == pytest.approx([0, 0, 1])
+
     listed = pd.read_csv(tmp_path / "subvolumes.csv")
     assert listed["subvolume"].tolist() == ["b@0,1,0", "a@0,1,0", "c@0,0,0", "a@0,0,0", "c@0,1,0"]
     assert listed["loss"].isna().tolist() == [False] * 4 + [True]
+
     groups = {"draws[g=x]": 0.5, "draws[g=y]": 0.5, "loss[g=x]": 0.2, "loss[g=y]": 0.7}
     assert {name: log.rows[-1][name] for name in groups} == pytest.approx(groups)
     assert "effective sub-volumes 1.0 of 5" in line
@@ -199,7 +228,9 @@ def test_training_csv_has_a_column_for_every_group_that_was_ever_there(tmp_path)
     resumed = log_of(groups={"site": ["a", "a", "c", "c"]}, beta=1.0)
     resumed.load_state_dict(log.state_dict())
     resumed.end_epoch(1, tmp_path)
+
     rows = pd.read_csv(tmp_path / "training.csv")
+
     assert rows["draws[site=a]"].tolist() == pytest.approx([1 / 3, 0], abs=1e-5)
     assert rows["draws[site=b]"].isna().tolist() == [False, True]
     assert rows["draws[site=c]"].isna().tolist() == [True, False]
@@ -210,11 +241,15 @@ def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
     log = log_of(importance=ImportanceWeights(), beta=10.0)
     for weight in (0.5, 2.5):
         log.record(cases_of_step([0], weights=[weight]))
+
     (line,) = log.end_epoch(0, tmp_path)
+
     assert (log.rows[-1]["mean_weight"], log.rows[-1]["beta"]) == (1.5, 10.0)
     assert "beta 10, effective cases" in line
+
     other = log_of(rule=CVaR(0.5))
     other.end_epoch(0, tmp_path)
+
     assert np.isnan([other.rows[-1]["mean_weight"], other.rows[-1]["beta"]]).all()
 
 
@@ -225,7 +260,9 @@ def test_staleness_is_in_training_csv_once_all_cases_were_seen(tmp_path):
     log.table.update([3, 0], [0.1, 0.2])
     log.table.update([3, 1], [0.1, 0.2])
     log.end_epoch(1, tmp_path)
+
     rows = pd.read_csv(tmp_path / "training.csv")
+
     assert rows["mean_staleness"].isna().tolist() == [True, False]
     assert rows["largest_staleness"].isna().tolist() == [True, False]
     assert rows["mean_staleness"].iloc[1] == pytest.approx((1 + 0 + 2 + 0) / 4)
@@ -236,6 +273,7 @@ def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
     """Of four cases and one draw per iteration, fifty passes are 200 iterations."""
     log = log_of(beta=1.0)
     log.table.update(np.arange(4), np.zeros(4))
+
     for epoch, n_steps in enumerate((200, 1)):
         for _ in range(n_steps):
             for case in (0, 1, 3):
@@ -243,7 +281,10 @@ def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
                 log.record(cases_of_step([case]))
         (line,) = log.end_epoch(epoch, tmp_path)
         assert "oldest loss NA (" in line
+
     assert "oldest loss NA (603 iterations)" in line
+
     log.table.update([2], [0.0])
     log.record(cases_of_step([2]))
+
     assert "oldest loss" not in log.end_epoch(2, tmp_path)[0]
