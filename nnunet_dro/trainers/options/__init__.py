@@ -1,9 +1,9 @@
-"""Options of a trainer, and the one trainer name that stands for them.
+"""Options of a trainer, and the one name that stands for them.
 
-`nnUNetTrainerDRO_beta10_20epochs`.
+An example is `nnUNetTrainerDRO_beta10_20epochs`.
 """
 
-from nnunet_dro.trainers.options.forms import OPTIONS, Option
+from nnunet_dro.trainers.options.forms import OPTIONS
 from nnunet_dro.trainers.options.kinds import (
     DROOptions,
     GILSOptions,
@@ -13,6 +13,7 @@ from nnunet_dro.trainers.options.kinds import (
     IWOptions,
     LSOptions,
 )
+from nnunet_dro.trainers.options.option import Option
 from nnunet_dro.trainers.options.settings import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,

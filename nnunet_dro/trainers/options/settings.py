@@ -1,7 +1,4 @@
-"""Options of every trainer.
-
-They are checked when they are made, and read from the name of the trainer.
-"""
+"""Options of every trainer, which are checked when they are made and read from its name."""
 
 import math
 import re
@@ -11,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from nnunet_dro.sampling import UNIFORM, Rule
-from nnunet_dro.trainers.options.forms import OPTIONS, Option
+from nnunet_dro.trainers.options.forms import OPTIONS
+from nnunet_dro.trainers.options.option import Option
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -23,8 +21,8 @@ NNUNET_ITERATIONS = 250
 NNUNET_VALIDATION_ITERATIONS = 50
 NNUNET_LEARNING_RATE = 0.01
 
-#: What the values of some fields must be, in words, and whether one is; None, where a field may be,
-#: always is.
+#: What the values of some fields must be: in words, and as a test. A field that may be None passes
+#: with it.
 _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
     ("beta", "adjustment", "penalty", "logit_adjustment", "vector_scaling"): (
         "a number >= 0",
@@ -89,24 +87,36 @@ class TrainerOptions:
     subvolumes = (1, 1, 1)
 
     def __post_init__(self) -> None:
+        self._check_values()
+
+        warmup = getattr(self, "warmup", 0)
+        if not 0 <= warmup < self.epochs:
+            raise ValueError(
+                f"`warmup` must be fewer than the {self.epochs} epochs of the training, got "
+                f"{warmup!r}."
+            )
+
+        reason = self._without_effect()
+        if reason is not None:
+            raise ValueError(f"{reason} Leave it out.")
+
+    def _check_values(self) -> None:
         words = {option.field: option.word for option in OPTIONS}
-        known = {field.name for field in fields(self)}
+        own_fields = {field.name for field in fields(self)}
+
         for names, (rule, holds) in _RULES.items():
             for name in names:
-                value = getattr(self, name) if name in known else None
+                if name not in own_fields:
+                    continue
+
+                value = getattr(self, name)
                 if value is not None and not holds(value):
                     raise ValueError(f"`{words[name]}` must be {rule}, got {value!r}.")
-        if not 0 <= (warmup := getattr(self, "warmup", 0)) < self.epochs:
-            raise ValueError(
-                f"`warmup` must be fewer than the {self.epochs} epochs of the training, got {warmup!r}."
-            )
-        if reason := self._without_effect():
-            raise ValueError(f"{reason} Leave it out.")
 
     def _without_effect(self) -> str | None:
         """Reason why an option has no effect together with another one, or None.
 
-        One configuration has one name.
+        Such options are refused, so that one configuration has one name.
         """
         return None
 
@@ -134,43 +144,50 @@ class TrainerOptions:
 
     @property
     def validation_iterations(self) -> int:
-        """Validation iterations per epoch, in the same proportion to the training iterations as in nnU-Net."""
-        return max(1, round(self.iterations * NNUNET_VALIDATION_ITERATIONS / NNUNET_ITERATIONS))
+        """Validation iterations per epoch, in nnU-Net's proportion to the training iterations."""
+        proportional = self.iterations * NNUNET_VALIDATION_ITERATIONS / NNUNET_ITERATIONS
+        return max(1, round(proportional))
 
     @classmethod
     def known_options(cls) -> list[Option]:
         """The options that the trainer's name can give, in their order.
 
-        A switch that is on anyway is not one.
+        A switch that is on by default is left out, because a name has nothing to say about it.
         """
-        known = {field.name for field in fields(cls)}
-        return [
-            option for option in OPTIONS if option.field in known and option.default_in(cls) != "on"
-        ]
+        own_fields = {field.name for field in fields(cls)}
+
+        options = []
+        for option in OPTIONS:
+            if option.field in own_fields and option.default_in(cls) != "on":
+                options.append(option)
+        return options
 
     def suffix(self) -> str:
         """The part of the trainer's name that gives these options.
 
-        '' if all have their defaults.
+        It is empty if all have their defaults.
         """
-        return "".join(
-            f"_{option.write(getattr(self, option.field))}" for option in self.given_options()
-        )
+        words = [option.write(getattr(self, option.field)) for option in self.given_options()]
+        return "".join(f"_{word}" for word in words)
 
     def given_options(self, *only: str) -> list[Option]:
         """The options that differ from their defaults, in the order of names.
 
-        Of these fields, if any are named.
+        Args:
+            only: Fields to look at; without any, all are looked at.
         """
         defaults = {field.name: field.default for field in fields(self)}
-        values = {option: getattr(self, option.field) for option in self.known_options()}
-        return [
-            option
-            for option, value in values.items()
-            if value != defaults[option.field]
-            and option.write(value)
-            and (not only or option.field in only)
-        ]
+
+        options = []
+        for option in self.known_options():
+            if only and option.field not in only:
+                continue
+
+            value = getattr(self, option.field)
+            is_default = value == defaults[option.field]
+            if not is_default and option.write(value):
+                options.append(option)
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,64 +209,50 @@ Options = TypeVar("Options", bound=TrainerOptions)
 
 
 def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
-    """Read the options of a class from what follows nnU-Net's ``-tr``, the name ``base`` and the options.
+    """Read the options of a class from a trainer's name.
 
-    What is not written in the one way that finds the model again is refused; the message says what
-    to write.
+    A name is refused unless it is written in the one way in which nnU-Net finds the model again;
+    the message says how to write it.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``: ``base`` and the options.
+        base: The trainer's name without options.
+        kind: The class of the options.
+
+    Raises:
+        ValueError: If the name cannot be read, or has to be written in another way.
 
     Example:
         >>> from nnunet_dro.trainers.options import DROOptions
-        >>> options = options_from_name("nnUNetTrainerDRO_beta10", base="nnUNetTrainerDRO", kind=DROOptions)
+        >>> base = "nnUNetTrainerDRO"
+        >>> options = options_from_name("nnUNetTrainerDRO_beta10", base=base, kind=DROOptions)
         >>> options.beta, options.importance_sampling
         (10.0, False)
     """
-    words = name[len(base) :].split("_")[1:] if name != base else []
-    if not name[len(base) :].startswith("_") and name != base:
+    rest = name.removeprefix(base)
+    if rest and not rest.startswith("_"):
         raise ValueError(f"`{name}` must have an underscore after {base}. {_valid_options(kind)}")
-    given: dict[str, Any] = {}
-    given_by: dict[str, str] = {}
+
+    words = rest.split("_")[1:]
+    values: dict[str, Any] = {}
     if kind.has_column:
         column = _leading_column(words)
-        switches = {
-            option.form.lower(): option.form
-            for option in kind.known_options()
-            if "<" not in option.form
-        }
-        for word in column.split("_")[1:]:
-            if right := switches.get(word.lower()):
-                raise ValueError(
-                    f"`{word}` in `{name}` must be written {right}. {_valid_options(kind)}"
-                )
-        given["column"] = column
-        words = words[len(column.split("_")) if column else 0 :]
-    for word in words:
-        option, groups = _option_for(word, name, kind)
-        if (
-            option.form == (before := given_by.setdefault(option.field, option.form))
-            and option.field in given
-        ):
-            raise ValueError(
-                f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}"
-            )
-        if option.form != before:
-            raise ValueError(
-                f"`{name}` gives both {before} and {option.form}. Choose one. {_valid_options(kind)}"
-            )
-        try:
-            given[option.field] = option.read(*groups)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                f"`{word}` in `{name}` is not a number that nnunet-dro can read: {error}."
-            ) from error
+        _refuse_misspelt_switches(column, name, kind)
+        values["column"] = column
+        if column:
+            words = words[len(column.split("_")) :]
+    values |= _read_words(words, name, kind)
+
     try:
-        options = kind(**given)
+        options = kind(**values)
     except ValueError as error:
         raise ValueError(f"`{name}`: {error} {_valid_options(kind)}") from error
+
     right = base + options.suffix()
     if right != name:
         raise ValueError(
-            f"`{name}` must be written `{right}`: one configuration has one name (fixed order, defaults left out), "
-            "because nnU-Net finds the model again by its name."
+            f"`{name}` must be written `{right}`: one configuration has one name (fixed order, "
+            "defaults left out), because nnU-Net finds the model again by its name."
         )
     return options
 
@@ -259,28 +262,73 @@ def _leading_column(words: list[str]) -> str:
 
     The name of a column may contain underscores.
     """
-    is_option = (any(option.pattern.fullmatch(word) for option in OPTIONS) for word in words)
-    n = next((n for n, found in enumerate(is_option) if found), len(words))
-    return "_".join(words[:n])
+    for n_words, word in enumerate(words):
+        if any(option.pattern.fullmatch(word) for option in OPTIONS):
+            return "_".join(words[:n_words])
+    return "_".join(words)
+
+
+def _refuse_misspelt_switches(column: str, name: str, kind: type[TrainerOptions]) -> None:
+    """Raise an error if a column would take in an option that is written in the wrong case."""
+    switches = {}
+    for option in kind.known_options():
+        if "<" not in option.form:
+            switches[option.form.lower()] = option.form
+
+    for word in column.split("_")[1:]:
+        if right := switches.get(word.lower()):
+            raise ValueError(
+                f"`{word}` in `{name}` must be written {right}. {_valid_options(kind)}"
+            )
+
+
+def _read_words(words: list[str], name: str, kind: type[TrainerOptions]) -> dict[str, Any]:
+    """The values that the words of a name give, by field."""
+    values: dict[str, Any] = {}
+    forms: dict[str, str] = {}
+    for word in words:
+        option, groups = _option_for(word, name, kind)
+
+        earlier_form = forms.get(option.field)
+        if earlier_form == option.form:
+            raise ValueError(
+                f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}"
+            )
+        if earlier_form is not None:
+            raise ValueError(
+                f"`{name}` gives both {earlier_form} and {option.form}. Choose one. "
+                f"{_valid_options(kind)}"
+            )
+
+        try:
+            values[option.field] = option.read(*groups)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(
+                f"`{word}` in `{name}` is not a number that nnunet-dro can read: {error}."
+            ) from error
+        forms[option.field] = option.form
+    return values
 
 
 def _option_for(word: str, name: str, kind: type[TrainerOptions]) -> tuple[Option, tuple[str, ...]]:
+    """The option that a word of a name gives, and what its pattern captures in the word."""
     for option in kind.known_options():
         if match := option.pattern.fullmatch(word):
             return option, match.groups()
-    by_word = {option.word: option.form for option in kind.known_options()}
-    near = get_close_matches(re.sub(r"[\d.]+", "", word), by_word, n=1)
-    cure = f"Did you mean {by_word[near[0]]}? " if near else ""
+
+    forms = {option.word: option.form for option in kind.known_options()}
+    near = get_close_matches(re.sub(r"[\d.]+", "", word), forms, n=1)
+    cure = f"Did you mean {forms[near[0]]}? " if near else ""
     raise ValueError(
         f"`{word}` in `{name}` is not an option of this trainer. {cure}{_valid_options(kind)}"
     )
 
 
 def _valid_options(kind: type[TrainerOptions]) -> str:
-    column = "the column first, then " if kind.has_column else ""
-    rule = (
-        " Rename a column that has an option's name between underscores (T2 in has_T2_lesion)."
-        if kind.has_column
-        else ""
+    forms = ", ".join(option.form for option in kind.known_options())
+    if not kind.has_column:
+        return f"Options, in this order: {forms}."
+    return (
+        f"Options, the column first, then in this order: {forms}. Rename a column that has an "
+        "option's name between underscores (T2 in has_T2_lesion)."
     )
-    return f"Options, {column}in this order: {', '.join(option.form for option in kind.known_options())}.{rule}"
