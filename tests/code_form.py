@@ -112,6 +112,7 @@ def faults(path: Path) -> list[str]:
     }
     for node in ast.walk(tree):
         places += _faults_of_names(node)
+        places += _faults_of_conditional_expressions(node)
         if isinstance(node, ast.Assign) and _is_packed(node):
             places.append((node.lineno, "unrelated targets in one assignment"))
         if isinstance(node, ast.NamedExpr):
@@ -119,12 +120,6 @@ def faults(path: Path) -> list[str]:
                 places.append((node.lineno, "a walrus outside of the test of an if or while"))
             if _changes_something(node.value):
                 places.append((node.lineno, "a walrus whose value changes something"))
-        if isinstance(node, ast.Tuple) and any(isinstance(item, ast.IfExp) for item in node.elts):
-            places.append((node.lineno, "a conditional expression inside a tuple"))
-        if isinstance(node, ast.Call) and node.lineno != node.end_lineno:
-            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if any(isinstance(argument, ast.IfExp) for argument in arguments):
-                places.append((node.lineno, "a conditional expression among arguments on lines"))
     for function in functions(tree):
         n_names = len(local_names(function))
         if n_names > MOST_LOCAL_NAMES:
@@ -205,6 +200,15 @@ def _tests_of_branches(tree: ast.AST) -> Iterator[ast.expr]:
 def _changes_something(value: ast.expr) -> bool:
     calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
     return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGES for call in calls)
+
+
+def _faults_of_conditional_expressions(node: ast.AST) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.Tuple) and any(isinstance(item, ast.IfExp) for item in node.elts):
+        yield node.lineno, "a conditional expression inside a tuple"
+    if isinstance(node, ast.Call) and node.lineno != node.end_lineno:
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if any(isinstance(argument, ast.IfExp) for argument in arguments):
+            yield node.lineno, "a conditional expression among arguments on lines"
 
 
 def _faults_of_names(node: ast.AST) -> Iterator[tuple[int, str]]:

@@ -162,39 +162,50 @@ def trainer_names(text):
 
 
 @every_page
-def test_what_a_page_names_is_there(page):
+def test_links_and_commands_of_a_page_work(page):
     text = page.read_text("utf-8")
-    assert broken_links(page, text) == []
-    assert [(words, why) for words in calls(text) if (why := refusal(words))] == []
-    # Released versions had what their sections of the changelog name.
-    assert (
-        unknown_in_inline_code(
-            text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text
-        )
-        == []
-    )
 
-    for name in trainer_names(text):
-        trainer_class(name)
+    assert broken_links(page, text) == []
+
+    refused = [(words, refusal(words)) for words in calls(text)]
+    assert [(words, why) for words, why in refused if why] == []
+
     for words in calls(text):
         if words[0] == "tune":
-            given = COMMANDS.commands["tune"].make_context("tune", words[1:]).params
-            lengths = {"epochs": given["epochs"], "iterations": given["iterations"]}
-            parse_space(given["trainer"], given["option"], **lengths)
-            parse_objective(given["objective"])
+            options = COMMANDS.commands["tune"].make_context("tune", words[1:]).params
+            lengths = {"epochs": options["epochs"], "iterations": options["iterations"]}
+            parse_space(options["trainer"], options["option"], **lengths)
+            parse_objective(options["objective"])
+
+
+@every_page
+def test_python_that_a_page_names_is_there(page):
+    text = page.read_text("utf-8")
+    for name in trainer_names(text):
+        trainer_class(name)
+
     for block in code_blocks(text, "python"):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("nnunet_dro"):
                 module = importlib.import_module(node.module)
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
     for name in inline_code(text):
         if re.fullmatch(r"nnunet_dro(\.\w+)+", name):
             module, _, attribute = name.rpartition(".")
             if not hasattr(importlib.import_module(module), attribute):
                 importlib.import_module(name)
+
+
+@every_page
+def test_what_a_page_names_is_there(page):
+    text = page.read_text("utf-8")
+    # Released versions had what their sections of the changelog name.
+    newest = text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text
+    assert unknown_in_inline_code(newest) == []
+
     code = "\n".join([*shell_commands(text), *inline_code(text)])
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-
     assert set(re.findall(r"\bmake ([\w-]+)", code)) <= targets
 
     for module in re.findall(r"\bpython -m ([\w.]+)", code):

@@ -80,7 +80,10 @@ def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
     start = np.linalg.pinv(images) @ targets
-    half = lambda theta: theta @ theta / 2
+
+    def half(theta):
+        return theta @ theta / 2
+
     wide = {
         "fun": lambda t: targets * (images @ t) - 1,
         "jac": lambda t: targets[:, None] * images,
