@@ -1,5 +1,6 @@
 """Whether the statistics of strata, or the differences of methods, meet their requirements."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
-from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
+from nnunet_dro.evaluation.judging.requirement_parts import refusal
+from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.judging.verdicts import (
     MET,
     NUMBERS,
@@ -57,49 +59,67 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """One sentence: ``pathology=spina_bifida label=cerebellum.
+        """One sentence, such as ``label=liver p5 0.612 is not >= 0.70 (23 cases)``.
 
-        P5 0.612 is not >= 0.70 (23 cases)``.
+        The stratum comes first, unless it is all cases.
         """
-        where = [f"method={_quoted(self.method)}"] if self.method else []
-        where += [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
-        where.append(f"label={_quoted(self.label)}")
-        if self.requirement.metric or self.metric != "dice":
-            where.append(f"metric={self.metric}")
-        asked = self.requirement
+        requirement = self.requirement
         statistic = self.statistic
-        if asked.confidence is not None:
-            statistic += (
-                f"'s {'lower' if asked.end == 'low' else 'upper'} {asked.confidence:g} % bound"
-            )
-        cases = count(self.n, "case")
-        cases = (
-            f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
-        )
-        cases += f", {count(self.n_patients, 'patient')}" if self.n_patients else ""
-        holds = asked.holds_for(self.value)
-        condition = f"{'is' if holds else 'is not'} {asked.comparison} {asked.bound}"
-        found = f"{statistic} {self._shown_value(holds)} {condition} ({cases})"
-        return f"{' '.join(where)}: {'; '.join((found, *self.verdict.reasons))}"
+        if requirement.confidence is not None:
+            end = "lower" if requirement.end == "low" else "upper"
+            statistic += f"'s {end} {requirement.confidence:g} % bound"
+
+        holds = requirement.holds_for(self.value)
+        verb = "is" if holds else "is not"
+        condition = f"{verb} {requirement.comparison} {requirement.bound}"
+        statement = f"{statistic} {self._shown_value(holds)} {condition} ({self._sample()})"
+        return f"{self._place()}: {'; '.join((statement, *self.verdict.reasons))}"
+
+    def _place(self) -> str:
+        """The row, in the words of a requirement: ``pathology=tumour label="left kidney"``."""
+        names = []
+        if self.method:
+            names.append(f"method={_quoted(self.method)}")
+        if self.attribute != ALL:
+            names.append(f"{self.attribute}={_quoted(self.stratum)}")
+        names.append(f"label={_quoted(self.label)}")
+        if self.requirement.metric or self.metric != "dice":
+            names.append(f"metric={self.metric}")
+        return " ".join(names)
+
+    def _sample(self) -> str:
+        """The numbers of cases and patients, in words."""
+        sample = count(self.n, "case")
+        if self.n_undefined:
+            sample = f"{self.n - self.n_undefined} of {sample} with a value"
+        if self.n_patients:
+            sample += f", {count(self.n_patients, 'patient')}"
+        return sample
 
     def _shown_value(self, holds: bool) -> str:
-        if self.value != self.value:
+        """The value in the unit of the bound, in as few digits as agree with the verdict.
+
+        Rounded, 0.6999 would seem to be >= 0.70.
+        """
+        if math.isnan(self.value):
             return "(undefined)"
         if self.statistic in NUMBERS:
             return str(int(self.value))
-        limit = self.requirement.bound
+
+        bound = self.requirement.bound
         unit = unit_of(self.metric, in_pixels=self.in_pixels)
-        unit = limit.unit if unit == "fraction" or is_share(self.statistic) else f" {unit}"
-        # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
-        scaled = self.value * limit.scale
-        shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
-        read = ((text, parse_bound(text + limit.unit)) for text in shown)
-        agreeing = (
-            text
-            for text, bound in read
-            if bound and self.requirement.holds_for(bound.value) == holds
-        )
-        return next(agreeing, repr(scaled)) + unit
+        ending = f" {unit}"
+        if unit == "fraction" or is_share(self.statistic):
+            ending = bound.unit
+
+        scaled = self.value * bound.scale
+        fewest_digits = 1 if bound.scale > 1 else 3
+        for n_digits in range(fewest_digits, 18):
+            number = f"{scaled:.{n_digits}f}"
+            shown = parse_bound(number + bound.unit)
+            if shown and self.requirement.holds_for(shown.value) == holds:
+                return number + ending
+        return repr(scaled) + ending
 
 
 def _quoted(name: str) -> str:
@@ -126,85 +146,118 @@ def check_requirements(
             not reported, or has a bound that cannot be meant for the metric; the message names what
             is reported.
     """
-    return [
-        Outcome(
-            requirement=requirement,
-            **{name: str(row[name]) for name in ("attribute", "stratum", "label", "metric")},
-            statistic=requirement.statistic,
-            verdict=verdict_of(row, requirement, in_pixels=in_pixels),
-            n=int(row["n"]),
-            n_undefined=int(row["n_undefined"]),
-            n_patients=whole(row, "n_patients"),
-            method=str(row.get("method", "")),
-            in_pixels=in_pixels,
-        )
-        for requirement in requirements
-        for _, row in rows_of(strata, requirement).iterrows()
-    ]
+    outcomes = []
+    for requirement in requirements:
+        for _, row in rows_of(strata, requirement).iterrows():
+            outcome = Outcome(
+                requirement=requirement,
+                attribute=str(row["attribute"]),
+                stratum=str(row["stratum"]),
+                label=str(row["label"]),
+                metric=str(row["metric"]),
+                statistic=requirement.statistic,
+                verdict=verdict_of(row, requirement, in_pixels=in_pixels),
+                n=int(row["n"]),
+                n_undefined=int(row["n_undefined"]),
+                n_patients=whole(row, "n_patients"),
+                method=str(row.get("method", "")),
+                in_pixels=in_pixels,
+            )
+            outcomes.append(outcome)
+    return outcomes
 
 
 def without_intervals(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as it is where no intervals were asked for, so that requirements on them are refused."""
-    return table.drop(
-        columns=[c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
-    )
+    """A table without the columns of its intervals, so that requirements on them are refused."""
+    ends = ("_low", "_high", "_guaranteed")
+    return table.drop(columns=[column for column in table.columns if column.endswith(ends)])
 
 
 def rows_of(
     strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False
 ) -> pd.DataFrame:
     """The rows that a requirement applies to; at least one."""
-    metric = metric_meant(requirement, list(dict.fromkeys(strata["metric"].astype(str))))
-    rows = strata[strata["metric"].astype(str) == metric]
+    metrics = strata["metric"].astype(str)
+    metric = metric_meant(requirement, list(dict.fromkeys(metrics)))
+    rows = strata[metrics == metric]
     if not planned and requirement.column not in rows.columns:
-        cure = "It needs bootstrap intervals, so do not switch them off."
-        if requirement.column.startswith("n_trainings") or requirement.column.endswith("est"):
-            cure = "It needs several trainings of a method: DRO=seed0,seed1,seed2."
-        if requirement.column == "n_patients":
-            cure = "Name the column of the patients: --patient COLUMN."
-        raise refusal(
-            f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure
-        )
+        rule = f"be about a reported statistic, not {requirement.statistic!r}"
+        raise refusal(rule, requirement.text, _cure_of_missing(requirement.column))
+
     if requirement.attribute is None:
         # Only a requirement that names an attribute is about strata without any case.
         rows = rows[rows["n"] > 0]
-    for column, cure in (
-        ("attribute", f"Add --by {_quoted(requirement.attribute or '')}, or choose from: {{}}."),
-        ("stratum", "Choose from: {}, or * for each of them."),
-        ("method", "Choose from: {}, or * for each of them."),
-        ("label", "Choose from: {}."),
-    ):
-        if (name := getattr(requirement, column)) is not None:
+
+    attribute = _quoted(requirement.attribute or "")
+    cures = {
+        "attribute": f"Add --by {attribute}, or choose from: {{}}.",
+        "stratum": "Choose from: {}, or * for each of them.",
+        "method": "Choose from: {}, or * for each of them.",
+        "label": "Choose from: {}.",
+    }
+    for column, cure in cures.items():
+        name = getattr(requirement, column)
+        if name is not None:
             names = rows[column].astype(str)
             _check_name(name, list(dict.fromkeys(names)), column, requirement, cure)
             rows = rows[names == name]
     return rows
 
 
+def _cure_of_missing(column: str) -> str:
+    """What to do so that a column of the statistics is reported."""
+    if column == "n_patients":
+        return "Name the column of the patients: --patient COLUMN."
+    # The lowest and the highest difference of two trainings.
+    if column.startswith("n_trainings") or column.endswith(("_lowest", "_highest")):
+        return "It needs several trainings of a method: DRO=seed0,seed1,seed2."
+    return "It needs bootstrap intervals, so do not switch them off."
+
+
 def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     """The metric that a requirement is about: the one that it names, Dice, or the only one."""
-    metric = requirement.metric or (
-        "dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None
-    )
+    metric = requirement.metric or _default_metric(metrics)
     if metric is None:
-        raise refusal(
-            f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME."
-        )
-    _check_name(
-        metric, metrics, "metric", requirement, "Compute it with --metrics, or choose from: {}."
-    )
+        rule = f"name one of the metrics {name_some(metrics)}"
+        raise refusal(rule, requirement.text, "Add metric=NAME.")
+    cure = "Compute it with --metrics, or choose from: {}."
+    _check_name(metric, metrics, "metric", requirement, cure)
+    _check_bound(metric, requirement)
+    return metric
+
+
+def _default_metric(metrics: Sequence[str]) -> str | None:
+    if "dice" in metrics:
+        return "dice"
+    return metrics[0] if len(metrics) == 1 else None
+
+
+def _check_bound(metric: str, requirement: Requirement) -> None:
+    """Check that the bound can be meant for the metric, where the limits of that are known."""
     statistic = requirement.statistic
-    if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
-        return metric
-    name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
-    is_difference = "_difference" in statistic
-    is_bounded = is_share(statistic) or METRICS[metric].is_bounded
+    if statistic in NUMBERS:
+        return
+    if is_share(statistic):
+        name = statistic
+        unit = "fraction"
+        is_bounded = True
+    elif metric in METRICS:
+        name = metric
+        unit = METRICS[metric].unit
+        is_bounded = METRICS[metric].is_bounded
+    else:
+        return
+
     doubt = requirement.bound.doubt(
-        name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded
+        name,
+        unit,
+        is_difference="_difference" in statistic,
+        end=requirement.end,
+        is_bounded=is_bounded,
     )
     if doubt:
-        raise refusal(doubt[0], requirement.text, doubt[1])
-    return metric
+        rule, cure = doubt
+        raise refusal(rule, requirement.text, cure)
 
 
 def _check_name(

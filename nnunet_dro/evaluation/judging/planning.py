@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
+from nnunet_dro.evaluation.judging.requirement_parts import refusal
+from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.scoring.failures import failed_rows
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES
 from nnunet_dro.evaluation.statistics.patients import patient_values
@@ -16,10 +17,11 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 
 FloatArray = npt.NDArray[np.float64]
 
-_MOST_CASES = 1 << 20  # More cases than this are not searched for.
-LABEL_SURE = (
-    0.95  # The probability with which at least so many of the collected cases have the label.
-)
+#: More cases than this are not searched for.
+_MOST_CASES = 1 << 20
+
+#: The probability with which at least so many of the collected cases have the label.
+LABEL_SURE = 0.95
 
 
 def worse_allowed(requirement: Requirement, n: int) -> int:
@@ -28,44 +30,56 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
     -1 if n cases are too few.
     """
     if requirement.confidence is None:
-        raise refusal(
-            "have a confidence to be planned", requirement.text, "Write, for example, p5>=0.70@95."
-        )
-    percent = PERCENTILES[requirement.statistic]
-    low, high = bound_ranks(n, percent, tail=1 - requirement.confidence / 100)
+        cure = "Write, for example, p5>=0.70@95."
+        raise refusal("have a confidence to be planned", requirement.text, cure)
     if any(n < least for _, least in requirement.least):
         return -1
-    return low - 1 if requirement.end == "low" else n - high
+
+    percent = PERCENTILES[requirement.statistic]
+    low, high = bound_ranks(n, percent, tail=1 - requirement.confidence / 100)
+    if requirement.end == "low":
+        return low - 1
+    return n - high
 
 
 def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
-    """The least number of cases with which the requirement is met although some cases miss the bound."""
+    """The least number of cases with which the requirement is met although some miss the bound."""
     enough = 1
     while worse_allowed(requirement, enough) < n_worse:
         enough *= 2
         if enough > _MOST_CASES:
-            raise refusal(
-                "need fewer than a million cases", requirement.text, "Ask for less confidence."
-            )
+            rule = "need fewer than a million cases"
+            raise refusal(rule, requirement.text, "Ask for less confidence.")
+
     # The number that is allowed never falls with the number of cases.
     return bisect_left(
-        range(enough), n_worse, lo=enough // 2 + 1, key=lambda n: worse_allowed(requirement, n)
+        range(enough),
+        n_worse,
+        lo=enough // 2 + 1,
+        key=lambda n: worse_allowed(requirement, n),
     )
 
 
 def cases_to_collect(n_with_label: int, share: float) -> int:
-    """The least number of cases of which, with a probability of `LABEL_SURE`, at least so many have the label."""
+    """The least number of cases of which at least so many have the label, surely enough.
+
+    That is, with a probability of `LABEL_SURE`.
+    """
     from scipy.stats import nbinom
 
+    if share >= 1:
+        return n_with_label
     # Without the label are those that come before the last one of them that has it.
-    return n_with_label + (int(nbinom.ppf(LABEL_SURE, n_with_label, share)) if share < 1 else 0)
+    return n_with_label + int(nbinom.ppf(LABEL_SURE, n_with_label, share))
 
 
 def cases_with_label(n: int, share: float) -> int:
-    """The largest number of n cases of which, with a probability of `LABEL_SURE`, at least so many have the label."""
+    """The number of n cases that have the label at least, with a probability of `LABEL_SURE`."""
     from scipy.stats import binom
 
-    return int(binom.ppf(1 - LABEL_SURE, n, share)) if share < 1 else n
+    if share >= 1:
+        return n
+    return int(binom.ppf(1 - LABEL_SURE, n, share))
 
 
 def check_share(share: float | None) -> None:
@@ -80,28 +94,33 @@ def check_share(share: float | None) -> None:
 def pilot_values(
     evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame
 ) -> list[FloatArray]:
-    """The values of a pilot's cases or patients in each row.
+    """The values of a pilot's cases in each row, or of its patients, where they count once.
 
-    The worst for failures, NaN where there is no label.
+    They are as bad as can be where the label was missed or invented and has no value, and NaN
+    where there is no label.
     """
     scores = evaluation.scores
-    patients = evaluation.patient_of_case
-    codes = None if patients is None else pd.factorize(scores["case"].map(patients))[0]
-    found = []
+    case_of_score = scores["case"]
+    patient_codes = None
+    if evaluation.patient_of_case is not None:
+        patient_codes = pd.factorize(case_of_score.map(evaluation.patient_of_case))[0]
+    worst = -np.inf if requirement.end == "low" else np.inf
+
+    values_of_rows = []
     for row in rows.to_dict("records"):
-        metric = str(row["metric"])
         stratum_of_case = evaluation.stratum_of_case[str(row["attribute"])].astype(str)
-        inside = (scores["case"].map(stratum_of_case) == str(row["stratum"])) & (
-            scores["label"] == row["label"]
-        )
-        here = np.flatnonzero(inside)
-        values = scores[metric].to_numpy(dtype=np.float64)[here]
-        if failed := failed_rows(scores, metric):
-            values = np.where(
-                failed["left_out"][here], -np.inf if requirement.end == "low" else np.inf, values
-            )
-        found.append(values if codes is None else patient_values(values, codes[here]))
-    return found
+        in_stratum = case_of_score.map(stratum_of_case) == str(row["stratum"])
+        inside = np.flatnonzero(in_stratum & (scores["label"] == row["label"]))
+
+        metric = str(row["metric"])
+        values = scores[metric].to_numpy(dtype=np.float64)[inside]
+        failed = failed_rows(scores, metric)
+        if failed:
+            values = np.where(failed["left_out"][inside], worst, values)
+        if patient_codes is not None:
+            values = patient_values(values, patient_codes[inside])
+        values_of_rows.append(values)
+    return values_of_rows
 
 
 def least_share(values: Sequence[FloatArray]) -> float | None:
@@ -109,10 +128,11 @@ def least_share(values: Sequence[FloatArray]) -> float | None:
 
     None where no case of a pilot has it.
     """
-    return min((share for of_row in values if (share := _share(of_row))), default=None)
+    shares = [_share_with_label(values_of_row) for values_of_row in values]
+    return min((share for share in shares if share), default=None)
 
 
-def _share(values: FloatArray) -> float:
+def _share_with_label(values: FloatArray) -> float:
     return float(np.mean(~np.isnan(values)))
 
 
@@ -124,33 +144,48 @@ def chances(
     *,
     share: float | None,
 ) -> pd.DataFrame:
-    """How likely the requirement is to be met by new cases of the same kind, per stratum and label of a pilot.
+    """How likely new cases of the same kind are to meet the requirement.
+
+    A row per stratum and label of a pilot, of which ``n`` cases have the label and ``n_worse`` of
+    them miss the bound.
 
     The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the
     distribution Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is
-    beta-binomial. How many of them have the label is binomial. Of the pilot, ``n`` cases have the
-    label, ``n_worse`` of them miss the bound.
+    beta-binomial. How many of them have the label is binomial.
     """
-    found = []
-    for row, of_row in zip(rows.to_dict("records"), values, strict=True):
-        here = _share(of_row) if share is None else share
-        n_pilot = int(np.count_nonzero(~np.isnan(of_row)))
-        n_worse = n_pilot - sum(map(requirement.holds_for, of_row.tolist()))
-        key = {name: row[name] for name in ("attribute", "stratum", "label")} | {"share": here}
-        probability = {str(n): _chance(requirement, n, here, n_worse, n_pilot) for n in sizes}
-        found.append(key | {"n": n_pilot, "n_worse": n_worse} | probability)
-    return pd.DataFrame(found)
+    records = []
+    for row, values_of_row in zip(rows.to_dict("records"), values, strict=True):
+        share_here = _share_with_label(values_of_row) if share is None else share
+        n_pilot = int(np.count_nonzero(~np.isnan(values_of_row)))
+        n_worse = n_pilot - sum(map(requirement.holds_for, values_of_row.tolist()))
+        record = {
+            "attribute": row["attribute"],
+            "stratum": row["stratum"],
+            "label": row["label"],
+            "share": share_here,
+            "n": n_pilot,
+            "n_worse": n_worse,
+        }
+        for n in sizes:
+            record[str(n)] = _chance(requirement, n, share_here, n_worse, n_pilot)
+        records.append(record)
+    return pd.DataFrame(records)
 
 
 def _chance(requirement: Requirement, n: int, share: float, n_worse: int, n_pilot: int) -> float:
-    """The probability that n new cases meet the requirement, however many have the label and miss the bound."""
+    """The probability that n new cases meet the requirement.
+
+    It sums over the number of them that have the label, and over the number that miss the bound.
+    """
     from scipy.stats import betabinom, binom
 
-    numbers = (
-        np.arange(binom.ppf(1e-9, n, share), binom.ppf(1 - 1e-9, n, share) + 1)
-        if share < 1
-        else np.array([n])
-    )
-    allowed = [worse_allowed(requirement, int(k)) for k in numbers]
+    numbers = np.array([n])
+    if share < 1:
+        # What is less likely than this on either side does not matter.
+        first = binom.ppf(1e-9, n, share)
+        last = binom.ppf(1 - 1e-9, n, share)
+        numbers = np.arange(first, last + 1)
+
+    allowed = [worse_allowed(requirement, int(number)) for number in numbers]
     met = betabinom.cdf(allowed, numbers, n_worse + 0.5, n_pilot - n_worse + 0.5)
     return float(np.sum(binom.pmf(numbers, n, share) * met))

@@ -5,6 +5,7 @@ of cases: Student's t knows nothing of a failure that the sample does not show, 
 method not worse that fails in one case of thirty.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
-from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS, KINDS
+from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED_DIFFERENCE,
@@ -35,7 +36,10 @@ CANNOT_TELL = "cannot tell"
 NUMBERS = frozenset((*STRATA_COUNTS, *COMPARISON_COUNTS))
 
 #: Those that say how many cases there are, and not what is wrong or right with them.
-_OF_CASES = ("n", "n_patients", "n_undefined")
+_SIZES = ("n", "n_patients", "n_undefined")
+
+#: What the units measure that need the size of a voxel.
+_MEASURED = {"mm": "distances", "ml": "volumes"}
 
 #: A statistic of a stratum, in a comparison of one method or of the difference; not a bound of it.
 _ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference)?")
@@ -64,35 +68,43 @@ def verdict_of(
     """
     # Of a mean, the bounds that assume only the limits of the score.
     guaranteed = f"{requirement.column}_guaranteed"
-    column = guaranteed if guaranteed in row.index else requirement.column
+    is_guaranteed = guaranteed in row.index
+    column = guaranteed if is_guaranteed else requirement.column
     value = float(n_defined(row) if column == "n" else row[column])
-    sides = list(_sides(row, requirement))
-    misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
-    doubts = list(_doubts(row, requirement, value))
-    if in_pixels and (unit := requirement.bound.unit) in ("mm", "ml"):
-        what = "distances" if unit == "mm" else "volumes"
-        doubts.append(
-            f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}"
-        )
-    told = tuple(text for _, text in sides)
-    if value == value and column == guaranteed:
+
+    reasons = []
+    if is_guaranteed and not math.isnan(value):
         title = METRICS[str(row["metric"])].title
-        told = (f"the bound assumes only that {title} lies between 0 and 1", *told)
-    if misses or not (requirement.holds_for(value) or (value != value and doubts)):
-        return Verdict(value, NOT_MET, (*told, *(text for text in misses if text not in told)))
-    return Verdict(value, CANNOT_TELL if doubts else MET, (*told, *doubts))
+        reasons.append(f"the bound assumes only that {title} lies between 0 and 1")
+    keeps_sides = True
+    for is_kept, text in _sides(row, requirement):
+        keeps_sides &= is_kept
+        reasons.append(text)
+
+    misses = list(_misses(row, requirement))
+    doubts = list(_doubts(row, requirement, value))
+    unit = requirement.bound.unit
+    if in_pixels and unit in _MEASURED:
+        cure = f"write the bound without {unit}"
+        doubts.append(f"no voxel size is known, so that {_MEASURED[unit]} are in pixels: {cure}")
+
+    may_hold = requirement.holds_for(value) or bool(math.isnan(value) and doubts)
+    if misses or not keeps_sides or not may_hold:
+        return Verdict(value, NOT_MET, (*reasons, *misses))
+    if doubts:
+        return Verdict(value, CANNOT_TELL, (*reasons, *doubts))
+    return Verdict(value, MET, tuple(reasons))
 
 
 def unit_of(metric: str, *, in_pixels: bool = False) -> str:
     """The unit of a metric; ``fraction`` of one that is not in `METRICS`."""
-    return METRICS[metric].measured(pixels=in_pixels).unit if metric in METRICS else "fraction"
+    if metric not in METRICS:
+        return "fraction"
+    return METRICS[metric].measured(pixels=in_pixels).unit
 
 
 def is_share(statistic: str) -> bool:
-    """Whether a statistic is a fraction whatever the metric.
-
-    A p value, or the share of failures.
-    """
+    """Whether a statistic is a fraction whatever the metric: a p value or a share of cases."""
     return statistic == "failure_high" or statistic.endswith("_p")
 
 
@@ -106,84 +118,115 @@ def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
     """What is named beside the condition: whether it holds, in words."""
     limits = [(f"n_{kind}", "<=", most) for kind, most in requirement.allowed]
-    for name, comparison, limit in (
-        *limits,
-        *((name, ">=", least) for name, least in requirement.least),
-    ):
-        n = n_defined(row) if name == "n" else whole(row, name)
-        is_kept = COMPARE[comparison](n, limit)
-        yield is_kept, f"{name} {n} {'is' if is_kept else 'is not'} {comparison} {limit}"
+    limits += [(column, ">=", least) for column, least in requirement.least]
+
+    for column, comparison, limit in limits:
+        n = n_defined(row) if column == "n" else whole(row, column)
+        is_kept = bool(COMPARE[comparison](n, limit))
+        verb = "is" if is_kept else "is not"
+        yield is_kept, f"{column} {n} {verb} {comparison} {limit}"
 
 
 def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     """Why the requirement is not met although the value may meet the bound."""
     if not whole(row, "n"):
         yield "none of its cases in the case table was evaluated"
+
     estimate = re.sub("_(low|high)$", "", requirement.statistic)
     if estimate != requirement.column and estimate in row.index:
         value = float(row[estimate])
-        if value == value and not requirement.holds_for(value):
+        if not math.isnan(value) and not requirement.holds_for(value):
             yield f"{estimate} itself is {value:.6g}"
-    if (
-        requirement.statistic in NUMBERS
-        or is_share(requirement.statistic)
-        or not whole(row, "n_left_out")
-    ):
-        return
+
+    is_of_values = requirement.statistic not in NUMBERS and not is_share(requirement.statistic)
     metric = METRICS.get(str(row["metric"]))
+    if metric is None or not is_of_values or not whole(row, "n_left_out"):
+        return
     allowed = dict(requirement.allowed)
-    for kind in metric.undefined_if if metric else KINDS[:0]:
-        if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
-            distance = (
-                ", or give them a distance with --empty diagonal"
-                if unit_of(str(row["metric"])) == "mm"
-                else ""
-            )
-            cure = f"allow that with n_{kind}<={n_failed}{distance}"
-            yield f"it leaves out {count(n_failed, 'case')} in which the label was {IN_WORDS[kind]} ({cure})"
+    for kind in metric.undefined_if:
+        n_failed = whole(row, f"n_{kind}")
+        if not n_failed or kind in allowed:
+            continue
+        cure = f"allow that with n_{kind}<={n_failed}"
+        if metric.unit == "mm":
+            cure += ", or give them a distance with --empty diagonal"
+        cases = count(n_failed, "case")
+        yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
 
 
 def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[str]:
-    """Why it cannot be told whether the requirement is met although the value may meet the bound."""
+    """Why one cannot tell whether the requirement is met although the value may meet the bound."""
     column, noun, n = _counted(row)
-    if value != value and n:
+    statistic = requirement.statistic
+    has_value = not math.isnan(value)
+    if not has_value and n:
         yield _no_value(row, requirement)
     if column in dict(requirement.least):
         return
-    cure = f"if {n} {'is' if n == 1 else 'are'} enough, add {column}>={n}"
-    estimate = (
-        _ESTIMATE.fullmatch(requirement.statistic) if requirement.confidence is None else None
-    )
-    if estimate and n and value == value and not enough_cases(estimate[1], n):
-        beyond = "p25 and p75" if estimate[1] == "iqr" else estimate[1]
-        yield f"of fewer than {STATISTICS[estimate[1]].n_needed} {noun} none lies beyond {beyond}; {cure}"
-    counts_anything = requirement.statistic in NUMBERS and requirement.statistic not in _OF_CASES
-    if whole(row, "n") and not n and not value and counts_anything:
+
+    verb = "is" if n == 1 else "are"
+    cure = f"if {n} {verb} enough, add {column}>={n}"
+    if has_value and n:
+        yield from _doubts_about_tail(requirement, n, noun, cure)
+
+    is_number = statistic in NUMBERS
+    is_of_failures = is_number and statistic not in _SIZES
+    if whole(row, "n") and not n and not value and is_of_failures:
         yield f"no {noun[:-1]} has a value; {cure}"
-    counted = requirement.statistic in NUMBERS or is_share(requirement.statistic)
-    if "baseline" in row.index and not counted and (n_lost := whole(row, "n_left_out")):
-        yield f"it leaves out {count(n_lost, 'case')} in which the label was missed or invented; {cure}"
-    if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
-        more = f"reference{' has' if n_absent == 1 else 's have'} no prediction"
-        if "baseline" in row.index:
-            more = f"case{' is' if n_absent == 1 else 's are'} not in every evaluation"
-        yield f"{n_absent} more {more}; {cure}"
+
+    is_comparison = "baseline" in row.index
+    n_left_out = whole(row, "n_left_out")
+    if is_comparison and n_left_out and not is_number and not is_share(statistic):
+        cases = count(n_left_out, "case")
+        yield f"it leaves out {cases} in which the label was missed or invented; {cure}"
+
+    n_absent = whole(row, "n_absent")
+    if n_absent and statistic not in ("n", "n_patients"):
+        yield f"{n_absent} more {_absence(n_absent, is_comparison=is_comparison)}; {cure}"
+
+
+def _doubts_about_tail(requirement: Requirement, n: int, noun: str, cure: str) -> Iterator[str]:
+    """That no case lies beyond a percentile that is taken as it is, without confidence."""
+    estimate = _ESTIMATE.fullmatch(requirement.statistic)
+    if estimate is None or requirement.confidence is not None:
+        return
+    statistic = estimate[1]
+    if not enough_cases(statistic, n):
+        beyond = "p25 and p75" if statistic == "iqr" else statistic
+        n_needed = STATISTICS[statistic].n_needed
+        yield f"of fewer than {n_needed} {noun} none lies beyond {beyond}; {cure}"
+
+
+def _absence(n_absent: int, *, is_comparison: bool) -> str:
+    """What is said of the cases that are not among those that were evaluated or compared."""
+    if is_comparison:
+        subject = "case is" if n_absent == 1 else "cases are"
+        return f"{subject} not in every evaluation"
+    subject = "reference has" if n_absent == 1 else "references have"
+    return f"{subject} no prediction"
 
 
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     """Why there is nothing to compare in spite of some cases with a value."""
-    if requirement.statistic in NUMBERS or requirement.statistic == "failure_high":
+    statistic = requirement.statistic
+    if statistic in NUMBERS or statistic == "failure_high":
         return "it is not known of this metric"
-    if requirement.statistic.endswith("_p"):
+    if statistic.endswith("_p"):
         return "there is no p value where a method has several trainings"
-    if requirement.confidence is not None and requirement.statistic in PERCENTILES:
-        return f"there is a bound from {cases_needed(replace(requirement, least=()))} {_counted(row)[1]} on"
+
+    _, noun, _ = _counted(row)
+    if requirement.confidence is not None and statistic in PERCENTILES:
+        n_needed = cases_needed(replace(requirement, least=()))
+        return f"there is a bound from {n_needed} {noun} on"
+
     metric = METRICS.get(str(row["metric"]))
     if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
-        cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
+        cure = "p75<=4@95"
+        if "_difference" in requirement.column:
+            cure = "p75_difference<=1@97.5"
         why = f"{metric.noun}s have no limit, so that no bound of their mean is sure"
         return f"{why}: ask for a percentile, {cure}"
-    return f"there is none with so few {_counted(row)[1]}"
+    return f"there is none with so few {noun}"
 
 
 BETTER = "better"
@@ -199,13 +242,18 @@ def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     which have no limits and no such bounds.
     """
     low, high = (table[column] for column in GUARANTEED_DIFFERENCE)
-    allowed = np.where(
-        [METRICS[name].unit == "fraction" for name in table["metric"]], margin / 100, margin
-    )
-    more_is_better = [METRICS[name].more_is_better for name in table["metric"]]
+    metrics = [METRICS[name] for name in table["metric"]]
+    is_fraction = [metric.unit == "fraction" for metric in metrics]
+    more_is_better = [metric.more_is_better for metric in metrics]
+
+    # The margin of fractions is in percentage points.
+    allowed_loss = np.where(is_fraction, margin / 100, margin)
+    # The least and the largest gain, in the direction in which the metric is better.
     least = np.where(more_is_better, low, -high)
     most = np.where(more_is_better, high, -low)
-    judged = np.select(
-        [least > 0, least >= -allowed, most < 0], [BETTER, NOT_WORSE, WORSE], CANNOT_TELL
+    verdicts = np.select(
+        [least > 0, least >= -allowed_loss, most < 0],
+        [BETTER, NOT_WORSE, WORSE],
+        CANNOT_TELL,
     )
-    return [str(verdict) for verdict in judged]
+    return [str(verdict) for verdict in verdicts]
