@@ -1,4 +1,7 @@
-"""Curves of the training cases over the epochs, and hardness.png, which is redrawn during a training."""
+"""Curves of the training cases over the epochs.
+
+hardness.png is made of them, and drawn again after each epoch of a training.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -17,15 +20,17 @@ from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+#: More curves, or points of a curve, than these cannot be told apart.
 _MOST_EPOCHS_DRAWN = 300
 _MOST_CASES_DRAWN = 2000
+#: Number of cases that are drawn in colour.
 _N_NAMED = 5
 
 
 def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None:
     """Draw and save a picture in matplotlib's own style.
 
-    NnU-Net's plots leave theirs, with huge letters, behind.
+    The plots of nnU-Net leave another style behind, with huge letters.
     """
     with matplotlib.rc_context(), replacing(path) as partial:
         matplotlib.rcdefaults()
@@ -36,14 +41,14 @@ def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None
 def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
     """The epochs to draw, ascending.
 
-    All, or a few hundred evenly spaced ones including the first and the last.
+    These are all, or a few hundred evenly spaced ones with the first and the last among them.
     """
     ordered = np.array(sorted(epochs), dtype=np.int64)
     if len(ordered) <= _MOST_EPOCHS_DRAWN:
         return ordered
-    return ordered[
-        np.unique(np.linspace(0, len(ordered) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))
-    ]
+
+    positions = np.linspace(0, len(ordered) - 1, _MOST_EPOCHS_DRAWN)
+    return ordered[np.unique(positions.round().astype(int))]
 
 
 def draw_cases(
@@ -56,28 +61,61 @@ def draw_cases(
 ) -> None:
     """Draw a grey curve per case, the median of all cases, and named cases in colour.
 
-    The values have the shape (n_epochs, n_cases), NaN for a case without one. ``named`` has texts
-    for the legend by position of the case, at most as many as there are `COLOURS`; the caller draws
-    the cases that are ``apart``.
+    Args:
+        axes: The panel to draw in.
+        epochs: Numbers of the epochs, shape (n_epochs,).
+        values: Values of the cases, shape (n_epochs, n_cases), NaN for a case without one.
+        named: Texts for the legend by position of the case, at most as many as there are `COLOURS`.
+        apart: Positions of cases that the caller draws.
     """
-    others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
+    # Many thousand curves are a grey area, however many are drawn.
+    n_cases = values.shape[1]
+    others = np.setdiff1d(np.arange(n_cases), [*named, *apart])
     if len(others) > _MOST_CASES_DRAWN:
-        others = others[np.linspace(0, len(others) - 1, _MOST_CASES_DRAWN).astype(int)]
+        evenly_spaced = np.linspace(0, len(others) - 1, _MOST_CASES_DRAWN)
+        others = others[evenly_spaced.astype(int)]
     alpha = float(np.clip(30 / max(1, len(others)), 0.06, 0.5))
     draw_lines(axes, epochs, values, others, colour="0.35", alpha=alpha)
-    with np.errstate(all="ignore"):
-        median = np.array(
-            [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values]
-        )
-    axes.plot(epochs, median, color="black", linewidth=2, label="median of all cases")
+
+    medians = _medians(values)
+    axes.plot(
+        epochs,
+        medians,
+        color="black",
+        linewidth=2,
+        label="median of all cases",
+    )
+
     for colour, (i, name) in zip(COLOURS, named.items(), strict=False):
-        label = (
-            f" {plain(name)}" if name.startswith("_") else plain(name)
-        )  # a legend would leave it out
+        label = plain(name)
+        if name.startswith("_"):  # a legend would leave it out
+            label = f" {label}"
         axes.plot(
-            epochs, values[:, i], color=colour, linewidth=1.6, marker=marker(epochs), label=label
+            epochs,
+            values[:, i],
+            color=colour,
+            linewidth=1.6,
+            marker=marker(epochs),
+            label=label,
         )
+
     axes.autoscale_view()
+
+
+def _medians(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The median of each row without its NaN; NaN for a row of nothing else.
+
+    `numpy.nanmedian` warns of such rows.
+    """
+    medians = []
+    with np.errstate(all="ignore"):
+        for row in values:
+            stored = row[~np.isnan(row)]
+            median = np.nan
+            if len(stored):
+                median = np.median(stored)
+            medians.append(median)
+    return np.array(medians)
 
 
 def draw_lines(
@@ -92,13 +130,23 @@ def draw_lines(
     label: str | None = None,
 ) -> None:
     """Draw the curves of some cases in the same way; a single epoch gives a dot per case."""
-    lines = [np.column_stack([epochs, values[:, i]]) for i in positions]
-    axes.add_collection(
-        LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, label=label)
+    lines = LineCollection(
+        [np.column_stack([epochs, values[:, i]]) for i in positions],
+        colors=colour,
+        linewidths=width,
+        alpha=alpha,
+        label=label,
     )
+    axes.add_collection(lines)
+
+    # A line needs two epochs.
     if len(epochs) == 1:
         axes.scatter(
-            np.full(len(positions), epochs[0]), values[0, positions], color=colour, s=6, alpha=alpha
+            np.full(len(positions), epochs[0]),
+            values[0, positions],
+            color=colour,
+            s=6,
+            alpha=alpha,
         )
 
 
@@ -123,29 +171,38 @@ def draw_hardness(
     n_items: int,
     items: str,
 ) -> Figure:
-    """Draw the stale losses of all cases by epoch, the effective number of items, and the share of clipped weights."""
+    """Draw the stale losses of all cases by epoch, and what follows from them for the draws.
+
+    A panel has the effective number of items, and, in a training with importance weights, another
+    has the share of those that were clipped.
+
+    Args:
+        history: Stale losses by epoch, arrays (n_cases,), NaN for a case without one.
+        cases: Names of the cases.
+        rows: The scalars of the epochs.
+        n_items: Number of items that are drawn.
+        items: What the items are: cases or sub-volumes.
+    """
     epochs = drawn_epochs(history)
     losses = np.stack([history[epoch] for epoch in epochs])
     clipped = [100 * row["clipped_share"] for row in rows]
-    weighted = not np.isnan(clipped).all()
-    ratios = (3, 1, 1) if weighted else (3, 1)
-    figure = Figure(figsize=(11, 2 * sum(ratios)), layout="constrained")
-    panels = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
-    top, middle = panels[:2]
+    is_weighted = not np.isnan(clipped).all()
 
-    _draw_losses(top, epochs, losses, cases)
-    numbers = [int(row["epoch"]) for row in rows]
-    middle.plot(
-        numbers, [row["effective_cases"] for row in rows], color="#0072B2", marker=marker(numbers)
+    heights = [3, 1]
+    if is_weighted:
+        heights.append(1)
+    figure = Figure(figsize=(11, 2 * sum(heights)), layout="constrained")
+    panels = figure.subplots(
+        len(heights),
+        1,
+        sharex=True,
+        height_ratios=heights,
     )
-    middle.axhline(n_items, color="0.5", linestyle=":", label=f"all {n_items} {items}")
-    middle.set(ylabel=f"effective {items}\nexp(entropy of p)", ylim=(0, 1.08 * n_items))
-    middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    if weighted:
-        panels[2].plot(numbers, clipped, color="#D55E00", marker=marker(numbers))
-        panels[2].set(
-            ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * np.nanmax(clipped)))
-        )
+
+    _draw_losses(panels[0], epochs, losses, cases)
+    _draw_effective_items(panels[1], rows, n_items, items)
+    if is_weighted:
+        _draw_clipped_shares(panels[2], rows, clipped)
     finish(panels)
     return figure
 
@@ -154,13 +211,53 @@ def _draw_losses(
     axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]
 ) -> None:
     last = losses[-1]
-    seen = np.flatnonzero(~np.isnan(last))
-    hardest = sorted(seen.tolist(), key=lambda i: -last[i])[:_N_NAMED]
-    draw_cases(axes, epochs, losses, named={i: f"{cases[i]}  {last[i]:.3f}" for i in hardest})
-    axes.set(ylabel="stale loss", title="Loss of every training case; the hardest are named")
+    seen = np.flatnonzero(~np.isnan(last)).tolist()
+    hardest = sorted(seen, key=lambda i: -last[i])[:_N_NAMED]
+    named = {}
+    for i in hardest:
+        named[i] = f"{cases[i]}  {last[i]:.3f}"
+
+    draw_cases(axes, epochs, losses, named=named)
+    axes.set(
+        ylabel="stale loss",
+        title="Loss of every training case; the hardest are named",
+    )
     axes.legend(
         title="hardest at the last epoch",
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
+    )
+
+
+def _draw_effective_items(axes: Axes, rows: Sequence[Row], n_items: int, items: str) -> None:
+    epochs = [int(row["epoch"]) for row in rows]
+    effective = [row["effective_cases"] for row in rows]
+
+    axes.plot(epochs, effective, color="#0072B2", marker=marker(epochs))
+    axes.axhline(
+        n_items,
+        color="0.5",
+        linestyle=":",
+        label=f"all {n_items} {items}",
+    )
+    axes.set(
+        ylabel=f"effective {items}\nexp(entropy of p)",
+        ylim=(0, 1.08 * n_items),
+    )
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+    )
+
+
+def _draw_clipped_shares(axes: Axes, rows: Sequence[Row], percents: Sequence[float]) -> None:
+    epochs = [int(row["epoch"]) for row in rows]
+    highest = max(5.0, 1.1 * np.nanmax(percents))
+
+    axes.plot(epochs, percents, color="#D55E00", marker=marker(epochs))
+    axes.set(
+        ylabel="weights that\nhit the clip (%)",
+        ylim=(0, highest),
     )

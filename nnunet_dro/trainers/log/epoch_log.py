@@ -1,15 +1,16 @@
 """What the logs of a training have in common.
 
-Files with rows for every epoch, and one line for nnU-Net's log.
+Each writes rows of a CSV file after every epoch, and one line in nnU-Net's log.
 """
 
 import csv
 import errno
 import io
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ Row = dict[str, float]  # The scalars of an epoch by their names; the first is `
 class EpochLog:
     """Collects the results of an epoch, and writes them at its end.
 
-    Whole and once, even if the training is killed.
+    An epoch is written whole or not at all, and only once, even if the training is killed.
     """
 
     what: ClassVar[str]  # name of what is logged, for messages
@@ -35,10 +36,11 @@ class EpochLog:
     def end_epoch(self, epoch: int, folder: Path) -> list[str]:
         """Write the files of an epoch, and return lines for nnU-Net's log.
 
-        What cannot be written is a warning.
+        A file that cannot be written does not end the training: one of the lines is a warning.
         """
         row, line, entries = self._close(epoch)
-        self.rows = [earlier for earlier in self.rows if earlier["epoch"] < epoch] + [row]
+        self.rows = [*self._rows_before(epoch), row]
+
         lines = []
         try:
             append_rows(folder / self.file, self.columns, entries)
@@ -49,30 +51,39 @@ class EpochLog:
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
         """Continue the files of an interrupted training, without its epochs from ``epoch`` on."""
-        self.rows = [row for row in self.rows if row["epoch"] < epoch]
-        for entries in keep_rows_before(epoch, folder / self.file, self.columns):
+        self.rows = self._rows_before(epoch)
+        path = folder / self.file
+        for entries in keep_rows_before(epoch, path, self.columns):
             self._take_back(entries)
 
-    def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
-        """The scalars of an epoch that ended, one line about it, and its rows of the file.
+    def _rows_before(self, epoch: int) -> list[Row]:
+        return [row for row in self.rows if row["epoch"] < epoch]
 
-        Begins the next epoch.
+    def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
+        """End an epoch, and begin to collect the next one.
+
+        Returns:
+            The scalars of the epoch, one line about it, and its rows of the CSV file.
         """
         raise NotImplementedError
 
     def _write_others(self, folder: Path) -> None:
-        """Write what the log has beside its file."""
+        """Write the files that the log has besides its CSV file."""
 
     def _warnings(self) -> list[str]:
-        """What the last epoch warns of."""
+        """The warnings that the last epoch gives rise to."""
         return []
 
     def _take_back(self, entries: list[str]) -> None:
-        """Continue with a row of the file."""
+        """Continue with a row of the CSV file, written before the training was interrupted."""
 
 
 class CaseLog(EpochLog):
-    """A log of cases: its columns begin with the epoch, the case and its value, and end with how often it was drawn."""
+    """A log of cases.
+
+    Its columns begin with the epoch, the case and its value, and end with how often the case was
+    drawn.
+    """
 
     def __init__(self, cases: Sequence[str]) -> None:
         super().__init__()
@@ -83,27 +94,40 @@ class CaseLog(EpochLog):
         self._times: dict[int, NDArray[np.int32]] = {}
 
     def _take_back(self, entries: list[str]) -> None:
-        (epoch, case, value, *_, times), n = entries, len(self.cases)
-        values_of = self._history.setdefault(int(epoch), np.full(n, np.nan, dtype=np.float32))
-        times_of = self._times.setdefault(int(epoch), np.zeros(n, dtype=np.int32))
-        if (i := self._position.get(case)) is not None:
-            values_of[i], times_of[i] = float(value or "nan"), int(times)
+        number, case, value, *_, times = entries
+        epoch = int(number)
+        n_cases = len(self.cases)
+        if epoch not in self._history:
+            self._history[epoch] = np.full(n_cases, np.nan, dtype=np.float32)
+            self._times[epoch] = np.zeros(n_cases, dtype=np.int32)
+
+        # A case that has left the training since is still in the file.
+        if case in self._position:
+            i = self._position[case]
+            self._history[epoch][i] = float(value or "nan")
+            self._times[epoch][i] = int(times)
 
 
 def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Append rows to a CSV file, all or none (OSError).
+    """Append rows to a CSV file, all or none.
 
     A new file starts with the names of the columns.
+
+    Raises:
+        OSError: If the file cannot be written, or the disk is full.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if not path.exists() or not path.stat().st_size:
+    is_new = not path.exists() or not path.stat().st_size
+    if is_new:
         writer.writerow(columns)
     writer.writerows(rows)
     content = text.getvalue().encode("utf-8", "surrogateescape")
+
     with path.open("ab", buffering=0) as file:
         start = file.tell()
-        if file.write(content) != len(content):  # the disk is full; later epochs may fit again
+        n_written = file.write(content)
+        if n_written != len(content):  # the disk is full; later epochs may fit again
             file.truncate(start)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
@@ -115,27 +139,42 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Drop the rows of a CSV file from an epoch on and damaged ones, and yield the others.
+    """Drop the rows of a CSV file from an epoch on, and damaged ones, and yield the others.
 
-    Other columns begin anew.
+    A file with other columns, which another version wrote, is begun anew.
     """
     if not path.exists():
         return
-    form: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+    header = ",".join(columns) + "\n"
     # Only a line feed ends a row: names may contain characters that end lines in other alphabets.
     with (
         replacing(path) as partial,
-        path.open(newline="\n", **form) as before,
-        partial.open("w", newline="", **form) as after,
+        path.open(newline="\n", encoding="utf-8", errors="surrogateescape") as before,
+        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as after,
     ):
-        after.write(header := ",".join(columns) + "\n")
-        for line in before if before.readline() == header else ():
-            row = next(csv.reader([line])) if line.endswith("\n") and "\0" not in line else []
-            if len(row) == len(columns) and row[0].isdecimal() and int(row[0]) < epoch:
+        after.write(header)
+        first_line = before.readline()
+        if first_line != header:
+            return
+
+        for line in before:
+            row = _entries_of_line(line)
+            is_whole = len(row) == len(columns) and row[0].isdecimal()
+            if is_whole and int(row[0]) < epoch:
                 after.write(line)
                 yield row
 
 
+def _entries_of_line(line: str) -> list[str]:
+    """The entries of a line of a CSV file; none if the line was not written to its end."""
+    if not line.endswith("\n") or "\0" in line:
+        return []
+    return next(csv.reader([line]))
+
+
 def entry(value: float) -> str:
     """A number as an entry with six significant digits; NaN is an empty entry."""
-    return "" if value != value else f"{value:.6g}"
+    if math.isnan(value):
+        return ""
+    return f"{value:.6g}"

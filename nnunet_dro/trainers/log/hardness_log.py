@@ -1,6 +1,6 @@
 """The log of the hardness of the cases.
 
-Hardness.csv, training.csv, hardness.png, and one line per epoch.
+It writes hardness.csv, training.csv and hardness.png, and one line per epoch.
 """
 
 import math
@@ -15,11 +15,11 @@ from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
-from nnunet_dro.trainers.log import epoch_table
+from nnunet_dro.trainers.log import concentration, epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 
-# Number of items that the line of an epoch names, hardest first, and of outliers.
+#: Number of the hardest items, and of suspected outliers, that the line of an epoch names.
 _N_HARDEST = 5
 _N_OUTLIERS = 20
 
@@ -27,13 +27,16 @@ _N_OUTLIERS = 20
 #: this old.
 _OLD_IN_PASSES = 50
 
-_N_SUBVOLUMES_LISTED = (
-    1000  # Number of sub-volumes that are listed after each epoch, hardest first.
-)
+#: Number of sub-volumes that are listed after each epoch, hardest first.
+_N_SUBVOLUMES_LISTED = 1000
 
 
 class HardnessLog(CaseLog):
-    """Counts the draws and clipped weights of an epoch, and writes the hardness of cases, or of their sub-volumes."""
+    """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases.
+
+    Where sub-volumes are drawn, the hardness of a case is the mean of its sub-volumes, and the
+    hardest of these are listed in a file of their own.
+    """
 
     what = "hardness"
     file = "hardness.csv"
@@ -47,58 +50,70 @@ class HardnessLog(CaseLog):
         groups: Mapping[str, Sequence[str]] | None = None,
         subvolumes: Subvolumes | None = None,
     ) -> None:
-        super().__init__(table.cases if subvolumes is None else subvolumes.cases)
+        cases = table.cases
+        #: What the table holds losses of, for messages.
+        self.items = "cases"
+        if subvolumes is not None:
+            cases = subvolumes.cases
+            self.items = "sub-volumes"
+
+        super().__init__(cases)
         self.table = table
         self.importance = importance
         self.groups = groups or {}
         self.subvolumes = subvolumes
-        #: What the table holds losses of, for messages.
-        self.items = "cases" if subvolumes is None else "sub-volumes"
         self._start_epoch()
 
     def _start_epoch(self) -> None:
         self._draws = np.zeros(len(self.table), dtype=np.int32)
         self._n_clipped = 0
-        self._sum_of_weights, self._n_steps = 0.0, 0
+        self._sum_of_weights = 0.0
+        self._n_steps = 0
         self._refused_before = self.table.refused
 
     def how_cases_are_drawn(self, *, uniformly: bool) -> str:
         """One line for the log at the start of a training."""
         table = self.table
-        importance = self.importance
-        cases = f"{len(table)} {self.items} ({table.n_unseen} never seen)"
+        n_unseen = table.n_unseen
+        cases = f"{len(table)} {self.items} ({n_unseen} never seen)"
         if uniformly:
             return f"Cases are drawn uniformly: {cases}"
-        clip = (
-            "none"
-            if importance is None
-            else f"clipped to [{importance.low:g}, {importance.high:g}]"
-        )
-        static = f"Cases are drawn by {'weight' if isinstance(table.rule, ByWeight) else 'group'}"
-        what = "Hardness weighted sampling" if table.rule.needs_losses else static
+
+        if table.rule.needs_losses:
+            method = "Hardness weighted sampling"
+        elif isinstance(table.rule, ByWeight):
+            method = "Cases are drawn by weight"
+        else:
+            method = "Cases are drawn by group"
+
+        clip = "none"
+        if self.importance is not None:
+            low = self.importance.low
+            high = self.importance.high
+            clip = f"clipped to [{low:g}, {high:g}]"
+
         return (
-            f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
+            f"{method}: {cases}, "
+            f"{table.rule}, "
+            f"importance weights {clip}, "
+            f"momentum of the losses {table.momentum:g}, "
             f"share of uniform draws {table.exploration:g}"
         )
 
     def what_earned_nothing(self) -> str | None:
-        """One line for the log at the end of a training, if an earned share has come to nothing.
-
-        Else None.
-        """
+        """One line for the log at the end of a training if an earned share has come to nothing."""
         table = self.table
-        if (
-            not isinstance(table.rule, EarnedBall)
-            or table.rule.beta
-            or table.n_unseen
-            or len(table) == 1
-        ):
+        has_earned_nothing = isinstance(table.rule, EarnedBall) and not table.rule.beta
+        if not has_earned_nothing or table.n_unseen or len(table) == 1:
             return None
-        hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
+
+        losses = table.losses
+        hardest = np.argsort(-np.nan_to_num(losses, nan=-np.inf))[:3]
+        names = ", ".join(f"{table.cases[i]} (loss {losses[i]:.2f})" for i in hardest)
         return (
-            "In the end cases were drawn uniformly, because next to nothing is found of the hardest ones: "
-            f"{', '.join(f'{table.cases[i]} (loss {table.losses[i]:.2f})' for i in hardest)}. They may be too small or "
-            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`. If they are neither, "
+            "In the end cases were drawn uniformly, because next to nothing is found of the "
+            f"hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
+            "labelled: look at them with `nnunet-dro suspects`. If they are neither, "
             "nnUNetTrainerDRO_share0.5 draws them more often all the same."
         )
 
@@ -112,26 +127,46 @@ class HardnessLog(CaseLog):
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         draws = self._per_case(self._draws)
         losses = self._mean_losses()
-        self._history[epoch], self._times[epoch] = losses.astype(np.float32), draws
-        rule = self.table.rule
-        weighs = self.importance is not None
-        row = epoch_table.row_of(
-            epoch,
-            self.table,
-            n_refused=self.table.refused - self._refused_before,
-            clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
-            mean_weight=self._sum_of_weights / self._n_steps
-            if weighs and self._n_steps
-            else math.nan,
-            falls=epoch_table.falls(self._history, self._times) if rule.needs_losses else {},
-        )
-        row |= epoch_table.row_of_groups(self.groups, rule, draws, losses)
+        self._history[epoch] = losses.astype(np.float32)
+        self._times[epoch] = draws
+
+        row = self._row(epoch, draws, losses)
         line = self._line(row)
         self._start_epoch()
-        columns = zip(
-            self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True
+
+        probabilities = self._per_case(self.table.probabilities())
+        entries = []
+        for case, loss, p, n in zip(self.cases, losses, probabilities, draws, strict=True):
+            entries.append((epoch, case, entry(loss), entry(p), n))
+        return row, line, entries
+
+    def _row(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> Row:
+        """The scalars of an epoch, from the draws and the mean losses of the cases."""
+        table = self.table
+        rule = table.rule
+
+        clipped_share = math.nan
+        mean_weight = math.nan
+        if self.importance is not None:
+            n_draws = int(draws.sum())
+            clipped_share = self._n_clipped / max(1, n_draws)
+            if self._n_steps:
+                mean_weight = self._sum_of_weights / self._n_steps
+
+        falls = {}
+        if rule.needs_losses:
+            falls = concentration.falls(self._history, self._times)
+
+        row = epoch_table.row_of(
+            epoch,
+            table,
+            n_refused=table.refused - self._refused_before,
+            clipped_share=clipped_share,
+            mean_weight=mean_weight,
+            falls=falls,
         )
-        return row, line, [(epoch, case, entry(loss), entry(p), n) for case, loss, p, n in columns]
+        row |= epoch_table.row_of_groups(self.groups, rule, draws, losses)
+        return row
 
     def _write_others(self, folder: Path) -> None:
         epoch_table.write_table(folder / "training.csv", self.rows)
@@ -148,30 +183,46 @@ class HardnessLog(CaseLog):
         )
 
     def _warnings(self) -> list[str]:
+        rule = self.table.rule
         shares = {}
-        if self.table.rule.needs_losses:
-            for column, of_case in self.groups.items():
-                for group, n in zip(
-                    *np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True
-                ):
-                    shares[epoch_table.group_column("draws", column, group)] = float(
-                        n / len(self.cases)
-                    )
-        n_draws = {epoch: int(draws.sum()) for epoch, draws in self._times.items()}
-        return epoch_table.concentration_warnings(
+        if rule.needs_losses:
+            shares = self._shares_of_groups()
+
+        n_draws = {}
+        for epoch, times in self._times.items():
+            n_draws[epoch] = int(times.sum())
+
+        return concentration.concentration_warnings(
             self.rows,
             len(self.table),
-            rule=self.table.rule,
+            rule=rule,
             items=self.items,
             shares=shares,
             n_draws=n_draws,
         )
 
+    def _shares_of_groups(self) -> dict[str, float]:
+        """Each group's share of the cases, by the column with its share of the draws."""
+        shares = {}
+        n_cases = len(self.cases)
+        for column, group_of_case in self.groups.items():
+            names = np.asarray(group_of_case, dtype=str)
+            groups, counts = np.unique(names, return_counts=True)
+            for group, n in zip(groups, counts, strict=True):
+                name = epoch_table.group_column("draws", column, group)
+                shares[name] = float(n / n_cases)
+        return shares
+
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of the values over the items of each case."""
         if self.subvolumes is None:
             return values
-        sums = np.bincount(self.subvolumes.case_of, weights=values, minlength=len(self.cases))
+
+        sums = np.bincount(
+            self.subvolumes.case_of,
+            weights=values,
+            minlength=len(self.cases),
+        )
         return sums.astype(values.dtype)
 
     def _mean_losses(self) -> NDArray[np.float64]:
@@ -179,61 +230,92 @@ class HardnessLog(CaseLog):
         losses = self.table.losses
         if self.subvolumes is None:
             return losses
-        known = ~np.isnan(losses)
+
+        has_loss = ~np.isnan(losses)
+        sums = self._per_case(np.where(has_loss, losses, 0.0))
+        counts = self._per_case(has_loss.astype(float))
         with np.errstate(invalid="ignore"):
-            return np.asarray(
-                self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float))
-            )
+            return np.asarray(sums / counts)
 
     def _line(self, row: Row) -> str:
-        losses = self.table.losses
-        names = self.table.cases
+        """What nnU-Net's log says of an epoch."""
         parts = []
-        if not math.isnan(row["mean_loss"]):
-            parts.append(f"mean loss {row['mean_loss']:.3f}, robust loss {row['robust_loss']:.3f}")
-        if math.isfinite(bound := row["worst_5_percent_bound"]):
+
+        # What is minimised, and how.
+        mean_loss = row["mean_loss"]
+        if not math.isnan(mean_loss):
+            parts.append(f"mean loss {mean_loss:.3f}")
+            parts.append(f"robust loss {row['robust_loss']:.3f}")
+        bound = row["worst_5_percent_bound"]
+        if math.isfinite(bound):
             parts.append(f"at most 5 % of the cases above {bound:.3f}")
-        if math.isfinite(row["beta"]):
-            parts.append(f"beta {row['beta']:.4g}")
-        parts.append(f"effective {self.items} {row['effective_cases']:.1f} of {len(names)}")
-        if not math.isnan(row["clipped_share"]):
-            parts.append(f"clipped weights {100 * row['clipped_share']:.1f} %")
+        beta = row["beta"]
+        if math.isfinite(beta):
+            parts.append(f"beta {beta:.4g}")
+
+        # What was drawn, and with which weights.
+        n_effective = row["effective_cases"]
+        parts.append(f"effective {self.items} {n_effective:.1f} of {len(self.table)}")
+        clipped_share = row["clipped_share"]
+        if not math.isnan(clipped_share):
+            parts.append(f"clipped weights {100 * clipped_share:.1f} %")
+
+        # Which losses the table has, and which it lacks.
         parts.append(f"refused losses {row['refused_losses']}")
-        if n_unseen := self.table.n_unseen:
+        n_unseen = self.table.n_unseen
+        if n_unseen:
             parts.append(f"never seen {n_unseen}")
         parts += self._stalest()
-        if outliers := [names[i] for i in self.table.rule.outliers(losses)]:
-            more = f" and {len(outliers) - _N_OUTLIERS} more" if len(outliers) > _N_OUTLIERS else ""
-            parts.append(
-                f"set aside as suspected outliers: {', '.join(outliers[:_N_OUTLIERS])}{more}"
-            )
-        hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:_N_HARDEST]
-        parts.append(
-            f"hardest: {', '.join(f'{names[i]} ({losses[i]:.3f})' for i in hardest) or 'none yet'}"
-        )
+        parts += self._outliers()
+        parts.append(self._hardest())
         return "Hardness: " + ", ".join(parts)
 
     def _stalest(self) -> list[str]:
         """The item with the oldest stale loss, if that is notably old."""
-        ages = self.table.staleness
+        table = self.table
+        ages = table.staleness
         n_draws = int(self._draws.sum())
-        if self.table.n_unseen or not n_draws or np.isnan(ages).all():
+        if table.n_unseen or not n_draws or np.isnan(ages).all():
             return []
+
         oldest = int(np.nanargmax(ages))
-        iterations_of_a_pass = len(self.table) * self._n_steps / n_draws
-        if ages[oldest] <= _OLD_IN_PASSES * iterations_of_a_pass:
+        age = int(ages[oldest])
+        iterations_of_a_pass = len(table) * self._n_steps / n_draws
+        if age <= _OLD_IN_PASSES * iterations_of_a_pass:
             return []
-        return [f"oldest loss {self.table.cases[oldest]} ({int(ages[oldest])} iterations)"]
+        return [f"oldest loss {table.cases[oldest]} ({age} iterations)"]
+
+    def _outliers(self) -> list[str]:
+        """The items that the rule sets aside, if there are any."""
+        table = self.table
+        outliers = [table.cases[i] for i in table.rule.outliers(table.losses)]
+        if not outliers:
+            return []
+
+        names = ", ".join(outliers[:_N_OUTLIERS])
+        n_more = len(outliers) - _N_OUTLIERS
+        if n_more > 0:
+            names += f" and {n_more} more"
+        return [f"set aside as suspected outliers: {names}"]
+
+    def _hardest(self) -> str:
+        """The items with the largest losses."""
+        losses = self.table.losses
+        seen = np.flatnonzero(~np.isnan(losses))
+        hardest = sorted(seen, key=lambda i: -losses[i])[:_N_HARDEST]
+
+        descriptions = []
+        for i in hardest:
+            case = self.table.cases[i]
+            descriptions.append(f"{case} ({losses[i]:.3f})")
+        return "hardest: " + (", ".join(descriptions) or "none yet")
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: the table, and the scalars of the epochs."""
         return {"table": self.table.state_dict(), "epochs": list(self.rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Continue from a checkpoint.
-
-        Returns one line for the log if the training cases changed since.
-        """
+        """Continue from a checkpoint, and return a line for the log if the cases changed since."""
         changed = self.table.load_state_dict(state["table"])
         self.rows = [epoch_table.saved_row(epoch) for epoch in state["epochs"]]
         self._start_epoch()
@@ -241,10 +323,16 @@ class HardnessLog(CaseLog):
 
     def _list_subvolumes(self, path: Path) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""
-        losses = self.table.losses
-        probabilities = self.table.probabilities()
-        hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[
-            :_N_SUBVOLUMES_LISTED
-        ]
-        rows = ((self.table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest)
+        table = self.table
+        probabilities = table.probabilities()
+        losses = table.losses
+        # Sub-volumes without a loss come last.
+        hardness = np.where(np.isnan(losses), -np.inf, losses)
+        hardest = np.argsort(-hardness, kind="stable")[:_N_SUBVOLUMES_LISTED]
+
+        rows = []
+        for i in hardest:
+            loss = entry(losses[i])
+            probability = entry(probabilities[i])
+            rows.append((table.cases[i], loss, probability))
         write_rows(path, ("subvolume", "loss", "probability"), rows)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight, GroupDRO
-from nnunet_dro.trainers.log.epoch_table import concentration_warnings, falls, saved_row
+from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
+from nnunet_dro.trainers.log.epoch_table import saved_row
 
 
 def epochs(effective, losses=None):
