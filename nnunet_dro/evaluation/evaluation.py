@@ -134,7 +134,7 @@ def _scored(
         options.scoring,
         jobs=options.jobs,
         workers=options.workers,
-        known=kept.known(labels, options.scoring) if kept else {},
+        earlier=kept.known(labels, options.scoring) if kept else {},
         keep=kept.add if kept else lambda one: None,
         progress=lambda n_done: progress(n_done, n_cases),
     )

@@ -1,11 +1,12 @@
 """The foreground of two label maps, found in one pass for all labels and regions.
 
-Joint counts and boxes.
+Joint counts and boxes follow from it.
 
 Most of a label map is background in both. Voxels are looked at eight bytes at a time: words without
 foreground are skipped, and words that hold one label in both maps are counted at once.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,30 +17,35 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 
+Int64Array = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.intp]
 WordArray = npt.NDArray[np.uint64]
 Box = tuple[slice, ...]
 
-_MAX_INDEXED_PAIRS = (
-    1 << 22
-)  # Up to this many pairs of values, counting by index is faster than sorting the values.
-_MAX_INDEXED_VALUE = 1 << 10  # Values from here on are not used as indices.
-_STEP = 1 << 15  # Words per step, so that a step's memory stays in the processor's cache.
+#: Up to this many pairs of values, counting by index is faster than sorting the values.
+_MAX_INDEXED_PAIRS = 1 << 22
 
+#: Values from here on are not used as indices.
+_MAX_INDEXED_VALUE = 1 << 10
+
+#: Words per step, so that a step's memory stays in the processor's cache.
+_STEP = 1 << 15
+
+_WORD_BYTES = 8
 _BYTE = np.uint64(0xFF)
 _REPEAT = np.uint64(0x0101010101010101)
 
 
 @dataclass(frozen=True)
 class JointCounts:
-    """How often each pair of values occurs, arrays (n_pairs,).
+    """How often each pair of reference and prediction value occurs, arrays of shape (n_pairs,).
 
-    Some more than once, (0, 0) incompletely.
+    A pair may occur more than once; the pair (0, 0) need not be complete.
     """
 
-    reference: npt.NDArray[np.int64]
-    prediction: npt.NDArray[np.int64]
-    n_voxels: npt.NDArray[np.int64]
+    reference: Int64Array
+    prediction: Int64Array
+    n_voxels: Int64Array
 
 
 @dataclass(frozen=True)
@@ -48,26 +54,31 @@ class Foreground:
 
     words: tuple[WordArray, WordArray]  # eight bytes each of reference and prediction
     first: IndexArray  # the flat index of the voxel where each begins, increasing
-    rest: tuple[
-        IntegerArray, IntegerArray
-    ]  # the voxels of both that come after the last whole word
+    rest: tuple[IntegerArray, IntegerArray]  # the voxels of both after the last whole word
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, reference: IntegerArray, prediction: IntegerArray) -> "Foreground":
         """Find the foreground of two label maps of the same shape (z, y, x)."""
         dtype = np.result_type(reference, prediction)
-        # Only int64 and uint64 have no integer type in common.
-        dtype = dtype if np.issubdtype(dtype, np.integer) else np.dtype(np.int64)
-        a, b = (
-            np.ascontiguousarray(values, dtype=dtype).ravel() for values in (reference, prediction)
+        if not np.issubdtype(dtype, np.integer):
+            # Only int64 and uint64 have no integer type in common.
+            dtype = np.dtype(np.int64)
+        reference_voxels = np.ascontiguousarray(reference, dtype=dtype).ravel()
+        prediction_voxels = np.ascontiguousarray(prediction, dtype=dtype).ravel()
+
+        per_word = _WORD_BYTES // dtype.itemsize
+        n_in_words = len(reference_voxels) // per_word * per_word
+        reference_words = reference_voxels[:n_in_words].view(np.uint64)
+        prediction_words = prediction_voxels[:n_in_words].view(np.uint64)
+        where = _foreground_words(reference_words, prediction_words)
+
+        return cls(
+            words=(reference_words[where], prediction_words[where]),
+            first=where * per_word,
+            rest=(reference_voxels[n_in_words:], prediction_voxels[n_in_words:]),
+            shape=reference.shape,
         )
-        per_word = 8 // dtype.itemsize
-        n_in_words = len(a) // per_word * per_word
-        words = [values[:n_in_words].view(np.uint64) for values in (a, b)]
-        where = _foreground_words(*words)
-        rest = (a[n_in_words:], b[n_in_words:])
-        return cls((words[0][where], words[1][where]), where * per_word, rest, reference.shape)
 
     @property
     def _dtype(self) -> np.dtype[Any]:
@@ -75,66 +86,106 @@ class Foreground:
 
     @property
     def _per_word(self) -> int:
-        return 8 // self._dtype.itemsize
+        return _WORD_BYTES // self._dtype.itemsize
 
     @cached_property
-    def _uniform(self) -> npt.NDArray[np.bool_]:
-        """Words that hold a single value, the same in both maps, shape (n_words,)."""
+    def _is_uniform(self) -> npt.NDArray[np.bool_]:
+        """Words that hold a single value, the same in both maps, shape (n_words,).
+
+        They are looked for among maps of bytes alone.
+        """
         reference, prediction = self.words
         if self._dtype.itemsize > 1:
             return np.zeros(len(reference), dtype=np.bool_)
-        return (reference == prediction) & ((reference & _BYTE) * _REPEAT == reference)
+        lowest_bytes = reference & _BYTE
+        return (reference == prediction) & (lowest_bytes * _REPEAT == reference)
 
     @cached_property
     def _uniform_values(self) -> IntegerArray:
-        return (self.words[0][self._uniform] & _BYTE).astype(np.uint8).view(self._dtype)
+        """The value in each uniform word."""
+        lowest_bytes = self.words[0][self._is_uniform] & _BYTE
+        return lowest_bytes.astype(np.uint8).view(self._dtype)
 
     @cached_property
     def counts(self) -> JointCounts:
         """How often each pair of values occurs."""
-        parts: list[tuple[npt.NDArray[np.int64], ...]] = []
-        if self._uniform.any():
-            n_uniform = np.bincount(self._uniform_values.view(np.uint8), minlength=256)
-            codes = np.flatnonzero(n_uniform)
-            values = codes.astype(np.uint8).view(self._dtype).astype(np.int64)
-            parts.append((values, values, self._per_word * n_uniform[codes]))
-        mixed = (words[~self._uniform].view(self._dtype) for words in self.words)
-        parts.append(
-            _count(*(np.concatenate(voxels) for voxels in zip(mixed, self.rest, strict=True)))
+        parts = []
+        if self._is_uniform.any():
+            parts.append(self._uniform_counts())
+
+        is_mixed = ~self._is_uniform
+        mixed_voxels = []
+        for words, rest in zip(self.words, self.rest, strict=True):
+            in_words = words[is_mixed].view(self._dtype)
+            mixed_voxels.append(np.concatenate([in_words, rest]))
+        parts.append(_count(*mixed_voxels))
+
+        return JointCounts(
+            reference=np.concatenate([part.reference for part in parts]),
+            prediction=np.concatenate([part.prediction for part in parts]),
+            n_voxels=np.concatenate([part.n_voxels for part in parts]),
         )
-        reference, prediction, n_voxels = (
-            np.concatenate(columns) for columns in zip(*parts, strict=True)
-        )
-        return JointCounts(reference, prediction, n_voxels)
+
+    def _uniform_counts(self) -> JointCounts:
+        """The counts of the voxels in uniform words."""
+        n_words = np.bincount(self._uniform_values.view(np.uint8), minlength=256)
+        unsigned = np.flatnonzero(n_words)
+        values = unsigned.astype(np.uint8).view(self._dtype).astype(np.int64)
+        n_voxels = self._per_word * n_words[unsigned]
+        return JointCounts(values, values, n_voxels)
 
     @cached_property
     def boxes(self) -> dict[int, Box]:
-        """Value to a box (slices along z, y, x) that holds all its voxels in both maps, as small as words allow."""
+        """Value to a box (slices along z, y, x) that holds all its voxels in both maps.
+
+        The box is as small as whole words allow.
+        """
         values, first = self._values_and_words()
         if not len(values):
             return {}
-        codes, names = _codes(values)
-        n_voxels = int(np.prod(self.shape))
-        _, n_y, n_x = self.shape
-        last = np.minimum(first + self._per_word - 1, n_voxels - 1)
-        in_rows = n_x % self._per_word == 0
-        # A word that may run on into the next row covers both.
-        ends = (first,) if in_rows else (first, last)
-        sides = [
-            _extent(codes, [end // (n_x * n_y) for end in ends], self.shape[0]),
-            _extent(codes, [end // n_x % n_y for end in ends], n_y),
-        ]
-        if in_rows:
-            low, high = _extent(codes, [first % n_x // self._per_word], n_x // self._per_word)
-            sides.append((low * self._per_word, high * self._per_word))
-        elif n_x < self._per_word:
-            # Rows shorter than a word: it may cover several.
-            sides[1] = (np.zeros_like(sides[1][0]), np.full_like(sides[1][1], n_y))
+
+        codes, value_of_code = _codes(values)
+        sides = self._sides(codes, first)
         boxes = {}
         for code in np.flatnonzero(np.bincount(codes)).tolist():
-            box = tuple(slice(int(low[code]), int(high[code])) for low, high in sides)
-            boxes[int(names[code])] = box if in_rows else (*box, slice(0, n_x))
+            box = [slice(int(begin[code]), int(end[code])) for begin, end in sides]
+            value = int(value_of_code[code])
+            boxes[value] = tuple(box)
         return boxes
+
+    def _sides(self, codes: Int64Array, first: IndexArray) -> list[tuple[IndexArray, IndexArray]]:
+        """Begin and end of every code's box along z, y and x.
+
+        Args:
+            codes: A code in every word, shape (n,).
+            first: The flat index of the voxel where that word begins, shape (n,).
+        """
+        n_z, n_y, n_x = self.shape
+        per_word = self._per_word
+        plane = first // (n_y * n_x)
+        row = first // n_x % n_y
+        if n_x % per_word == 0:
+            # Every word lies in one row.
+            word_of_row = first % n_x // per_word
+            begin, end = _extent(codes, [word_of_row], n_x // per_word)
+            return [
+                _extent(codes, [plane], n_z),
+                _extent(codes, [row], n_y),
+                (begin * per_word, end * per_word),
+            ]
+
+        # A word that may run on into the next row covers both, and may have any column.
+        last = np.minimum(first + per_word - 1, math.prod(self.shape) - 1)
+        last_plane = last // (n_y * n_x)
+        last_row = last // n_x % n_y
+        planes = _extent(codes, [plane, last_plane], n_z)
+        rows = _extent(codes, [row, last_row], n_y)
+        begin = np.zeros_like(rows[0])
+        if n_x < per_word:
+            # Rows are shorter than a word, which may cover several.
+            rows = (begin, np.full_like(begin, n_y))
+        columns = (begin, np.full_like(begin, n_x))
+        return [planes, rows, columns]
 
     def _values_and_words(self) -> tuple[IntegerArray, IndexArray]:
         """The foreground values of every word, and where the word begins.
@@ -142,55 +193,81 @@ class Foreground:
         A value may occur more than once.
         """
         values: list[IntegerArray] = [self._uniform_values]
-        first = [self.first[self._uniform]]
-        mixed = ~self._uniform
-        begin = np.repeat(self.first[mixed], self._per_word)
-        n_voxels = int(np.prod(self.shape))
+        first = [self.first[self._is_uniform]]
+
+        is_mixed = ~self._is_uniform
+        begin = np.repeat(self.first[is_mixed], self._per_word)
+        n_voxels = math.prod(self.shape)
         for words, rest in zip(self.words, self.rest, strict=True):
-            voxels = words[mixed].view(self._dtype).reshape(-1, self._per_word)
-            wanted = voxels != 0
-            # Of a run of voxels in a word one is enough.
-            wanted[:, 1:] &= voxels[:, 1:] != voxels[:, :-1]
-            values += [voxels[wanted], rest[rest != 0]]
-            first += [begin[wanted.ravel()], n_voxels - len(rest) + np.flatnonzero(rest)]
+            voxels = words[is_mixed].view(self._dtype).reshape(-1, self._per_word)
+            # The first of a run of equal voxels in a word is enough.
+            is_wanted = voxels != 0
+            is_wanted[:, 1:] &= voxels[:, 1:] != voxels[:, :-1]
+            values.append(voxels[is_wanted])
+            first.append(begin[is_wanted.ravel()])
+
+            in_rest = np.flatnonzero(rest)
+            values.append(rest[in_rest])
+            first.append(n_voxels - len(rest) + in_rest)
         return np.concatenate(values), np.concatenate(first)
 
 
 def enclosing(boxes: Iterable[Box]) -> Box:
     """The smallest box that holds all of these."""
-    return tuple(
-        slice(min(s.start for s in sides), max(s.stop for s in sides))
-        for sides in zip(*boxes, strict=True)
-    )
+    box = []
+    for sides in zip(*boxes, strict=True):
+        begin = min(side.start for side in sides)
+        end = max(side.stop for side in sides)
+        box.append(slice(begin, end))
+    return tuple(box)
 
 
 def _extent(
-    codes: npt.NDArray[np.int64], coordinates: list[IndexArray], n: int
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """First coordinate of every code, and one past its last."""
+    codes: Int64Array, coordinates: list[IndexArray], length: int
+) -> tuple[IndexArray, IndexArray]:
+    """First coordinate of every code along an axis, and one past its last.
+
+    Every code has a coordinate in each of the arrays.
+    """
     n_codes = int(codes.max()) + 1
-    there = np.zeros((n_codes, n), dtype=np.bool_)
-    for along in coordinates:
-        there |= np.bincount(codes * n + along, minlength=n_codes * n).reshape(n_codes, n) > 0
-    return there.argmax(axis=1), n - there[:, ::-1].argmax(axis=1)
+    shape = (n_codes, length)
+    is_there = np.zeros(shape, dtype=np.bool_)
+    for coordinate in coordinates:
+        places = codes * length + coordinate
+        counts = np.bincount(places, minlength=n_codes * length)
+        is_there |= counts.reshape(shape) > 0
+
+    begin = is_there.argmax(axis=1)
+    n_after = is_there[:, ::-1].argmax(axis=1)
+    return begin, length - n_after
 
 
 def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray:
     """Where one of the two maps has foreground."""
     where = []
+    # Every step writes into the same memory.
     either = np.empty(_STEP, dtype=np.uint64)
-    found = np.empty(_STEP, dtype=np.bool_)
+    is_foreground = np.empty(_STEP, dtype=np.bool_)
     for start in range(0, len(reference), _STEP):
-        part = slice(start, start + _STEP)
-        n = len(reference[part])
-        np.bitwise_or(reference[part], prediction[part], out=either[:n])
-        here = np.flatnonzero(np.not_equal(either[:n], 0, out=found[:n]))
+        step = slice(start, start + _STEP)
+        if start + _STEP > len(reference):
+            # The last step is shorter.
+            n_words = len(reference) - start
+            either = either[:n_words]
+            is_foreground = is_foreground[:n_words]
+        np.bitwise_or(reference[step], prediction[step], out=either)
+        np.not_equal(either, 0, out=is_foreground)
+        here = np.flatnonzero(is_foreground)
         if len(here):
             where.append(here + start)
-    return np.concatenate(where) if where else np.zeros(0, dtype=np.intp)
+
+    if not where:
+        return np.zeros(0, dtype=np.intp)
+    return np.concatenate(where)
 
 
-def _count(reference: IntegerArray, prediction: IntegerArray) -> tuple[npt.NDArray[np.int64], ...]:
+def _count(reference: IntegerArray, prediction: IntegerArray) -> JointCounts:
+    """How often each pair of values occurs in two arrays of voxels."""
     reference_codes, reference_values = _codes(reference)
     prediction_codes, prediction_values = _codes(prediction)
     n_prediction = len(prediction_values)
@@ -201,21 +278,26 @@ def _count(reference: IntegerArray, prediction: IntegerArray) -> tuple[npt.NDArr
         n_voxels = counts[pairs]
     else:
         pairs, n_voxels = np.unique(codes, return_counts=True)
-    return (
-        reference_values[pairs // n_prediction],
-        prediction_values[pairs % n_prediction],
-        n_voxels,
+
+    return JointCounts(
+        reference=reference_values[pairs // n_prediction],
+        prediction=prediction_values[pairs % n_prediction],
+        n_voxels=n_voxels,
     )
 
 
-def _codes(flat: IntegerArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _codes(voxels: IntegerArray) -> tuple[Int64Array, Int64Array]:
     """Voxels as indices into a list of values, and that list.
 
     Small label values are their own indices.
     """
-    if not flat.size:
+    if not voxels.size:
         return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    if flat.min() >= 0 and flat.max() < _MAX_INDEXED_VALUE:
-        return flat.astype(np.int64), np.arange(int(flat.max()) + 1, dtype=np.int64)
-    values, codes = np.unique(flat, return_inverse=True)
+
+    largest = int(voxels.max())
+    if voxels.min() >= 0 and largest < _MAX_INDEXED_VALUE:
+        values = np.arange(largest + 1, dtype=np.int64)
+        return voxels.astype(np.int64), values
+
+    values, codes = np.unique(voxels, return_inverse=True)
     return codes.astype(np.int64), values.astype(np.int64)

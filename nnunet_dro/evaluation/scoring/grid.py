@@ -1,5 +1,6 @@
 """Where the voxels of a label map lie, and how to bring one map onto the grid of another."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,26 +29,39 @@ class Grid:
         """Voxel size (z, y, x), mm; 1 where the format stores none."""
         if self.affine is None:
             return (1.0, 1.0, 1.0)
-        x, y, z = (float(length) for length in np.linalg.norm(self.affine[:3, :3], axis=0))
+
+        x, y, z = _side_lengths(self.affine).tolist()
         return (z, y, x)
 
     @property
     def voxel_ml(self) -> float:
         """Volume of a voxel, millilitres; NaN where the format stores no voxel size."""
-        return float("nan") if self.affine is None else float(np.prod(self.spacing)) / 1000
+        if self.affine is None:
+            return float("nan")
+
+        voxel_mm3 = float(np.prod(self.spacing))
+        return voxel_mm3 / 1000
 
     @property
     def volume_of_voxel(self) -> float:
-        """The unit of volumes: that of a voxel in millilitres, or 1 (a pixel) where the format stores no voxel size."""
-        return 1.0 if self.affine is None else self.voxel_ml
+        """The unit of volumes.
+
+        That is the volume of a voxel in millilitres, or 1 (a pixel) where the format stores no
+        voxel size.
+        """
+        if self.affine is None:
+            return 1.0
+        return self.voxel_ml
 
     @property
     def diagonal_mm(self) -> float:
         """Length of the diagonal between the centres of the corner voxels, mm.
 
-        No two lie farther apart.
+        No two voxels lie farther apart.
         """
-        return float(np.linalg.norm((np.array(self.shape) - 1) * np.array(self.spacing)))
+        n_steps = np.array(self.shape) - 1
+        sides = n_steps * np.array(self.spacing)
+        return float(np.linalg.norm(sides))
 
     @property
     def flat(self) -> tuple[int, ...]:
@@ -56,73 +70,121 @@ class Grid:
         An axis of length 1 in the image (not in a box) is not counted as an axis, for otherwise a
         label one slice thick would be border all over. An image of one voxel keeps one axis.
         """
-        return tuple(axis for axis, n in enumerate(self.shape) if n == 1)[:2]
+        axes = [axis for axis, length in enumerate(self.shape) if length == 1]
+        return tuple(axes[:2])
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
-    """The voxels of a map in the order of a reference on the same physical grid.
+    """The voxels of a map in the order of a reference that covers the same physical grid.
 
-    Turned, never interpolated.
+    A map that is stored flipped, or with its axes in another order, is turned; nothing is
+    interpolated. Where one of the two grids stores no position, the shapes alone must agree.
+
+    Raises:
+        ValueError: If the grids differ. The message names the first of shape, spacing, direction
+            and origin that does.
     """
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
-            raise ValueError(_difference("shape", grid.shape[::-1], reference.shape[::-1]))
+            raise ValueError(_what_differs(grid, reference))
         return values
     if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
         return values
-    # Prediction's voxel indices to the reference's, both (x, y, z).
+
+    # From voxel indices of the map to those of the reference, both (x, y, z).
     mapping = np.linalg.solve(reference.affine, grid.affine)
+    if not _permutes_voxels(mapping, grid.shape, reference.shape):
+        raise ValueError(_what_differs(grid, reference))
     turn = np.rint(mapping[:3, :3])
-    shift = np.rint(mapping[:3, 3])
-    far_corner = np.array(grid.shape[::-1]) - 1
-    drift = (np.abs(mapping[:3, :3] - turn) * far_corner).sum(axis=1) + np.abs(
-        mapping[:3, 3] - shift
-    )
-    axes_match = (np.abs(turn).sum(axis=0) == 1).all() and (np.abs(turn).sum(axis=1) == 1).all()
+    return _turned(values, turn)
+
+
+def _side_lengths(affine: FloatArray) -> FloatArray:
+    """Length of the sides (x, y, z) of a voxel, mm."""
+    sides = affine[:3, :3]
+    return np.linalg.norm(sides, axis=0)
+
+
+def _permutes_voxels(
+    mapping: FloatArray, shape: tuple[int, ...], reference_shape: tuple[int, ...]
+) -> bool:
+    """Whether a mapping of voxel indices (x, y, z, 1) takes one grid to the whole of another.
+
+    Then it is a permutation of the axes with signs, and its corners are those of the other grid.
+    Rounding may move no voxel by more than `TOLERANCE_VOXELS`; the farthest corner moves the most.
+    """
+    linear = mapping[:3, :3]
+    offset = mapping[:3, 3]
+    turn = np.rint(linear)
+    shift = np.rint(offset)
+    far_corner = np.array(shape[::-1]) - 1
+
+    drift_of_axes = np.abs(linear - turn) * far_corner
+    drift = drift_of_axes.sum(axis=1) + np.abs(offset - shift)
+    if (drift > TOLERANCE_VOXELS).any():
+        return False
+
+    n_sources = np.abs(turn).sum(axis=1)
+    n_targets = np.abs(turn).sum(axis=0)
+    if (n_sources != 1).any() or (n_targets != 1).any():
+        return False
+
+    # An axis that is flipped ends at the first corner.
     first = shift
     last = turn @ far_corner + shift
-    size = np.array(reference.shape[::-1])
-    if (
-        not axes_match
-        or (drift > TOLERANCE_VOXELS).any()
-        or (np.minimum(first, last) != 0).any()
-        or (np.maximum(first, last) != size - 1).any()
-    ):
-        raise ValueError(_what_differs(grid.shape, grid.affine, reference.shape, reference.affine))
-    source = [int(np.flatnonzero(turn[axis])[0]) for axis in range(3)]
-    turned = values.transpose([2 - source[2 - axis] for axis in range(3)])
-    # Arrays are (z, y, x), affines (x, y, z).
-    flips = tuple(
-        slice(None, None, -1) if turn[2 - axis, source[2 - axis]] < 0 else slice(None)
-        for axis in range(3)
-    )
-    return turned[flips]
+    reference_far_corner = np.array(reference_shape[::-1]) - 1
+    begins_there = np.minimum(first, last) == 0
+    ends_there = np.maximum(first, last) == reference_far_corner
+    return bool(begins_there.all() and ends_there.all())
 
 
-def _what_differs(
-    shape: tuple[int, ...],
-    affine: FloatArray,
-    reference_shape: tuple[int, ...],
-    reference_affine: FloatArray,
-) -> str:
-    if shape != reference_shape:
-        return _difference("shape", shape[::-1], reference_shape[::-1])
-    spacing, reference_spacing = (
-        np.linalg.norm(a[:3, :3], axis=0) for a in (affine, reference_affine)
-    )
-    directions = affine[:3, :3] / spacing
-    reference_directions = reference_affine[:3, :3] / reference_spacing
-    far = np.max(shape)
-    if (np.abs(spacing / reference_spacing - 1) * far > TOLERANCE_VOXELS).any():
+def _turned(values: IntegerArray, turn: FloatArray) -> IntegerArray:
+    """Voxels (z, y, x) whose axes are permuted and flipped; a view, no copy.
+
+    ``turn`` has one entry of 1 or -1 in every row and column, and axes in the order (x, y, z).
+    """
+    order = []
+    flips = []
+    for axis in (2, 1, 0):
+        (source,) = np.flatnonzero(turn[axis]).tolist()
+        step = int(turn[axis, source])
+        order.append(2 - source)
+        flips.append(slice(None, None, step))
+    return values.transpose(order)[tuple(flips)]
+
+
+def _what_differs(grid: Grid, reference: Grid) -> str:
+    """The first difference of two grids, in a sentence."""
+    if grid.shape != reference.shape:
+        return _difference("shape", grid.shape[::-1], reference.shape[::-1])
+
+    assert grid.affine is not None
+    assert reference.affine is not None
+    longest = np.max(grid.shape)
+
+    spacing = _side_lengths(grid.affine)
+    reference_spacing = _side_lengths(reference.affine)
+    drift = np.abs(spacing / reference_spacing - 1) * longest
+    if (drift > TOLERANCE_VOXELS).any():
         return _difference("spacing", spacing, reference_spacing)
-    if (np.abs(directions - reference_directions) * far > TOLERANCE_VOXELS).any():
+
+    directions = grid.affine[:3, :3] / spacing
+    reference_directions = reference.affine[:3, :3] / reference_spacing
+    drift = np.abs(directions - reference_directions) * longest
+    if (drift > TOLERANCE_VOXELS).any():
         return _difference("direction", directions.T.ravel(), reference_directions.T.ravel())
-    return _difference("origin", affine[:3, 3], reference_affine[:3, 3])
+
+    origin = grid.affine[:3, 3]
+    reference_origin = reference.affine[:3, 3]
+    return _difference("origin", origin, reference_origin)
 
 
-def _difference(what: str, got: Any, expected: Any) -> str:
-    """One sentence; numbers along (x, y, z), as viewers show them."""
-    texts = [
-        "(" + ", ".join(f"{float(n):.6g}" for n in numbers) + ")" for numbers in (got, expected)
-    ]
-    return f"`prediction` must have the reference's {what} {texts[1]}, got {texts[0]}."
+def _difference(what: str, got: Iterable[float], expected: Iterable[float]) -> str:
+    """What differs, in a sentence; numbers are along (x, y, z), as viewers show them."""
+    rule = f"must have the reference's {what} {_in_brackets(expected)}"
+    return f"`prediction` {rule}, got {_in_brackets(got)}."
+
+
+def _in_brackets(numbers: Iterable[float]) -> str:
+    texts = [f"{float(number):.6g}" for number in numbers]
+    return f"({', '.join(texts)})"

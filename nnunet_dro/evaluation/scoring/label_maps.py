@@ -1,6 +1,5 @@
 """Label maps of cases, and the labels in them."""
 
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid, IntegerArray
+from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
+from nnunet_dro.evaluation.scoring.itk import read_with_itk
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
-from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_dataset_json
 
@@ -23,13 +22,13 @@ LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff"
 #: 3.00000006.
 INTEGER_TOLERANCE = 1e-3
 
-_LARGEST = (
-    2.0**53
-)  # The largest value that floating-point numbers hold exactly; no label map has more labels.
+#: The largest value up to which floating-point numbers hold every integer; no label map has more
+#: labels.
+_LARGEST = 2.0**53
 
-#: Formats that store no position in space; their resolution tags are no voxel size, whatever
-#: libraries make of them.
-PICTURES = (".png", ".bmp", ".tiff", ".tif")
+#: A label that this share of the cases have is usual; with fewer cases nobody can say.
+_MOST = 0.8
+_FEWEST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,106 +70,38 @@ def read_label_map(path: Path) -> LabelMap:
         raise PermissionError(
             f"`path` must be readable, got {str(path)!r}. Change the file's permissions."
         ) from error
+
+    voxels, grid = _read_voxels(path)
+    return LabelMap(_as_integers(voxels, path), grid)
+
+
+def _read_voxels(path: Path) -> tuple[npt.NDArray[Any], Grid]:
+    """The stored values, which may be of any type, and their grid."""
     if not path.name.lower().endswith((".nii.gz", ".nii")):
-        return _read_with_itk(path)
+        return read_with_itk(path)
+
     try:
-        voxels, grid = read_nifti(path)
+        return read_nifti(path)
     except UnusualNiftiError:
-        return _read_with_itk(path)
+        return read_with_itk(path)
     except ValueError as error:
         cure = "Write it again, as one volume of label values."
         raise ValueError(
             f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}"
         ) from error
-    return LabelMap(_as_integers(voxels, path), grid)
-
-
-def _read_with_itk(path: Path) -> LabelMap:
-    import SimpleITK
-
-    # The error says in one line what is wrong.
-    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
-    try:
-        image = SimpleITK.ReadImage(str(path))
-    except RuntimeError as error:
-        cure = "Write it again."
-        raise ValueError(
-            f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}"
-        ) from error
-    values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-    is_coloured = image.GetNumberOfComponentsPerPixel() > 1
-    if path.suffix.lower() in PICTURES and (one := _one_of_bits(path)) is not None:
-        values = ((values[..., 0] if is_coloured else values) == one).astype(np.uint8)
-    elif is_coloured:
-        # Grey values stored as colours are the same in each channel, as in all BMP files that ITK
-        # reads.
-        if (values != values[..., :1]).any():
-            raise ValueError(
-                f"`path` must have one channel, got {str(path)!r}. Store label values, not colours."
-            )
-        values = np.ascontiguousarray(values[..., 0])
-    while values.ndim > 3 and values.shape[0] == 1:
-        values = values[0]
-    if values.ndim > 3:
-        sizes = ", ".join(map(str, image.GetSize()))
-        raise ValueError(
-            f"`path` must hold one volume, got {values.ndim} axes ({sizes}) in {str(path)!r}. Split it."
-        )
-    values = values.reshape((1,) * (3 - values.ndim) + values.shape)
-    shape: tuple[int, ...] = values.shape
-    affine = _affine_beside(path) if path.suffix.lower() in PICTURES else itk_affine(image)
-    return LabelMap(_as_integers(values, path), Grid(shape, affine))
-
-
-def _one_of_bits(path: Path) -> int | None:
-    """What ITK makes of the ones of a picture with a bit per pixel, or of its colours.
-
-    None for other pictures.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on large ones
-            with Image.open(path) as picture:
-                is_inverted = (
-                    getattr(picture, "tag_v2", {}).get(262) == 0
-                )  # white stored as 0, in TIFF
-                return (0 if is_inverted else 255) if picture.mode == "1" else None
-    except (UnidentifiedImageError, Image.DecompressionBombError):  # ITK reads more than PIL
-        return None
-
-
-def itk_affine(image: Any) -> FloatArray:
-    """The affine of SimpleITK's image, see `Grid`."""
-    n_axes = min(image.GetDimension(), 3)
-    direction = np.reshape(image.GetDirection(), (image.GetDimension(),) * 2)[:n_axes, :n_axes]
-    affine = np.eye(4)
-    affine[:n_axes, :n_axes] = direction * np.array(image.GetSpacing()[:n_axes])
-    affine[:n_axes, 3] = image.GetOrigin()[:n_axes]
-    return affine
-
-
-def _affine_beside(path: Path) -> FloatArray | None:
-    """The voxel size (z, y, x) from the JSON file that nnU-Net expects beside a 3-D TIFF file."""
-    beside = path.with_suffix(".json")
-    if path.suffix.lower() not in (".tif", ".tiff") or not beside.is_file():
-        return None
-    try:
-        z, y, x = (float(length) for length in read_json(beside)["spacing"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it."
-        ) from error
-    return np.diag([x, y, z, 1.0])
 
 
 def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
+    """Values that are integers, but for the rounding of scaled ones, as integers."""
     if np.issubdtype(values.dtype, np.integer):
         return values
+
     rounded: npt.NDArray[Any] = np.rint(values)
     with np.errstate(invalid="ignore"):
-        wrong = ~((np.abs(values - rounded) <= INTEGER_TOLERANCE) & (np.abs(values) <= _LARGEST))
+        is_integer = np.abs(values - rounded) <= INTEGER_TOLERANCE
+        is_exact = np.abs(values) <= _LARGEST
+    # NaN is neither.
+    wrong = ~(is_integer & is_exact)
     if wrong.any():
         example = float(values[wrong][0])
         cure = "Store label values, and resample them by nearest neighbour."
@@ -179,20 +110,28 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
 
 
 def case_named(file: str) -> str | None:
-    """The case that the name of a file stands for, without the ending.
+    """The case that the name of a label map's file stands for, without the ending.
 
-    None if it is no label map's.
+    None for the names of other files.
     """
-    ending = next((e for e in LABEL_MAP_ENDINGS if file.lower().endswith(e)), None)
-    return file[: -len(ending)] if ending else None
+    for ending in LABEL_MAP_ENDINGS:
+        if file.lower().endswith(ending):
+            return file[: -len(ending)]
+    return None
 
 
 def list_label_maps(folder: Path) -> dict[str, Path]:
-    """Case identifier to file, for the label maps directly in a folder, sorted by case."""
+    """Case identifier to file, for the label maps directly in a folder, sorted by case.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or no label map in it.
+        ValueError: If two files stand for the same case.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(
             f"`folder` must be a folder of label maps, got {str(folder)!r}. Check the path."
         )
+
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         case = case_named(path.name)
@@ -204,17 +143,14 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
                 f"`folder` must hold one file per case, got {names} in {str(folder)!r}. Remove one."
             )
         files[case] = path
+
     if not files:
         endings = ", ".join(LABEL_MAP_ENDINGS)
+        got = f"none in {str(folder)!r}"
         raise FileNotFoundError(
-            f"`folder` must hold label maps ({endings}), got none in {str(folder)!r}. Check the path."
+            f"`folder` must hold label maps ({endings}), got {got}. Check the path."
         )
     return files
-
-
-# A label that this share of the cases have is usual; with fewer cases nobody can say.
-_MOST = 0.8
-_FEWEST = 5
 
 
 @dataclass(frozen=True)
@@ -235,14 +171,12 @@ class Labels:
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise ValueError(
-                "`labels` must be at least one foreground label, got none. Name them in dataset.json."
-            )
+            cure = "Name them in dataset.json."
+            raise ValueError(f"`labels` must be at least one foreground label, got none. {cure}")
         for name, values in self.values.items():
             if not values:
-                raise ValueError(
-                    f"`labels` must be lists of values, got {values!r} for {name!r}. Give its values."
-                )
+                got = f"{values!r} for {name!r}"
+                raise ValueError(f"`labels` must be lists of values, got {got}. Give its values.")
 
     @classmethod
     def from_dataset_json(cls, dataset: Mapping[str, Any]) -> "Labels":
@@ -256,16 +190,26 @@ class Labels:
             raise ValueError(
                 f"`labels` in dataset.json must be a mapping of names, got {entries!r}. Add it."
             )
-        values = {str(name): _label_values(str(name), value) for name, value in entries.items()}
-        ignore = values.pop("ignore", None)
-        foreground = {name: v for name, v in values.items() if name != "background" and v != (0,)}
-        return cls(foreground, ignore=ignore[0] if ignore else None)
+
+        foreground = {}
+        ignore = None
+        for key, entry in entries.items():
+            name = str(key)
+            values = _label_values(name, entry)
+            if name == "ignore":
+                ignore = values[0] if values else None
+            elif name != "background" and values != (0,):
+                foreground[name] = values
+        return cls(foreground, ignore=ignore)
 
     @classmethod
     def of_values(cls, values: Collection[int]) -> "Labels | None":
         """One label for each value but 0, named by the value; None if there is none."""
-        found = {str(value): (value,) for value in sorted({int(v) for v in values}) if value != 0}
-        return cls(found) if found else None
+        labels = {}
+        for value in sorted({int(value) for value in values}):
+            if value != 0:
+                labels[str(value)] = (value,)
+        return cls(labels) if labels else None
 
     def n_voxels(self, label_map: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
         """Number of voxels of each label or region."""
@@ -274,43 +218,24 @@ class Labels:
     @property
     def known(self) -> frozenset[int]:
         """Every value that a reference may hold."""
-        return frozenset(
-            {0, *(v for values in self.values.values() for v in values)} | {self.ignore or 0}
-        )
+        values = {0}
+        for values_of_label in self.values.values():
+            values.update(values_of_label)
+        if self.ignore is not None:
+            values.add(self.ignore)
+        return frozenset(values)
 
 
-def note_on_absent_labels(
-    n_voxels: Mapping[str, Mapping[str, float]],
-    usual: Mapping[str, Mapping[str, float]] | None = None,
-) -> list[str]:
-    """A sentence on labels that some cases lack and most cases have."""
-    judged = n_voxels if usual is None else usual
-    if len(judged) < _FEWEST:
-        return []
-    found = []
-    for label in next(iter(judged.values())):
-        without = [case for case, of_case in n_voxels.items() if of_case[label] == 0]
-        if without and sum(of_case[label] > 0 for of_case in judged.values()) >= _MOST * len(
-            judged
-        ):
-            found.append(f"{label} in {count(len(without), 'case')} ({name_some(without)})")
-    note = (
-        f"Labels that most cases have are absent in some: {'; '.join(found)}. A structure that is there and not "
-        "labelled makes a case look hard, and robust training draws it more often. Look at these label maps: annotate "
-        "it, or mark where it may be with nnU-Net's ignore label."
-    )
-    return [note] if found else []
-
-
-def _label_values(name: str, value: Any) -> tuple[int, ...]:
-    values = value if isinstance(value, list | tuple) else (value,)
+def _label_values(name: str, entry: Any) -> tuple[int, ...]:
+    """The values of a label in dataset.json, where one value stands without a list."""
+    values = entry if isinstance(entry, list | tuple) else (entry,)
     try:
         integers = tuple(map(int, values))
-        if any(isinstance(v, float) and not v.is_integer() for v in values):
-            raise ValueError(value)
+        if any(isinstance(value, float) and not value.is_integer() for value in values):
+            raise ValueError(entry)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"`labels` must be integers, got {value!r} for {name!r}. Correct dataset.json."
+            f"`labels` must be integers, got {entry!r} for {name!r}. Correct dataset.json."
         ) from error
     return integers
 
@@ -322,3 +247,38 @@ def read_labels(path: Path) -> Labels:
         return Labels.from_dataset_json(dataset)
     except ValueError as error:
         raise ValueError(f"{error} The file is {str(path)!r}.") from error
+
+
+def note_on_absent_labels(
+    n_voxels: Mapping[str, Mapping[str, float]],
+    usual: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[str]:
+    """A sentence on labels that some cases lack and most cases have.
+
+    Args:
+        n_voxels: Case to the voxels of each label.
+        usual: The same of the cases that say which labels are usual; default: all of these.
+
+    Returns:
+        A list with the sentence, or an empty one.
+    """
+    judged = n_voxels if usual is None else usual
+    if len(judged) < _FEWEST:
+        return []
+
+    absent = []
+    for label in next(iter(judged.values())):
+        without = [case for case, voxels in n_voxels.items() if voxels[label] == 0]
+        n_with = sum(voxels[label] > 0 for voxels in judged.values())
+        if without and n_with >= _MOST * len(judged):
+            cases = count(len(without), "case")
+            absent.append(f"{label} in {cases} ({name_some(without)})")
+    if not absent:
+        return []
+
+    return [
+        f"Labels that most cases have are absent in some: {'; '.join(absent)}. A structure that is "
+        "there and not labelled makes a case look hard, and robust training draws it more often. "
+        "Look at these label maps: annotate it, or mark where it may be with nnU-Net's ignore "
+        "label."
+    ]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.foreground import Foreground
-from nnunet_dro.evaluation.scoring.grid import onto
+from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, onto
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
@@ -32,7 +32,9 @@ class PairOfFiles:
     @property
     def sha256(self) -> tuple[str, str]:
         """SHA-256 of the contents of both, as `ScoredPair` has it."""
-        return sha256_of(self.reference), sha256_of(self.prediction) if self.prediction else ""
+        if self.prediction is None:
+            return sha256_of(self.reference), ""
+        return sha256_of(self.reference), sha256_of(self.prediction)
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,8 @@ class ScoredPair:
     case: str  # its identifier
     rows: list[dict[str, Any]] = field(repr=False)  # a row per label
     reference_values: tuple[int, ...]  # the foreground values of its reference
-    absent: Mapping[str, float] = field(
-        repr=False
-    )  # the values of a row for a label that neither map has
+    #: The values of a row for a label that neither map has.
+    absent: Mapping[str, float] = field(repr=False)
     #: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is
     #: missing.
     sha256: tuple[str, str]
@@ -53,69 +54,125 @@ class ScoredPair:
 
 
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
-    """Read the files of a case and score them."""
+    """Read the files of a case and score them.
+
+    Where the prediction is missing, nothing is predicted, and the metrics are the worst ones.
+
+    Args:
+        pair: The files.
+        labels: The labels to score; None for one label per value that occurs in the files.
+        scoring: The metrics and their options.
+
+    Raises:
+        ValueError: If a file cannot be read, the two are not on one grid, or a value is no label.
+    """
     reference = read_label_map(pair.reference)
-    nothing = LabelMap(np.zeros_like(reference.values), reference.grid)
-    prediction = read_label_map(pair.prediction) if pair.prediction else nothing
-    try:
-        values = onto(prediction.values, prediction.grid, reference.grid)
-    except ValueError as error:
-        cure = "Predict it again, or resample it to the reference."
-        raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
-    foreground = Foreground.of(reference.values, values)
-    counts = foreground.counts
-    found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
-    if labels is not None:
+    prediction = _read_prediction(pair, reference)
+    foreground = Foreground.of(reference.values, prediction)
+    reference_values = np.unique(foreground.counts.reference).tolist()
+    prediction_values = np.unique(foreground.counts.prediction).tolist()
+
+    if labels is None:
+        labels = Labels.of_values(reference_values + prediction_values)
+    else:
         # The ignore value may also be in another rater's map, where it counts as no label.
-        for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
-            if unknown := sorted(set(found[which].tolist()) - labels.known):
-                names = name_some([str(v) for v in unknown])
-                cure = (
-                    "Add the label there, or give the dataset.json that fits with --dataset-json."
-                )
-                raise ValueError(
-                    f"`labels` in dataset.json must list all values, got {names} in {str(path)!r}. {cure}"
-                )
-    scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
+        _check_values(reference_values, labels, pair.reference)
+        _check_values(prediction_values, labels, pair.prediction)
+
     grid = reference.grid
     rows = []
     lesions = []
-    if scored:
-        maps = PairOfMaps(reference.values, values, foreground, grid, scored, scoring)
+    if labels is not None:
+        maps = PairOfMaps(
+            reference=reference.values,
+            prediction=prediction,
+            foreground=foreground,
+            grid=grid,
+            labels=labels,
+            scoring=scoring,
+        )
         rows = score_volumes(maps)
         lesions = add_lesions(rows, maps)
+
+    is_missing = pair.prediction is None
     for row in rows:
-        if pair.prediction is None:
-            row |= scoring.of_label(row["label"], scoring.worst(grid, row["n_reference"]))
+        if is_missing:
+            worst = scoring.worst(grid, row["n_reference"])
+            row |= scoring.of_label(row["label"], worst)
         row["reference_ml"] = row["n_reference"] * grid.voxel_ml
         row["prediction_ml"] = row["n_prediction"] * grid.voxel_ml
-    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(
-        ("reference_ml", "prediction_ml"), 0 * grid.voxel_ml
-    )
-    worst = scoring.worst(grid, 0) if pair.prediction is None else {}
-    absent = scoring.of_counts(0, 0, 0, grid=grid) | scoring.without_lesions() | worst | empty
+
     return ScoredPair(
-        pair.case,
-        rows,
-        tuple(int(v) for v in found["reference"] if v != 0),
-        absent,
-        pair.sha256,
-        lesions,
+        case=pair.case,
+        rows=rows,
+        reference_values=tuple(value for value in reference_values if value != 0),
+        absent=_values_of_absent_label(scoring, grid, is_missing=is_missing),
+        sha256=pair.sha256,
+        lesions=lesions,
     )
+
+
+def _read_prediction(pair: PairOfFiles, reference: LabelMap) -> IntegerArray:
+    """The prediction on the grid of the reference; background where it is missing."""
+    if pair.prediction is None:
+        return np.zeros_like(reference.values)
+
+    prediction = read_label_map(pair.prediction)
+    try:
+        return onto(prediction.values, prediction.grid, reference.grid)
+    except ValueError as error:
+        cure = "Predict it again, or resample it to the reference."
+        raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
+
+
+def _check_values(values: Collection[int], labels: Labels, path: Path | None) -> None:
+    """Check that the values in a file are those of the labels."""
+    unknown = sorted(set(values) - labels.known)
+    if unknown:
+        names = name_some([str(value) for value in unknown])
+        got = f"{names} in {str(path)!r}"
+        cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
+        raise ValueError(f"`labels` in dataset.json must list all values, got {got}. {cure}")
+
+
+def _values_of_absent_label(scoring: Scoring, grid: Grid, *, is_missing: bool) -> dict[str, float]:
+    """The values of a row for a label that neither map has.
+
+    They are the worst ones where the prediction is missing.
+    """
+    values = scoring.of_counts(0, 0, 0, grid=grid)
+    values |= scoring.without_lesions()
+    if is_missing:
+        values |= scoring.worst(grid, 0)
+
+    values |= dict.fromkeys(COUNTS, 0)
+    # NaN where a voxel has no size.
+    no_volume = 0 * grid.voxel_ml
+    values |= {"reference_ml": no_volume, "prediction_ml": no_volume}
+    return values
 
 
 def score_unless_known(
     item: tuple[PairOfFiles, ScoredPair | None], labels: Labels | None, scoring: Scoring
 ) -> tuple[ScoredPair, bool]:
-    """Take the known scores of a case if its files are those that were scored, or score them."""
-    pair, known = item
-    files = [path for path in (pair.reference, pair.prediction) if path]
+    """Take over earlier scores of a case if its files are those that were scored, or score them.
+
+    Args:
+        item: The files of the case, and its earlier scores, if any.
+        labels: As for `score_pair`.
+        scoring: As for `score_pair`.
+
+    Returns:
+        The scores, and whether they were taken over.
+    """
+    pair, earlier = item
     # The voxel size of a TIFF file is in another file, which may have changed.
-    if known is not None and not any(path.suffix.lower() in (".tif", ".tiff") for path in files):
+    suffixes = {path.suffix.lower() for path in (pair.reference, pair.prediction) if path}
+    if earlier is not None and suffixes.isdisjoint({".tif", ".tiff"}):
         # Reading a file to score it tells what is wrong with it.
         with suppress(OSError):
-            if pair.sha256 == known.sha256:
-                return known, True
+            if pair.sha256 == earlier.sha256:
+                return earlier, True
     return score_pair(pair, labels, scoring), False
 
 
@@ -147,51 +204,86 @@ def score_pairs(
     *,
     jobs: int | None,
     workers: str | None,
-    known: Mapping[str, ScoredPair],
+    earlier: Mapping[str, ScoredPair],
     keep: Callable[[ScoredPair], None],
     progress: Callable[[int], None],
 ) -> ScoredPairs:
-    """Score many cases, several at a time; cases that are not ``known`` are given to ``keep``."""
-    items = [(absolute(pair) if workers else pair, known.get(pair.case)) for pair in pairs]
+    """Score many cases, several at a time.
+
+    Args:
+        pairs: The files of every case.
+        labels: The labels to score; None for one label per value that occurs in a reference.
+        scoring: The metrics and their options.
+        jobs: How many cases are scored at a time.
+        workers: Address of a dask cluster that scores them instead.
+        earlier: Case to its scores from an earlier run; see `score_unless_known`.
+        keep: Called with the scores of every case that is not taken over.
+        progress: Called with the number of finished cases.
+    """
+    items = []
+    for pair in pairs:
+        files = absolute(pair) if workers else pair
+        items.append((files, earlier.get(pair.case)))
+    score = partial(score_unless_known, labels=labels, scoring=scoring)
+
     scored: list[ScoredPair] = []
     n_known = 0
-    score = partial(score_unless_known, labels=labels, scoring=scoring)
-    for one, was_known in each_done(score, items, jobs=jobs, workers=workers):
-        scored.append(one)
-        n_known += was_known
-        if not was_known:
-            keep(one)
+    for scores, was_known in each_done(score, items, jobs=jobs, workers=workers):
+        scored.append(scores)
+        if was_known:
+            n_known += 1
+        else:
+            keep(scores)
         progress(len(scored))
-    scored.sort(key=lambda one: one.case)
-    scored, left_out = (scored, ()) if labels else _same_labels(scored, scoring)
-    rows = [{"case": one.case} | row for one in scored for row in one.rows]
-    scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
-    of_lesions = [{"case": one.case} | row for one in scored for row in one.lesions]
-    lesions: pd.DataFrame = pd.DataFrame(of_lesions, columns=lesion_columns(scoring.metrics))
-    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions, n_known)
+    scored.sort(key=lambda scores: scores.case)
+
+    only_predicted: tuple[str, ...] = ()
+    if labels is None:
+        scored, only_predicted = _with_same_labels(scored, scoring)
+
+    rows = []
+    lesions = []
+    for scores in scored:
+        rows += [{"case": scores.case, **row} for row in scores.rows]
+        lesions += [{"case": scores.case, **lesion} for lesion in scores.lesions]
+    return ScoredPairs(
+        table=pd.DataFrame(rows, columns=["case", *scoring.columns]),
+        only_predicted=only_predicted,
+        sha256={scores.case: scores.sha256 for scores in scored},
+        lesions=pd.DataFrame(lesions, columns=lesion_columns(scoring.metrics)),
+        n_known=n_known,
+    )
 
 
-def _same_labels(
+def _with_same_labels(
     scored: list[ScoredPair], scoring: Scoring
 ) -> tuple[list[ScoredPair], tuple[str, ...]]:
-    """Give every case a row for each value that is in any reference, and no others."""
-    values = sorted({value for one in scored for value in one.reference_values})
+    """Give every case a row for each value that is in any reference, and no others.
+
+    Returns:
+        The cases, and the values that are left out because they occur only in predictions.
+    """
+    values: set[int] = set()
+    for scores in scored:
+        values.update(scores.reference_values)
     if not values:
         raise ValueError(
             "`reference` must have label maps with a label, got only background. Check the folder."
         )
-    names = [str(value) for value in values]
+    names = [str(value) for value in sorted(values)]
     if scoring.instances:
         scoring.instances.check_labels(names)
+
     complete = []
     only_predicted = set()
-    for one in scored:
-        by_label = {row["label"]: row for row in one.rows}
-        only_predicted |= by_label.keys() - set(names)
-        rows = [
-            by_label.get(name, {"label": name} | scoring.of_label(name, one.absent))
-            for name in names
-        ]
-        lesions = [lesion for lesion in one.lesions if lesion["label"] in names]
-        complete.append(replace(one, rows=rows, lesions=lesions))
+    for scores in scored:
+        row_of_label = {row["label"]: row for row in scores.rows}
+        only_predicted |= row_of_label.keys() - set(names)
+
+        rows = []
+        for name in names:
+            absent = {"label": name, **scoring.of_label(name, scores.absent)}
+            rows.append(row_of_label.get(name, absent))
+        lesions = [lesion for lesion in scores.lesions if lesion["label"] in names]
+        complete.append(replace(scores, rows=rows, lesions=lesions))
     return complete, tuple(sorted(only_predicted, key=int))

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
-from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, PICTURES, itk_affine
+from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
+from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
 
 PLANES = (
     "axial",

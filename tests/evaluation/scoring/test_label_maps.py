@@ -17,7 +17,8 @@ from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
-from nnunet_dro.evaluation.scoring.label_maps import _read_with_itk, read_label_map
+from nnunet_dro.evaluation.scoring.itk import read_with_itk
+from nnunet_dro.evaluation.scoring.label_maps import read_label_map
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
 from tests.evaluation.made_folders import write_map
 
@@ -59,12 +60,12 @@ def test_nifti_is_read_as_simpleitk_reads_it(tmp_path, affine, codes, ending):
 
     values, grid = read_nifti(path)
 
-    expected = _read_with_itk(path)
+    expected_values, expected_grid = read_with_itk(path)
 
-    assert np.array_equal(values, expected.values)
+    assert np.array_equal(values, expected_values)
     assert np.array_equal(values, VALUES)
-    assert grid.affine == pytest.approx(expected.grid.affine, abs=1e-4)
-    assert grid.spacing == pytest.approx(expected.grid.spacing, abs=1e-5)
+    assert grid.affine == pytest.approx(expected_grid.affine, abs=1e-4)
+    assert grid.spacing == pytest.approx(expected_grid.spacing, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
@@ -135,7 +136,7 @@ def test_a_map_of_bits_has_ones_and_a_unit_of_length_is_heeded(tmp_path, monkeyp
     image = nibabel.load(tmp_path / "a.nii")
     image.header.set_xyzt_units("micron")
     nibabel.save(image, tmp_path / "micron.nii")
-    expected = _read_with_itk(tmp_path / "micron.nii").grid
+    _, expected = read_with_itk(tmp_path / "micron.nii")
 
     assert read_nifti(tmp_path / "micron.nii")[1].affine == pytest.approx(expected.affine, abs=1e-6)
     assert read_nifti(tmp_path / "a.nii")[1].spacing == pytest.approx(
@@ -187,7 +188,7 @@ def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
     values = read_label_map(tmp_path / "b.nii").values
 
     assert np.array_equal(values, 2 * VALUES + 3)
-    assert np.array_equal(values, _read_with_itk(tmp_path / "b.nii").values)
+    assert np.array_equal(values, read_with_itk(tmp_path / "b.nii")[0])
 
 
 def content_with(path, offset, form, *values):

@@ -1,0 +1,131 @@
+"""Label maps in any format that ITK reads, among them pictures without a position in space."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.files.json_file import read_json
+
+_TIFF = (".tif", ".tiff")
+
+#: Formats that store no position in space; their resolution tags are no voxel size, whatever
+#: libraries make of them.
+PICTURES = (".png", ".bmp", *_TIFF)
+
+#: The tag of a TIFF file that says what its zeros are, and the value of it where they are white.
+_PHOTOMETRIC_INTERPRETATION = 262
+_WHITE_IS_ZERO = 0
+
+
+def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
+    """Read a label map with SimpleITK.
+
+    Raises:
+        ValueError: If it cannot be read, or has several channels or volumes. The message names the
+            file.
+    """
+    import SimpleITK
+
+    # The error says in one line what is wrong.
+    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
+    try:
+        image = SimpleITK.ReadImage(str(path))
+    except RuntimeError as error:
+        cure = "Write it again."
+        raise ValueError(
+            f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}"
+        ) from error
+
+    values = _one_channel(image, path)
+    while values.ndim > 3 and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim > 3:
+        sizes = ", ".join(map(str, image.GetSize()))
+        got = f"{values.ndim} axes ({sizes}) in {str(path)!r}"
+        raise ValueError(f"`path` must hold one volume, got {got}. Split it.")
+    shape = (1,) * (3 - values.ndim) + values.shape
+
+    is_picture = path.suffix.lower() in PICTURES
+    affine = _affine_beside(path) if is_picture else itk_affine(image)
+    return values.reshape(shape), Grid(shape, affine)
+
+
+def _one_channel(image: Any, path: Path) -> npt.NDArray[Any]:
+    """The voxels of an image; its colours must be greys."""
+    import SimpleITK
+
+    values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
+    is_coloured = image.GetNumberOfComponentsPerPixel() > 1
+
+    value_of_ones = None
+    if path.suffix.lower() in PICTURES:
+        value_of_ones = _value_of_ones(path)
+    if value_of_ones is not None:
+        channel = values[..., 0] if is_coloured else values
+        return (channel == value_of_ones).astype(np.uint8)
+    if not is_coloured:
+        return values
+
+    # Grey values stored as colours are the same in each channel, as in all BMP files that ITK
+    # reads.
+    if (values != values[..., :1]).any():
+        cure = "Store label values, not colours."
+        raise ValueError(f"`path` must have one channel, got {str(path)!r}. {cure}")
+    return np.ascontiguousarray(values[..., 0])
+
+
+def _value_of_ones(path: Path) -> int | None:
+    """What ITK makes of the ones of a picture with a bit per pixel, in each channel.
+
+    None for pictures of another kind, and for those that only ITK reads.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            # PIL warns of large pictures.
+            warnings.simplefilter("ignore")
+            with Image.open(path) as picture:
+                mode = picture.mode
+                tags = getattr(picture, "tag_v2", {})
+                is_inverted = tags.get(_PHOTOMETRIC_INTERPRETATION) == _WHITE_IS_ZERO
+    except (UnidentifiedImageError, Image.DecompressionBombError):
+        return None
+
+    if mode != "1":
+        return None
+    return 0 if is_inverted else 255
+
+
+def itk_affine(image: Any) -> FloatArray:
+    """The affine of SimpleITK's image, see `Grid`."""
+    n_axes = min(image.GetDimension(), 3)
+    direction = np.reshape(image.GetDirection(), (image.GetDimension(), image.GetDimension()))
+    spacing = np.array(image.GetSpacing()[:n_axes])
+
+    affine = np.eye(4)
+    affine[:n_axes, :n_axes] = direction[:n_axes, :n_axes] * spacing
+    affine[:n_axes, 3] = image.GetOrigin()[:n_axes]
+    return affine
+
+
+def _affine_beside(path: Path) -> FloatArray | None:
+    """The affine of a 3-D TIFF file, from the JSON file that nnU-Net expects beside it.
+
+    That file has the voxel size (z, y, x), mm. None where there is none.
+    """
+    beside = path.with_suffix(".json")
+    if path.suffix.lower() not in _TIFF or not beside.is_file():
+        return None
+
+    try:
+        z, y, x = (float(length) for length in read_json(beside)["spacing"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it."
+        ) from error
+    return np.diag([x, y, z, 1.0])
