@@ -1,11 +1,14 @@
-"""The choices of `nnunet-dro evaluate` and `rank`, kept apart so that --help shows them without importing the rest."""
+"""The choices of `nnunet-dro evaluate` and `rank`.
+
+They are kept apart so that --help shows them without importing the rest.
+"""
 
 from enum import Enum
 from typing import TypeVar
 
 
 class EmptyRule(str, Enum):
-    """What a label scores that is empty in the reference and the prediction, or in one of the two."""
+    """What a label scores that is empty in the reference, in the prediction, or in both."""
 
     UNDEFINED = "undefined"
     ONE = "one"
@@ -38,5 +41,5 @@ def choice_of(choices: type[_Choice], value: str, *, name: str) -> _Choice:
     try:
         return choices(value)
     except ValueError:
-        known = ", ".join(str(choice.value) for choice in choices)
-        raise ValueError(f"`{name}` must be one of {known}, got {value!r}. Choose one.") from None
+        values = ", ".join(str(choice.value) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {values}, got {value!r}. Choose one.") from None

@@ -30,8 +30,7 @@ from nnunet_dro.commands.trainers import trainers
 from nnunet_dro.commands.tune import tune
 from nnunet_dro.commands.usage import INTERRUPTED, START, Command, Commands
 
-#: The commands in the groups in which the help lists them, each in the order in which one needs
-#: them.
+#: The commands in the groups of the help, each in the order in which one needs them.
 _GROUPS = {
     "Train": (demo, trainers, splits, doctor, tune, finetune, suspects),
     "Evaluate": (strata, evaluate, report, compare, rank, explore),

@@ -1,7 +1,8 @@
-"""Finetuning: a training of this package's trainers that starts from a finished one, segmentation heads included.
+"""Finetuning: a training of this package's trainers that starts from a finished one.
 
-The source is found, read and compared with what is to be trained, and then a first checkpoint with
-its weights is written, from which nnU-Net's own command continues.
+The source is found, read and compared with what is to be trained. Then a first checkpoint is
+written with all of its weights, segmentation heads included, from which nnU-Net's own command
+continues.
 """
 
 import json
@@ -39,7 +40,7 @@ EPOCHS = 100
 
 #: What a configuration must have in common with the source's: the network expects images as they
 #: were.
-_OF_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
+_SAME_IN_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
 
 
 def finetuning_trainer(
@@ -53,22 +54,32 @@ def finetuning_trainer(
         raise ValueError(
             f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. {cure}"
         ) from error
-    in_name = {option.field: option for option in options.given_options()}
-    values: dict[str, float | int] = {}
+
+    fields_in_name = {option.field for option in options.given_options()}
+    schedule: dict[str, float | int] = {}
     for field, value, default in (
         ("learning_rate", learning_rate, LEARNING_RATE),
         ("epochs", epochs, EPOCHS),
     ):
-        if field in in_name and value not in (None, of_name := getattr(options, field)):
-            word = f"--{field.replace('_', '-')} {value:g}"
-            raise ValueError(
-                f"`trainer` must agree with {word}, got {trainer!r} with {of_name:g}. Give one of them."
-            )
+        if field in fields_in_name:
+            _check_agrees(trainer, field, value, getattr(options, field))
         if value is not None:
-            values[field] = value
-        elif field not in in_name:
-            values[field] = default
-    return base + replace(options, **values).suffix()  # type: ignore[arg-type]
+            schedule[field] = value
+        elif field not in fields_in_name:
+            schedule[field] = default
+
+    return base + replace(options, **schedule).suffix()  # type: ignore[arg-type]
+
+
+def _check_agrees(trainer: str, field: str, value: float | None, value_in_name: float) -> None:
+    """Check that an option of the command, where it is given, says the same as the name."""
+    if value is None or value == value_in_name:
+        return
+    option = f"--{field.replace('_', '-')} {value:g}"
+    raise ValueError(
+        f"`trainer` must agree with {option}, got {trainer!r} with {value_in_name:g}. "
+        "Give one of them."
+    )
 
 
 @dataclass(frozen=True)
@@ -91,15 +102,17 @@ class SourceModel:
         return target.fold != "all" and str(self.fold) != target.fold
 
 
-def find_source(given: str, target: Target) -> Path:
+def find_source(name: str, target: Target) -> Path:
     """Find the checkpoint to start from.
 
     A trainer's name means its model of the target's plans and fold.
     """
-    path = target.fold_folder(given)
+    path = target.fold_folder(name)
     # A folder of predictions may have the trainer's name.
-    if os.sep in given or Path(given).is_file() or (Path(given).is_dir() and not path.is_dir()):
-        path = Path(given)
+    is_other_folder = Path(name).is_dir() and not path.is_dir()
+    if os.sep in name or Path(name).is_file() or is_other_folder:
+        path = Path(name)
+
     if path.is_file():
         return path
     if (path / CHECKPOINT).is_file():
@@ -109,37 +122,23 @@ def find_source(given: str, target: Target) -> Path:
         raise FileNotFoundError(
             f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. {cure}"
         )
+
     ending = f"__{target.plans}__{target.configuration}"
-    models = target.results.glob(f"*{ending}/fold_{target.fold}/{CHECKPOINT}")
-    trained = sorted(model.parents[1].name.removesuffix(ending) for model in models)
+    checkpoints = target.results.glob(f"*{ending}/fold_{target.fold}/{CHECKPOINT}")
+    trainers = sorted(checkpoint.parents[1].name.removesuffix(ending) for checkpoint in checkpoints)
     raise FileNotFoundError(
-        f"`from` must be a trainer, a fold's folder or a checkpoint, got {given!r}; {str(path)!r} does not exist. "
-        f"Trainers that have finished fold {target.fold}: {name_some(trained, at_most=10)}."
+        f"`from` must be a trainer, a fold's folder or a checkpoint, got {name!r}; "
+        f"{str(path)!r} does not exist. "
+        f"Trainers that have finished fold {target.fold}: {name_some(trainers, at_most=10)}."
     )
 
 
 def read_source(path: Path) -> SourceModel:
     """Read a model; what is not a checkpoint of nnU-Net is refused."""
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
-    weights = checkpoint["network_weights"]
-    arguments = checkpoint["init_args"]
-    axes = checkpoint.get("inference_allowed_mirroring_axes")
     model_folder = path.absolute().parents[1]
     try:
-        for prefix in ("module.", "_orig_mod."):  # of distributed training and torch.compile
-            weights = {name.removeprefix(prefix): values for name, values in weights.items()}
-        trainer = checkpoint["trainer_name"]
-        epochs = int(checkpoint.get("current_epoch", 0))
-        return SourceModel(
-            path=path,
-            source=Source(trainer, str(path.absolute()), epochs, digest_of(weights)),
-            weights=weights,
-            mirroring_axes=None if axes is None else tuple(axes),
-            fold=arguments.get("fold"),
-            configuration=arguments["configuration"],
-            plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
-            dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
-        )
+        return _source_model(path, checkpoint, model_folder)
     except (TypeError, AttributeError, ValueError) as error:
         cure = "Copy it again from where the model was trained."
         raise ValueError(
@@ -147,14 +146,60 @@ def read_source(path: Path) -> SourceModel:
         ) from error
 
 
+def _source_model(path: Path, checkpoint: Mapping[str, Any], model_folder: Path) -> SourceModel:
+    """The model of a checkpoint.
+
+    The checkpoint of a shared model has neither plans nor dataset.json: they are in its folder.
+    """
+    weights = checkpoint["network_weights"]
+    for prefix in ("module.", "_orig_mod."):  # of distributed training and torch.compile
+        weights = {name.removeprefix(prefix): values for name, values in weights.items()}
+
+    mirroring_axes = checkpoint.get("inference_allowed_mirroring_axes")
+    if mirroring_axes is not None:
+        mirroring_axes = tuple(mirroring_axes)
+
+    arguments = checkpoint["init_args"]
+    return SourceModel(
+        path=path,
+        source=Source(
+            checkpoint["trainer_name"],
+            str(path.absolute()),
+            int(checkpoint.get("current_epoch", 0)),
+            digest_of(weights),
+        ),
+        weights=weights,
+        mirroring_axes=mirroring_axes,
+        fold=arguments.get("fold"),
+        configuration=arguments["configuration"],
+        plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
+        dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
+    )
+
+
 def check_same_task(model: SourceModel, target: Target) -> None:
-    """Check that the target has the source's labels and channels, and images as the source's network expects them."""
+    """Check that a source may begin the training of a target.
+
+    The target needs the source's labels and channels, and images as the source's network expects
+    them. What a source does not say of itself is not compared.
+    """
     try:
-        for before, now, cure in _compared(model, target):
-            if what := next((what for what in before if before[what] != now[what]), None):
-                rule = f"have the {what} of what is trained, {now[what]!r}"
-                got = f"{before[what]!r} in {model.path}"
-                raise ValueError(f"`from` must {rule}, got {got}. {cure}")
+        if model.dataset is not None:
+            _check_equal(
+                model,
+                before=_task(model.dataset),
+                now=_task(read_dataset_json(target.dataset_json)),
+                cure="Train one of this dataset first.",
+            )
+        if model.plans is not None:
+            plans = read_json(target.preprocessed / f"{target.plans}.json")
+            _check_equal(
+                model,
+                before=_images(model.plans, model.configuration),
+                now=_images(plans, target.configuration),
+                cure="Plan and preprocess with the plans of that model "
+                "(nnUNetv2_move_plans_between_datasets).",
+            )
     except (KeyError, TypeError, AttributeError) as error:
         got = f"others in {str(model.path)!r} or {str(target.preprocessed)!r}"
         cure = "Copy the model again, or plan again."
@@ -163,29 +208,25 @@ def check_same_task(model: SourceModel, target: Target) -> None:
         ) from error
 
 
-def _compared(
-    model: SourceModel, target: Target
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
-    """What must be the same of the source and of what is trained, and what to do where it is not."""
-    if model.dataset is not None:
-        yield (
-            _task(model.dataset),
-            _task(read_dataset_json(target.dataset_json)),
-            "Train one of this dataset first.",
-        )
-    if model.plans is not None:
-        plans = read_json(target.preprocessed / f"{target.plans}.json")
-        cure = "Plan and preprocess with the plans of that model (nnUNetv2_move_plans_between_datasets)."
-        yield _images(model.plans, model.configuration), _images(plans, target.configuration), cure
+def _check_equal(
+    model: SourceModel, *, before: Mapping[str, Any], now: Mapping[str, Any], cure: str
+) -> None:
+    """Check properties of the source against those of what is to be trained."""
+    for name in before:
+        if before[name] != now[name]:
+            rule = f"have the {name} of what is trained, {now[name]!r}"
+            got = f"{before[name]!r} in {model.path}"
+            raise ValueError(f"`from` must {rule}, got {got}. {cure}")
 
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {
-        name: value if isinstance(value, int) else list(value)
-        for name, value in dataset["labels"].items()
-    }
+    """What the heads of a network mean, and its input channels."""
+    labels = {}
+    for name, value in dataset["labels"].items():
+        labels[name] = value if isinstance(value, int) else list(value)
     has_regions = any(isinstance(value, list) for value in labels.values())
     channels = dataset.get("channel_names", dataset.get("modality", {}))
+
     return {
         # The heads of regions follow the order of the file.
         "labels": list(labels.items()) if has_regions else labels,
@@ -195,9 +236,17 @@ def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """How a configuration of the plans prepares images.
+
+    The intensities of the dataset belong to it only where CT images are normalised with them.
+    """
     configuration = PlansManager(dict(plans)).get_configuration(name).configuration
-    images = {key: json.loads(json.dumps(configuration.get(key))) for key in _OF_CONFIGURATION}
+    images = {}
+    for key in _SAME_IN_CONFIGURATION:
+        # Plans in memory may hold tuples where those of a file hold lists.
+        images[key] = json.loads(json.dumps(configuration.get(key)))
     images["transpose_forward"] = list(plans["transpose_forward"])
+
     if "CTNormalization" in configuration["normalization_schemes"]:
         key = "foreground_intensity_properties_per_channel"
         images[key] = plans.get(key, plans.get("foreground_intensity_properties_by_modality"))
@@ -206,19 +255,19 @@ def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> None:
     """Check that the source's weights fit a network; the error names the first difference."""
-    before, now = (
-        {name: tuple(w.shape) for name, w in each.items()} for each in (model.weights, weights)
-    )
+    before = {name: tuple(values.shape) for name, values in model.weights.items()}
+    now = {name: tuple(values.shape) for name, values in weights.items()}
     differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
-    if differing:
-        shapes = " and ".join(
-            str(each[differing[0]]) if differing[0] in each else "none" for each in (before, now)
-        )
-        raise ValueError(
-            f"`from` must have the network that is trained, got {model.path}, where {len(differing)} of {len(now)} "
-            f"weights differ ({differing[0]} has the shapes {shapes}). Use the plans and the configuration of that "
-            "model (-p), or train one with these."
-        )
+    if not differing:
+        return
+
+    first = differing[0]
+    shapes = f"{before.get(first, 'none')} and {now.get(first, 'none')}"
+    raise ValueError(
+        f"`from` must have the network that is trained, got {model.path}, where {len(differing)} "
+        f"of {len(now)} weights differ ({first} has the shapes {shapes}). Use the plans and the "
+        "configuration of that model (-p), or train one with these."
+    )
 
 
 def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
@@ -231,23 +280,29 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
         raise ValueError(
             f"`from` must be another training than the one to start, got {trainer!r} for both."
         )
+
     path = next((folder / name for name in CHECKPOINTS if (folder / name).is_file()), None)
     if path is None:
         return False
     source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
     if source is not None and source.digest == model.source.digest:
         return True
-    was = "began with random weights" if source is None else f"was started from {source}"
+
+    origin = "began with random weights" if source is None else f"was started from {source}"
     raise ValueError(
-        f"`trainer` must be new, or started from the same model, got {trainer!r}, whose training in {str(folder)!r} "
-        f"{was}. Give other --epochs or --learning-rate, or remove that folder."
+        f"`trainer` must be new, or started from the same model, got {trainer!r}, whose training "
+        f"in {str(folder)!r} {origin}. Give other --epochs or --learning-rate, or remove that "
+        "folder."
     )
 
 
 def write_first_checkpoint(
     target: Target, trainer: str, model: SourceModel, *, device: str
 ) -> Path:
-    """Write a checkpoint with the source's weights and no epoch behind it, of which ``--c`` takes the last notice."""
+    """Write a checkpoint with the source's weights and no epoch behind it.
+
+    The checkpoint gets the name that nnU-Net's ``--c`` looks for last.
+    """
     check_same_task(model, target)
     fold = target.fold if target.fold == "all" else int(target.fold)
     with (
@@ -265,10 +320,12 @@ def write_first_checkpoint(
         )
         started.initialize()
         check_same_network(model, started.network.state_dict())
+
         started.start_from(model.source, model.weights)
         started.inference_allowed_mirroring_axes = model.mirroring_axes
         started.my_init_kwargs["device"] = torch.device(device)
         started.current_epoch = -1  # nnU-Net stores the number of the next one
+
         path = Path(started.output_folder) / CHECKPOINTS[-1]
         started.save_checkpoint(str(path))
     return path
@@ -276,7 +333,10 @@ def write_first_checkpoint(
 
 @contextmanager
 def _without_traces(folder: Path) -> Iterator[None]:
-    """Leave no log of a trainer that only writes a checkpoint, no run of Weights & Biases, and no empty folder."""
+    """Leave nothing of a trainer but the checkpoint that it writes.
+
+    No log, no run of Weights & Biases, and no empty folder where the checkpoint was refused.
+    """
     before = set(folder.glob("*"))
     try:
         with variables(nnUNet_wandb_enabled="0"):

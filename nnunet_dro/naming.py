@@ -1,16 +1,20 @@
 """How messages and pages name cases, columns, numbers of things and what to install."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-NO_VALUE = "–"  # What stands where there is no number.
+NO_VALUE = "–"  # stands where there is no number
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
     """List the first few names, and say how many more there are: ``a, b and 1 more``."""
-    shown = ", ".join(list(names)[:at_most]) or "none"
-    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+    first_names = ", ".join(list(names)[:at_most]) or "none"
+    n_more = len(names) - at_most
+    if n_more > 0:
+        return f"{first_names} and {n_more} more"
+    return first_names
 
 
 def repeated(names: Iterable[str]) -> list[str]:
@@ -18,10 +22,11 @@ def repeated(names: Iterable[str]) -> list[str]:
     return [name for name, n in Counter(names).items() if n > 1]
 
 
-def nearest_names(name: str, known: Collection[str]) -> str:
-    """List the known names, those that look like a wrong one first."""
-    near = get_close_matches(name, list(known), n=3)
-    return name_some([*near, *(other for other in known if other not in near)], at_most=20)
+def nearest_names(name: str, names: Collection[str]) -> str:
+    """List the names there are, those that look like a wrong one first."""
+    near = get_close_matches(name, list(names), n=3)
+    others = [other for other in names if other not in near]
+    return name_some(near + others, at_most=20)
 
 
 def extra_cure(extra: str) -> str:
@@ -33,7 +38,12 @@ def count(n: int, noun: str) -> str:
     """A number of things: ``1 case``, ``1,200 cases``, ``2 strata``, ``2 patches``."""
     if n == 1:
         return f"1 {noun}"
-    plural = "strata" if noun == "stratum" else f"{noun}{'es' if noun.endswith('patch') else 's'}"
+    if noun == "stratum":
+        plural = "strata"
+    elif noun.endswith("patch"):
+        plural = f"{noun}es"
+    else:
+        plural = f"{noun}s"
     return f"{n:,} {plural}"
 
 
@@ -52,8 +62,11 @@ def written(value: float, form: str) -> str:
 
     `NO_VALUE` for NaN.
     """
-    text = NO_VALUE if value != value else f"{value:{form}}".replace("%", " %").replace("-", "−")
-    return text if text.strip("+−0. %") else text.lstrip("+−")
+    if math.isnan(value):
+        return NO_VALUE
+    text = f"{value:{form}}".replace("%", " %").replace("-", "−")
+    is_zero = not text.strip("+−0. %")
+    return text.lstrip("+−") if is_zero else text
 
 
 def plain(name: str) -> str:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-SECONDS_BETWEEN_LINES = (
-    30.0  # Seconds between two lines where there is no terminal; what ends earlier writes none.
-)
+#: Seconds between two lines where there is no terminal; what ends earlier writes none.
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Progress(Protocol):
@@ -37,6 +36,7 @@ def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Pr
     if not console.is_interactive:
         yield _lines(title)
         return
+
     columns = (
         rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(),
@@ -56,22 +56,24 @@ def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Pr
 
 def _lines(title: str) -> Progress:
     """Write the progress to standard error, a line at a time."""
-    start = shown = time.monotonic()
-    before = 0
-    said = title
+    started_at = last_line_at = time.monotonic()
+    n_before = 0
+    last_title = title
 
     def show(n_done: int, n_all: int, title: str = "") -> None:
-        nonlocal start, shown, before, said
+        nonlocal started_at, last_line_at, n_before, last_title
         now = time.monotonic()
-        if n_done < before:
-            start = shown = now
-        before = n_done
-        said = title or said
-        if not 0 < n_done < n_all or now - shown < SECONDS_BETWEEN_LINES:
+        if n_done < n_before:
+            started_at = last_line_at = now
+        n_before = n_done
+        last_title = title or last_title
+
+        if not 0 < n_done < n_all or now - last_line_at < SECONDS_BETWEEN_LINES:
             return
-        shown = now
-        minutes = (now - start) * (n_all - n_done) / n_done / 60
-        sys.stderr.write(f"{said}: {n_done} of {n_all}, about {max(1, round(minutes))} min left\n")
+        last_line_at = now
+        seconds_left = (now - started_at) * (n_all - n_done) / n_done
+        minutes_left = max(1, round(seconds_left / 60))
+        sys.stderr.write(f"{last_title}: {n_done} of {n_all}, about {minutes_left} min left\n")
         sys.stderr.flush()
 
     return show

@@ -23,28 +23,29 @@ PLANS_JSON = "plans.json"
 
 #: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a
 #: checkpoint.
-_OF_PLANS = (
-    *(
-        "dataset_name",
-        "plans_name",
-        "original_median_spacing_after_transp",
-        "original_median_shape_after_transp",
-    ),
-    *("image_reader_writer", "transpose_forward", "transpose_backward"),
-    *("configurations", "experiment_planner_used", "label_manager"),
-    *("foreground_intensity_properties_per_channel", "foreground_intensity_properties_by_modality"),
+_KEYS_OF_PLANS = (
+    "dataset_name",
+    "plans_name",
+    "original_median_spacing_after_transp",
+    "original_median_shape_after_transp",
+    "image_reader_writer",
+    "transpose_forward",
+    "transpose_backward",
+    "configurations",
+    "experiment_planner_used",
+    "label_manager",
+    "foreground_intensity_properties_per_channel",
+    "foreground_intensity_properties_by_modality",
 )
-_OF_DATASET = (
-    *(
-        "channel_names",
-        "modality",
-        "labels",
-        "regions_class_order",
-        "file_ending",
-        "overwrite_image_reader_writer",
-    ),
+_KEYS_OF_DATASET = (
+    "channel_names",
+    "modality",
+    "labels",
+    "regions_class_order",
+    "file_ending",
+    "overwrite_image_reader_writer",
 )
-_OF_CHECKPOINT = (
+_KEYS_OF_CHECKPOINT = (
     "network_weights",
     "inference_allowed_mirroring_axes",
     "trainer_name",
@@ -53,7 +54,6 @@ _OF_CHECKPOINT = (
 
 #: Texts of the description that tell the recipient where the model comes from.
 _TEXTS = ("name", "description", "reference", "licence", "license", "release")
-
 
 _GIVE = "Give the folder TRAINER__PLANS__CONFIGURATION in nnUNet_results."
 
@@ -87,13 +87,15 @@ def share_model(
     """
     check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
-    plans, dataset = (_description(model_folder / name) for name in (PLANS_JSON, DATASET_JSON))
-    cases = (
-        set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
-    )
-    name = model_folder.absolute().parent.name
-    if not re.fullmatch(r"Dataset\d{3,}_.+", name):
-        name = str(plans["dataset_name"])  # the model has been moved
+    plans = _description(model_folder / PLANS_JSON)
+    dataset = _description(model_folder / DATASET_JSON)
+    dataset_name = model_folder.absolute().parent.name
+    if not re.fullmatch(r"Dataset\d{3,}_.+", dataset_name):
+        dataset_name = str(plans["dataset_name"])  # the model has been moved
+
+    cases = set()
+    if isinstance(dataset.get("dataset"), Mapping):
+        cases = set(map(str, dataset["dataset"]))
     left_out: dict[str, Sequence[str]] = {}
     with (
         replacing(output) as partial,
@@ -105,54 +107,38 @@ def share_model(
                 model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint."
             )
             _check_trainer(state["trainer_name"])
-            table = state.get("logging", {}).get(STATE_KEY, {}).get("table", {})
-            cases |= {
-                str(case).split("@")[0] for case in table.get("cases", ())
-            }  # sub-volumes are named CASE@0,0,1
+            cases |= _logged_cases(state)
             configuration = state["init_args"]["configuration"]
-            folder = f"{name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
-            left_out["checkpoints"] = [key for key in state if key not in _OF_CHECKPOINT]
-            with io.BytesIO() as buffer:
-                torch.save(_for_prediction(state), buffer)
-                archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
+            folder = f"{dataset_name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
+            left_out["checkpoints"] = [key for key in state if key not in _KEYS_OF_CHECKPOINT]
+            archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", _for_prediction(state))
         progress(len(shared_folds), len(shared_folds))
-        named = re.compile("|".join(rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases) or "(?!)")
-        kept_texts = [
-            key for key in _TEXTS if key in dataset and not named.search(str(dataset[key]))
-        ]
-        for file, old, keys in (
-            (PLANS_JSON, plans, _OF_PLANS),
-            (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts)),
-        ):
-            archive.writestr(
-                f"{folder}/{file}", json.dumps({k: old[k] for k in keys if k in old}, indent=4)
-            )
-            left_out[file] = [key for key in old if key not in keys]
+
+        left_out[PLANS_JSON] = _write_json(archive, f"{folder}/{PLANS_JSON}", plans, _KEYS_OF_PLANS)
+        left_out[DATASET_JSON] = _write_json(
+            archive,
+            f"{folder}/{DATASET_JSON}",
+            dataset,
+            # The logs of the checkpoints may name cases that the description does not list.
+            (*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)),
+        )
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
         left_out["files"] = _other_files(
-            model_folder, {name.removeprefix(f"{folder}/") for name in archive.namelist()}
+            model_folder, [name.removeprefix(f"{folder}/") for name in archive.namelist()]
         )
-    words = [
-        "nnUNetv2_predict",
-        "-d",
-        folder.split("/")[0],
-        "-c",
-        configuration,
-        "-p",
-        plans["plans_name"],
-        "-f",
-    ]
-    words += [
-        *shared_folds,
-        *([] if checkpoint == CHECKPOINT else ["-chk", checkpoint]),
-        "-i",
-        "INPUT",
-        "-o",
-        "OUTPUT",
-    ]
-    return SharedModel(output, folder, " ".join(words), left_out)
+
+    model = ["-d", dataset_name, "-c", configuration, "-p", plans["plans_name"]]
+    return SharedModel(output, folder, _prediction(model, shared_folds, checkpoint), left_out)
+
+
+def _prediction(model: Sequence[str], folds: Sequence[str], checkpoint: str) -> str:
+    """The command that predicts with a model."""
+    words = ["nnUNetv2_predict", *model, "-f", *folds]
+    if checkpoint != CHECKPOINT:
+        words += ["-chk", checkpoint]
+    return " ".join([*words, "-i", "INPUT", "-o", "OUTPUT"])
 
 
 def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> list[str]:
@@ -162,46 +148,61 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
         raise FileNotFoundError(
             f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}"
         )
-    matches = (FOLD_NAME.fullmatch(path.name) for path in model_folder.iterdir() if path.is_dir())
-    there = sorted(
-        (match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold)
-    )
+
+    there = _folds_of_model(model_folder)
     if not there:
         raise ValueError(
-            f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. {_GIVE}"
+            f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. "
+            f"{_GIVE}"
         )
     if folds is None:
         folds = [fold for fold in there if fold != "all"] or there
+
     if unknown := [fold for fold in folds if fold not in there]:
         cure = f"Choose from: {name_some(there)}."
         raise ValueError(f"`folds` must be folds of the model, got {name_some(unknown)}. {cure}")
     if len(set(folds)) < len(folds) or not folds:
         raise ValueError(
-            f"`folds` must be different folds, at least one, got {name_some(folds)}. Name each once."
+            f"`folds` must be different folds, at least one, got {name_some(folds)}. "
+            "Name each once."
         )
-    without = [fold for fold in folds if not (model_folder / f"fold_{fold}" / checkpoint).is_file()]
+
+    names = [f"fold_{fold}" for fold in folds]
+    without = [name for name in names if not (model_folder / name / checkpoint).is_file()]
     if Path(checkpoint).name != checkpoint or without:
         raise FileNotFoundError(
-            f"`checkpoint` must be a file of every fold, got {checkpoint!r}, which does not exist in "
-            f"{name_some([f'fold_{fold}' for fold in without])}. Finish the training, choose the folds with --folds, "
-            "or name another checkpoint with --checkpoint."
+            f"`checkpoint` must be a file of every fold, got {checkpoint!r}, which does not exist "
+            f"in {name_some(without)}. Finish the training, choose the folds with --folds, or name "
+            "another checkpoint with --checkpoint."
         )
     return sorted(folds, key=there.index)
 
 
+def _folds_of_model(model_folder: Path) -> list[str]:
+    """The folds that have a folder, by their number; ``all`` is the last."""
+    folds = []
+    for path in model_folder.iterdir():
+        match = FOLD_NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            folds.append(match[1])
+    return sorted(folds, key=lambda fold: (fold == "all", len(fold), fold))
+
+
 def _description(path: Path) -> Mapping[str, Any]:
+    """The content of plans.json or dataset.json."""
     if not path.is_file():
         raise FileNotFoundError(
             f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. {_GIVE}"
         )
+    needed = ("labels", "file_ending")
+    if path.name == PLANS_JSON:
+        needed = ("plans_name", "configurations")
+
     content = read_if_usable(path)
-    needed = (
-        ("plans_name", "configurations") if path.name == PLANS_JSON else ("labels", "file_ending")
-    )
     if content is None or any(key not in content for key in needed):
         raise ValueError(
-            f"`{path.name}` must be nnU-Net's file with {' and '.join(needed)}, got {str(path)!r}. Copy it from where "
-            "the model was trained."
+            f"`{path.name}` must be nnU-Net's file with {' and '.join(needed)}, got {str(path)!r}. "
+            "Copy it from where the model was trained."
         )
     return content
 
@@ -211,32 +212,67 @@ def _check_trainer(name: str) -> None:
     trainer = find_trainer(name)
     if trainer is None or not issubclass(trainer, HardnessWeighted):
         raise ValueError(
-            f"`trainer` must be one of nnunet-dro, or a mix-in of HardnessWeighted that nnU-Net finds, got {name!r}. "
-            "Share other models with nnUNetv2_export_model_to_zip."
+            "`trainer` must be one of nnunet-dro, or a mix-in of HardnessWeighted that nnU-Net "
+            f"finds, got {name!r}. Share other models with nnUNetv2_export_model_to_zip."
         )
     if trainer.build_network_architecture is not nnUNetTrainer.build_network_architecture:
         raise ValueError(
-            f"`trainer` must have the network of nnUNetTrainer, got {name!r}, which builds its own: nnU-Net cannot "
-            "predict without the trainer. Share it together with its code, with nnUNetv2_export_model_to_zip."
+            f"`trainer` must have the network of nnUNetTrainer, got {name!r}, which builds its "
+            "own: nnU-Net cannot predict without the trainer. Share it together with its code, "
+            "with nnUNetv2_export_model_to_zip."
         )
 
 
-def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {
-        key: value
-        for key, value in checkpoint["init_args"].items()
-        if key in ("configuration", "fold")
-    }
-    kept = {key: checkpoint[key] for key in _OF_CHECKPOINT if key in checkpoint}
-    return {**kept, "trainer_name": nnUNetTrainer.__name__, "init_args": arguments}
+def _logged_cases(checkpoint: Mapping[str, Any]) -> set[str]:
+    """The training cases that the log of a checkpoint names; sub-volumes are named CASE@0,0,1."""
+    table = checkpoint.get("logging", {}).get(STATE_KEY, {}).get("table", {})
+    return {str(case).split("@")[0] for case in table.get("cases", ())}
+
+
+def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
+    """The file of a checkpoint with what prediction needs, by the name of nnU-Net's trainer."""
+    kept = {key: checkpoint[key] for key in _KEYS_OF_CHECKPOINT if key in checkpoint}
+    kept["trainer_name"] = nnUNetTrainer.__name__
+    kept["init_args"] = {}
+    for key, value in checkpoint["init_args"].items():
+        if key in ("configuration", "fold"):
+            kept["init_args"][key] = value
+
+    with io.BytesIO() as buffer:
+        torch.save(kept, buffer)
+        return buffer.getvalue()
+
+
+def _anonymous_texts(dataset: Mapping[str, Any], cases: Collection[str]) -> list[str]:
+    """The keys of the texts of a description that name no training case, as a word of its own."""
+    any_case = "|".join(rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases)
+    name_of_case = re.compile(any_case or "(?!)")  # without cases, nothing is one
+    texts = [key for key in _TEXTS if key in dataset]
+    return [key for key in texts if not name_of_case.search(str(dataset[key]))]
+
+
+def _write_json(
+    archive: zipfile.ZipFile, name: str, content: Mapping[str, Any], keys: Collection[str]
+) -> list[str]:
+    """Write some keys of a description into the archive, and return those that are left out."""
+    kept = {key: content[key] for key in keys if key in content}
+    archive.writestr(name, json.dumps(kept, indent=4))
+    return [key for key in content if key not in keys]
 
 
 def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:
-    """Names of the files and folders in the model folder and its shared folds that are not shared."""
-    parts = {part for name in shared for part in (name, *(str(p) for p in Path(name).parents))}
-    folders = [
-        model_folder,
-        *(model_folder / part for part in parts if (model_folder / part).is_dir()),
-    ]
-    there = {path.relative_to(model_folder) for folder in folders for path in folder.iterdir()}
-    return sorted({path.name for path in there if path.as_posix() not in parts})
+    """Names of the files and folders that are not shared.
+
+    Only the model folder and the folders of what is shared are looked into.
+    """
+    shared_paths = set()
+    for name in shared:
+        shared_paths.add(Path(name))
+        shared_paths.update(Path(name).parents)
+
+    others = set()
+    for folder in shared_paths:
+        if (model_folder / folder).is_dir():
+            paths = {path.relative_to(model_folder) for path in (model_folder / folder).iterdir()}
+            others |= {path.name for path in paths - shared_paths}
+    return sorted(others)
