@@ -1,1 +1,5 @@
-"""Files of any kind: written completely or not at all, folders of results, JSON, the case table, and logs of cases."""
+"""Files of any kind.
+
+Files that are written whole or not at all, folders of results, JSON, the case table, and logs of
+cases.
+"""

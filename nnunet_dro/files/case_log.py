@@ -1,7 +1,4 @@
-"""The logs that a training writes about its cases after every epoch.
-
-Weights.csv and hardness.csv.
-"""
+"""The logs that a training writes about its cases after every epoch: weights and losses."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -15,11 +12,11 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class LogKind:
-    """A kind of log: its file, and the columns with the value of a case and how often it was seen in the epoch."""
+    """A kind of log."""
 
-    file: str
-    value: str
-    times: str
+    file: str  # name of the file
+    value: str  # column with the value of a case
+    times: str  # column with how often the case was seen in the epoch
 
 
 WEIGHTS = LogKind("weights.csv", "weight", "times_seen")
@@ -30,13 +27,12 @@ LOSSES = LogKind("hardness.csv", "loss", "draws")
 class EpochLog:
     """The values of a log by epoch and case.
 
-    Mean weights of the epoch, or stale losses at its end.
+    The values are the mean weights of an epoch, or the stale losses at its end. Both tables have a
+    row per epoch, ascending, and a column per case.
     """
 
     kind: LogKind
-    values: (
-        pd.DataFrame
-    )  # a row per epoch, ascending, and a column per case; NaN where a case has none
+    values: pd.DataFrame  # NaN where a case has none
     times_seen: pd.DataFrame
 
     @property
@@ -53,19 +49,23 @@ class EpochLog:
     def first_counted(self) -> int:
         """Position of the first epoch that counts.
 
-        In the first third, a network knows too little.
+        A network knows too little in the first third of its training.
         """
         return len(self.values) // 3
 
 
 def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, EpochLog | None]:
-    """Read the log to rank by (None for losses if there are any), and losses beside weights."""
+    """Read the log to rank by, and the losses where they lie beside weights.
+
+    Without ``by``, that is the log of losses if there is one, and else that of weights.
+    """
     there = [kind for kind in (LOSSES, WEIGHTS) if (folder / kind.file).is_file()]
     if not there:
         raise FileNotFoundError(
-            f"`fold_folder` must hold hardness.csv or weights.csv, got neither in {str(folder)!r}. Train with a "
-            "trainer of `nnunet-dro trainers`, which writes the first; nnUNetTrainerL2RW also writes the second. "
-            "Without them, rank by the validation Dice: --by dice."
+            "`fold_folder` must hold hardness.csv or weights.csv, got neither in "
+            f"{str(folder)!r}. Train with a trainer of `nnunet-dro trainers`, which writes the "
+            "first; nnUNetTrainerL2RW also writes the second. Without them, rank by the "
+            "validation Dice: --by dice."
         )
     kind = by or there[0]
     if kind not in there:
@@ -73,10 +73,11 @@ def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, Epo
         raise FileNotFoundError(
             f"`by` must be what the training has logged, got {got}. Leave it out."
         )
-    with_losses = kind is WEIGHTS and LOSSES in there
-    return read_log(folder / kind.file, kind), read_log(
-        folder / LOSSES.file, LOSSES
-    ) if with_losses else None
+
+    log = read_log(folder / kind.file, kind)
+    if kind is WEIGHTS and LOSSES in there:
+        return log, read_log(folder / LOSSES.file, LOSSES)
+    return log, None
 
 
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
@@ -86,21 +87,32 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
     """
     if len(logs) == 1:
         return logs[0]
+
     kind = logs[0].kind
+    counts = []  # how often a value of a fold counts in the mean
+    products = []
+    for log in logs:
+        count = log.values.notna().astype("int64")
+        if kind is WEIGHTS:
+            count = count * log.times_seen
+        counts.append(count)
+        products.append(log.values * count)
 
-    def added(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-        return pd.concat(tables).groupby(level=0).sum()
+    n = _added(counts)
+    times_seen = _added(log.times_seen for log in logs)
+    return EpochLog(kind, _added(products) / n.where(n > 0), times_seen.astype("int64"))
 
-    counts = [log.values.notna() * (log.times_seen if kind is WEIGHTS else 1) for log in logs]
-    n = added(counts)
-    values = added(log.values * count for log, count in zip(logs, counts, strict=True)) / n.where(
-        n > 0
-    )
-    return EpochLog(kind, values, added(log.times_seen for log in logs).astype("int64"))
+
+def _added(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The sum of tables, epoch by epoch; a case that a table lacks adds nothing."""
+    return pd.concat(tables).groupby(level=0).sum()
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
-    """Read a log; an incomplete last line is left out, and of an entry that is duplicated, the last one counts."""
+    """Read a log.
+
+    An incomplete last line is left out, and of an entry that is duplicated, the last one counts.
+    """
     complete, _, _ = path.read_bytes().rpartition(b"\n")
     columns: dict[Any, Any] = {
         "epoch": "int32",
@@ -119,10 +131,8 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
             encoding="utf-8",
             encoding_errors="replace",
         )
-    except (
-        ValueError,
-        OverflowError,
-    ) as error:  # pandas' own errors are ValueErrors, that of an empty file as well
+    # pandas' own errors are ValueErrors, that of an empty file as well.
+    except (ValueError, OverflowError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         cure = "Remove the damaged rows, or train again."
         rule = f"a table of {', '.join(columns)}"
@@ -138,22 +148,25 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
 
 
 def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
-    if np.isinf(rows[kind.value]).any() or (rows[kind.times] < 0).any():
-        got = (
-            "an infinite value"
-            if np.isinf(rows[kind.value]).any()
-            else "a negative number of times"
-        )
-        cure = "Remove the damaged rows, or train again."
-        raise ValueError(
-            f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}"
-        )
-    epochs, row = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
-    codes, cases = pd.factorize(rows["case"])
+    """The rows of a log as tables by epoch and case."""
+    _check_finite(rows, path, kind)
+    epochs, row_numbers = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
+    column_numbers, cases = pd.factorize(rows["case"])
 
     def wide(column: str, missing: float) -> pd.DataFrame:
         table = np.full((len(epochs), len(cases)), missing)
-        table[row, codes] = rows[column]
+        table[row_numbers, column_numbers] = rows[column]
         return pd.DataFrame(table, index=epochs, columns=[str(case) for case in cases])
 
     return EpochLog(kind, wide(kind.value, np.nan), wide(kind.times, 0).astype("int64"))
+
+
+def _check_finite(rows: pd.DataFrame, path: Path, kind: LogKind) -> None:
+    if np.isinf(rows[kind.value]).any():
+        got = "an infinite value"
+    elif (rows[kind.times] < 0).any():
+        got = "a negative number of times"
+    else:
+        return
+    cure = "Remove the damaged rows, or train again."
+    raise ValueError(f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}")

@@ -4,7 +4,7 @@ import csv
 import datetime
 import json
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ NO_TABLE = (
     f"Name the table with --cases, or write {CASE_TABLE_FILE} into the folder of the dataset."
 )
 
-MISSING = (
-    "missing"  # The entry of a case whose value is unknown, which is also the name of its stratum.
-)
+#: The entry of a case whose value is unknown, which is also the name of its stratum.
+MISSING = "missing"
+
 _MOST_STRATA = 10  # The most strata of a column that divides the cases where nobody names one.
 
 #: Entries that mean that a value is unknown.
@@ -33,15 +33,12 @@ _IDENTIFIERS = ("case", "case_id", "participant_id")
 
 
 def case_table_places(*folders: Path | None) -> list[Path]:
-    """The files that may be the case table of a dataset with these folders, the preferred one first."""
+    """The files that may be the case table of a dataset, in the order of its folders."""
     return [folder / CASE_TABLE_FILE for folder in folders if folder is not None]
 
 
 def find_case_table(*folders: Path | None) -> Path | None:
-    """The first ``cases.csv`` in some folders, such as the preprocessed and the raw one.
-
-    None without any.
-    """
+    """The first ``cases.csv`` in folders such as the preprocessed and the raw one, or None."""
     return next((path for path in case_table_places(*folders) if path.is_file()), None)
 
 
@@ -70,27 +67,32 @@ def read_cases(path: Path) -> pd.DataFrame:
         raise FileNotFoundError(
             f"`cases` must be a case table, got {str(path)!r}, which {what}. {cure}"
         )
-    if (ending := path.suffix.lower()) not in (".csv", ".tsv", ".xlsx", ".json"):
-        raise _refusal(
-            "end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats."
+    ending = path.suffix.lower()
+    if ending not in _READERS:
+        raise ValueError(
+            f"`cases` must end in .csv, .tsv, .xlsx or .json, got {str(path)!r}. "
+            "Save the table in one of these formats."
         )
-    read = {".xlsx": _read_xlsx, ".json": _read_json}.get(ending, _read_text)
     try:
-        # Rows are numbered as in an editor; the records of JSON have no row of names.
-        rows = [
-            (n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)
-        ]
+        rows = _READERS[ending](path)
     except (csv.Error, ValueError, RecursionError) as error:
-        cure = f"Save it again{' as UTF-8' * isinstance(error, UnicodeDecodeError)}."
+        cure = "Save it again."
+        if isinstance(error, UnicodeDecodeError):
+            cure = "Save it again as UTF-8."
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise ValueError(
             f"`cases` must be a readable table, got {str(path)!r}: {reason}. {cure}"
         ) from error
-    return _checked_table(rows, path)
+
+    # Rows are numbered as in an editor; the records of JSON have no row of names.
+    first = 0 if ending == ".json" else 1
+    numbered = [(number, row) for number, row in enumerate(rows, first) if any(row)]
+    columns = _columns(numbered, path)
+    return _named_by_case(columns, [number for number, _ in numbered[1:]], path)
 
 
 def _refusal(rule: str, got: str, path: Path, cure: str) -> ValueError:
-    return ValueError(f"`cases` must {rule}, got {got}{' in ' if got else ''}{str(path)!r}. {cure}")
+    return ValueError(f"`cases` must {rule}, got {got} in {str(path)!r}. {cure}")
 
 
 def _read_text(path: Path) -> list[list[str]]:
@@ -98,17 +100,13 @@ def _read_text(path: Path) -> list[list[str]]:
         first = file.readline()
         file.seek(0)
         # Spreadsheets write semicolons where the decimal mark is a comma.
-        separator = (
-            "\t"
-            if path.suffix.lower() == ".tsv"
-            else ";"
-            if ";" in first and "," not in first
-            else ","
-        )
-        return [
-            [_text(entry) for entry in row]
-            for row in csv.reader(file, delimiter=separator, strict=True)
-        ]
+        separator = ","
+        if path.suffix.lower() == ".tsv":
+            separator = "\t"
+        elif ";" in first and "," not in first:
+            separator = ";"
+        rows = csv.reader(file, delimiter=separator, strict=True)
+        return [_texts(row) for row in rows]
 
 
 def _read_xlsx(path: Path) -> list[list[str]]:
@@ -122,40 +120,58 @@ def _read_xlsx(path: Path) -> list[list[str]]:
         raise ValueError(
             "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
         ) from error
-    except (
-        Exception
-    ) as error:  # openpyxl lets through whatever unzipping and XML raise on a damaged file
+    # openpyxl lets through whatever unzipping and XML raise on a damaged file.
+    except Exception as error:
         raise ValueError(f"it is not a complete spreadsheet ({error})") from error
-    return [[_text(entry) for entry in row] for row in sheet.itertuples(index=False)]
+    return [_texts(row) for row in sheet.itertuples(index=False)]
 
 
 def _read_json(path: Path) -> list[list[str]]:
     content = read_json(path, encoding="utf-8-sig", object_pairs_hook=_without_twins)
-    named = isinstance(content, dict)
-    records = list(content.values()) if named else content
-    if named and records and all(isinstance(entries, list) for entries in records):
-        if len({len(entries) for entries in records}) > 1:
-            raise ValueError("its columns differ in length")
-        return [
-            list(content),
-            *([_text(entry) for entry in row] for row in zip(*records, strict=True)),
-        ]
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+    is_mapping = isinstance(content, dict)
+    parts = list(content.values()) if is_mapping else content
+    if is_mapping and parts and all(isinstance(part, list) for part in parts):
+        return _rows_of_columns(content)
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise ValueError(
-            "it must be a list of records, or a mapping from cases to attributes or columns to entries"
+            "it must be a list of records, or a mapping from cases to attributes or columns to "
+            "entries"
         )
+
+    rows = _rows_of_records(parts)
+    if is_mapping:
+        # An attribute called `case` would duplicate that column, which is refused.
+        rows = [[case, *row] for case, row in zip(["case", *content], rows, strict=True)]
+    return rows
+
+
+def _rows_of_columns(columns: Mapping[str, list[Any]]) -> list[list[str]]:
+    """The rows of a mapping from columns to entries; the names are the first row."""
+    if len({len(entries) for entries in columns.values()}) > 1:
+        raise ValueError("its columns differ in length")
+    rows = [_texts(row) for row in zip(*columns.values(), strict=True)]
+    return [list(columns), *rows]
+
+
+def _rows_of_records(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The rows of records, which may lack attributes; the names are the first row."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    rows = [[_text(record.get(name)) for name in names] for record in records]
-    if not named:
-        return [names, *rows]
-    # An attribute called `case` would duplicate that column, which is refused.
-    return [["case", *names], *([case, *row] for case, row in zip(content, rows, strict=True))]
+    rows = [_texts(record.get(name) for name in names) for record in records]
+    return [names, *rows]
+
+
+#: What reads the rows of a table, names and all, by the ending of the file.
+_READERS = {".csv": _read_text, ".tsv": _read_text, ".xlsx": _read_xlsx, ".json": _read_json}
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := repeated([name for name, _ in pairs]):
         raise ValueError(f"{twice[0]!r} is duplicated")
     return {name.strip(): value for name, value in pairs}
+
+
+def _texts(row: Iterable[Any]) -> list[str]:
+    return [_text(entry) for entry in row]
 
 
 def _text(entry: Any) -> str:
@@ -174,26 +190,14 @@ def _text(entry: Any) -> str:
     return str(entry).strip()
 
 
-def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFrame:
+def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[str]]:
+    """The entries of each column, from numbered rows of which the first has the names."""
     if not rows:
         raise _refusal("be a readable table", "nothing", path, "Fill the table.")
     (_, names), *rows = rows
     for number, row in rows:
-        if len(row) != len(names):
-            is_long = len(row) > len(names)
-            rule = f"have {'a name' if is_long else 'an entry'} for every column"
-            got = (
-                f"{len(names)} for {len(row)} entries"
-                if is_long
-                else f"{len(row)} for {len(names)} columns"
-            )
-            got += f" in row {number}"
-            raise _refusal(
-                rule,
-                got,
-                path,
-                "Correct the row; put quotes around an entry that contains the separator.",
-            )
+        _check_length(row, len(names), number, path)
+
     # Spreadsheets leave behind columns that are empty from top to bottom.
     kept = [n for n, name in enumerate(names) if name or any(row[n] for _, row in rows)]
     if unnamed := [str(n + 1) for n in kept if not names[n]]:
@@ -201,39 +205,65 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
         raise _refusal("have a name for every column", got, path, "Name it, or remove it.")
     if twice := repeated(names[n] for n in kept):
         raise _refusal("name every column once", f"{name_some(twice)} twice", path, "Rename one.")
-    columns = {names[n]: [row[n] for _, row in rows] for n in kept}
-    if not (identifiers := [name for name in _IDENTIFIERS if name in columns]):
-        cure = "Rename the column that names the cases (`case_id` and `participant_id` are understood, too)."
+    return {names[n]: [row[n] for _, row in rows] for n in kept}
+
+
+def _check_length(row: list[str], n_columns: int, number: int, path: Path) -> None:
+    """Check that a row has an entry for every column, and no more."""
+    if len(row) == n_columns:
+        return
+    if len(row) > n_columns:
+        rule = "have a name for every column"
+        got = f"{n_columns} for {len(row)} entries in row {number}"
+    else:
+        rule = "have an entry for every column"
+        got = f"{len(row)} for {n_columns} columns in row {number}"
+    cure = "Correct the row; put quotes around an entry that contains the separator."
+    raise _refusal(rule, got, path, cure)
+
+
+def _named_by_case(
+    columns: Mapping[str, list[str]], row_numbers: Sequence[int], path: Path
+) -> pd.DataFrame:
+    """The table with the column ``case``, in which every row names another case."""
+    identifier = next((name for name in _IDENTIFIERS if name in columns), None)
+    if identifier is None:
+        cure = (
+            "Rename the column that names the cases (`case_id` and `participant_id` are "
+            "understood, too)."
+        )
         raise _refusal("have a column `case`", name_some(list(columns)), path, cure)
-    cases = columns[identifiers[0]]
+
+    cases = columns[identifier]
     if not cases:
         raise _refusal("have a row per case", "none", path, "Fill the table.")
     if "" in cases:
-        got = f"an empty name in row {rows[cases.index('')][0]}"
+        got = f"an empty name in row {row_numbers[cases.index('')]}"
         raise _refusal("name every case", got, path, "Fill it in.")
     if twice := repeated(cases):
         raise _refusal("name every case once", f"{name_some(twice)} twice", path, "Remove a row.")
-    cleaned = {
-        name: [MISSING if e in _EMPTY_ENTRIES else e for e in entries]
-        for name, entries in columns.items()
-    }
-    return pd.DataFrame(cleaned | {identifiers[0]: cases}).rename(columns={identifiers[0]: "case"})
+
+    table = {}
+    for name, entries in columns.items():
+        if name == identifier:
+            table["case"] = entries
+        else:
+            table[name] = [MISSING if entry in _EMPTY_ENTRIES else entry for entry in entries]
+    return pd.DataFrame(table)
 
 
 def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
     """Check that a case table has a row for each of these cases; it may have more rows."""
-    known = set(cases)
     listed = set(table["case"])
-    if missing := sorted(known - listed):
-        others = (
-            f" (other rows: {name_some(sorted(listed - known), at_most=3)})"
-            if listed - known
-            else ""
-        )
-        cure = "Add the rows, or name the cases like their label maps, without the file ending."
-        raise ValueError(
-            f"`cases` must have a row for every case, got none for {name_some(missing)}{others}. {cure}"
-        )
+    missing = sorted(set(cases) - listed)
+    if not missing:
+        return
+
+    got = f"none for {name_some(missing)}"
+    if others := sorted(listed - set(cases)):
+        got += f" (other rows: {name_some(others, at_most=3)})"
+    cure = "Add the rows, or name the cases like their label maps, without the file ending."
+    raise ValueError(f"`cases` must have a row for every case, got {got}. {cure}")
 
 
 def read_cases_of(path: Path, cases: Collection[str]) -> pd.DataFrame:
@@ -254,7 +284,11 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
 def dividing_attributes(table: pd.DataFrame) -> list[str]:
     """The columns that divide the cases of a table.
 
-    At most ten entries, of which two or more have several cases.
+    They have at most ten different entries, of which two or more are those of several cases.
     """
-    sizes = {name: table[name].value_counts() for name in attributes_of(table)}
-    return [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]
+    names = []
+    for name in attributes_of(table):
+        sizes = table[name].value_counts()
+        if len(sizes) <= _MOST_STRATA and (sizes > 1).sum() > 1:
+            names.append(name)
+    return names

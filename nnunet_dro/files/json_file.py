@@ -17,11 +17,14 @@ def json_text(content: Any) -> str:
 
 def json_records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as dictionaries, with None for NaN."""
-    rows = table.to_dict(orient="records")
-    return [
-        {str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
-        for row in rows
-    ]
+    records = []
+    for row in table.to_dict(orient="records"):
+        record = {}
+        for column, value in row.items():
+            is_nan = isinstance(value, float) and math.isnan(value)
+            record[str(column)] = None if is_nan else value
+        records.append(record)
+    return records
 
 
 def read_json(

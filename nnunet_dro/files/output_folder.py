@@ -14,7 +14,8 @@ from nnunet_dro.files.json_file import read_json
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to a temporary file that replaces ``path`` once it is complete.
 
-    After an error ``path`` is as it was.
+    It lies in the same folder and has the same suffix. Where the process is killed meanwhile, an
+    error is raised, or nothing is written, ``path`` stays as it was.
     """
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
@@ -38,37 +39,39 @@ def check_output(
 ) -> None:
     """Check, before long work, that results can be written to a folder.
 
-    A new one, or with ``overwrite`` our own.
-
-    What is overwritten must be the results of an earlier run, and none of the ``inputs``. None: it
-    cannot be asked for.
+    The folder must be new or empty. With ``overwrite``, it may also hold the results of an earlier
+    run, but must be none of the ``inputs``. ``overwrite`` is None where the command has no option
+    --overwrite that a message could name.
     """
     check_writable(folder, name=name, cure="Name another folder.")
     if not (folder.is_dir() and any(folder.iterdir())):
         return
     if not overwrite:
-        also = (
-            ""
-            if overwrite is None
-            else ", or give --overwrite to replace what an earlier run wrote"
-        )
+        cure = "Name another."
+        if overwrite is not None:
+            cure = "Name another, or give --overwrite to replace what an earlier run wrote."
         got = f"{str(folder)!r}, which holds files"
-        raise FileExistsError(
-            f"`{name}` must be a new or empty folder, got {got}. Name another{also}."
-        )
+        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. {cure}")
+
     if folder.resolve() in [Path(path).resolve() for path in inputs]:
         raise ValueError(
             f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another."
         )
-    try:
-        is_ours = str(read_json(folder / "summary.json")["format"]).startswith("nnunet-dro ")
-    except (OSError, ValueError, LookupError, TypeError):
-        is_ours = False
-    if not is_ours:
+    if not _holds_results(folder):
         got = f"{str(folder)!r}, which holds other files"
         raise FileExistsError(
-            f"`{name}` must have the results of an earlier run to overwrite, got {got}. Name another."
+            f"`{name}` must have the results of an earlier run to overwrite, got {got}. "
+            "Name another."
         )
+
+
+def _holds_results(folder: Path) -> bool:
+    """Whether a folder has a summary of this package's."""
+    try:
+        written_as = str(read_json(folder / "summary.json")["format"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return written_as.startswith("nnunet-dro ")
 
 
 def check_writable(
@@ -78,9 +81,8 @@ def check_writable(
     cure: str = "Set nnUNet_results to a folder that you may write to.",
 ) -> None:
     """Check, before long work, that a folder can be written to, or made."""
-    existing = next(
-        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
-    )
+    path = folder.absolute()
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
     if not existing.is_dir():
         raise NotADirectoryError(
             f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}"
@@ -97,16 +99,20 @@ def check_new_file(
     It is new or may be replaced, and its folder exists.
     """
     if path.is_dir() or (path.exists() and not overwrite):
-        also = "" if path.is_dir() else f", or give {option} to replace it"
+        cure = "Name another."
+        if not path.is_dir():
+            cure = f"Name another, or give {option} to replace it."
         raise FileExistsError(
-            f"`{name}` must be a new file, got {str(path)!r}, which exists. Name another{also}."
+            f"`{name}` must be a new file, got {str(path)!r}, which exists. {cure}"
         )
-    if not path.absolute().parent.is_dir():
+
+    folder = path.absolute().parent
+    if not folder.is_dir():
         cure = "Make the folder, or name another."
         raise FileNotFoundError(
             f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}"
         )
-    if not os.access(path.absolute().parent, os.W_OK):
+    if not os.access(folder, os.W_OK):
         cure = "Name a file in another folder."
         raise PermissionError(
             f"`{name}` must be in a folder that is writable, got {str(path)!r}. {cure}"
@@ -116,21 +122,30 @@ def check_new_file(
 def write_files(
     folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()
 ) -> list[str]:
-    """Write files into a folder once all are written.
+    """Write files into a folder, all of them or none.
 
-    Delete the ``outdated`` ones, and return their names.
+    A new folder appears with all of them, and an old one gets them once all are written. Files of
+    an earlier run that would contradict them (``outdated``) are deleted from it.
+
+    Returns:
+        The names of the files that were deleted.
     """
     folder = folder.absolute()
-    if folder.is_dir():
-        # An empty folder is kept, too: it may be a mount point, or the working directory of the
-        # shell.
-        with ExitStack() as stack:
-            for name, content in files.items():
-                _write(stack.enter_context(replacing(folder / name)), content)
-        deleted = [name for name in outdated if name not in files and (folder / name).is_file()]
-        for name in deleted:
-            (folder / name).unlink()
-        return deleted
+    # An empty folder is kept, too: it may be a mount point, or the working directory of the shell.
+    if not folder.is_dir():
+        _write_new_folder(folder, files)
+        return []
+
+    with ExitStack() as stack:
+        for name, content in files.items():
+            _write(stack.enter_context(replacing(folder / name)), content)
+    deleted = [name for name in outdated if name not in files and (folder / name).is_file()]
+    for name in deleted:
+        (folder / name).unlink()
+    return deleted
+
+
+def _write_new_folder(folder: Path, files: Mapping[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".", suffix=".partial", dir=folder.parent))
     try:
@@ -141,7 +156,6 @@ def write_files(
         (partial / folder.name).rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return []
 
 
 def _write(path: Path, content: str) -> None:
