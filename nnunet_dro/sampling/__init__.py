@@ -1,8 +1,7 @@
 """Decides which case is drawn next.
 
-Rules that turn losses into probabilities, and the shared table of stale losses.
-
-Imports numpy only.
+Rules turn losses into probabilities, and a table that the processes of a training share keeps the
+stale losses. Imports numpy only.
 """
 
 from nnunet_dro.sampling.changed_cases import positions_in_common
@@ -13,7 +12,7 @@ from nnunet_dro.sampling.divergences import (
     kl_robust_loss,
     with_exploration,
 )
-from nnunet_dro.sampling.draws import Draws, expected_draws
+from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.rules import (
@@ -27,6 +26,7 @@ from nnunet_dro.sampling.rules import (
     Rule,
     RuleWithBeta,
 )
+from nnunet_dro.sampling.systematic import expected_draws
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""Losses and weights of many cases in shared memory, in blocks, so that a draw and an update stay cheap."""
+"""Losses and weights of many cases, in shared memory.
+
+They are kept in blocks, so that a draw and an update stay cheap.
+"""
 
 import ctypes
 import math
@@ -15,7 +18,9 @@ _C_TYPES = {"float64": ctypes.c_double, "int64": ctypes.c_int64, "bool": ctypes.
 
 
 class SharedArrays:
-    """Named vectors, filled with zeros, in memory shared by all processes that inherit or receive this object.
+    """Named vectors, filled with zeros, in memory that processes share.
+
+    These are all processes that inherit or receive this object.
 
     No lock is taken. When the object is pickled for a worker, the memory itself is handed over, and
     the worker makes its own views of it.
@@ -28,7 +33,10 @@ class SharedArrays:
     """
 
     def __init__(self, **arrays: tuple[int, str]) -> None:
-        self.__setstate__({name: RawArray(_C_TYPES[t], n) for name, (n, t) in arrays.items()})
+        state = {}
+        for name, (n, kind) in arrays.items():
+            state[name] = RawArray(_C_TYPES[kind], n)
+        self.__setstate__(state)
 
     @property
     def nbytes(self) -> int:
@@ -43,9 +51,8 @@ class SharedArrays:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._memory = state
-        self.__dict__.update(
-            {name: np.frombuffer(memory, dtype=memory._type_) for name, memory in state.items()}
-        )
+        for name, memory in state.items():
+            self.__dict__[name] = np.frombuffer(memory, dtype=memory._type_)
 
 
 _SMALLEST_BLOCK = 512  # Below this many cases one block is faster than two levels.
@@ -89,7 +96,7 @@ class Blocks:
         """The blocks."""
         return range(self.n_blocks)
 
-    def of(self, positions: Iterable[int]) -> set[int]:
+    def containing(self, positions: Iterable[int]) -> set[int]:
         """The blocks that contain the cases at these positions."""
         return {i // self.size for i in positions}
 
@@ -104,12 +111,13 @@ class Blocks:
     def refresh(self, blocks: Iterable[int]) -> None:
         """Recompute the weights of these blocks.
 
-        Of all blocks if the weights of the cases depend on each other.
+        If the weights of the cases depend on each other, those of all blocks are recomputed.
         """
         if self.weigh is None:
             for block in blocks:
                 self._refresh_softmax(block)
             return
+
         shared = self.shared
         weights = self.weigh(shared.losses)
         for block in self.all():
@@ -118,10 +126,12 @@ class Blocks:
             shared.block_sum[block] = np.add.reduce(weights[here])
 
     def _refresh_softmax(self, block: int) -> None:
+        """Recompute w_i = exp(beta (L_i - m)) of a block, with its largest loss m."""
         shared = self.shared
         here = self._slice(block)
         losses = shared.losses[here]
         largest = np.fmax.reduce(losses)  # ignores NaN unless there is nothing else
+
         weights = losses - largest
         weights *= shared.beta[0]
         np.exp(weights, out=weights)
@@ -129,6 +139,7 @@ class Blocks:
             np.nan_to_num(weights, copy=False, nan=0.0)
         if not shared.beta[0]:  # all count the same, with or without a loss
             weights = shared.seen[here].astype(np.float64)
+
         shared.weights[here] = weights
         shared.block_max[block] = -np.inf if math.isnan(largest) else largest
         shared.block_sum[block] = np.add.reduce(weights)
@@ -138,19 +149,23 @@ class Blocks:
         return self.shared.weights[self._slice(block)]
 
     def scaled(self) -> tuple[FloatArray, FloatArray]:
-        """Factors that make weights of blocks comparable, and the scaled sums.
+        """Factors that make the weights of the blocks comparable, and their sums times these.
 
-        Copies, which no process can change.
+        The weights of a block are relative to its own largest loss m_b, so its factor is
+        exp(beta (m_b - max m)). The sums are all 0 if no case has a weight. Both are copies, which a
+        change by another process cannot make contradict each other.
         """
         shared = self.shared
         beta = shared.beta[0]
         sums = shared.block_sum.copy()
         if self.weigh is not None or not beta:
             return np.ones(self.n_blocks), sums
+
         scale: FloatArray = shared.block_max.copy()
         largest = np.maximum.reduce(scale)
         if largest == -np.inf:
             return np.ones(self.n_blocks), np.zeros(self.n_blocks)
+
         scale -= largest
         scale *= beta
         np.exp(scale, out=scale)
@@ -165,45 +180,62 @@ class Blocks:
         total = np.add.reduce(masses)
         if not total > 0:
             return np.full(len(positions), 1 / self.n)
-        return np.asarray(self.shared.weights[positions] * scale[positions // self.size] / total)
+
+        weights = self.shared.weights[positions] * scale[positions // self.size]
+        return np.asarray(weights / total)
 
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Positions and probabilities of cases drawn by weight with replacement, a share ``exploration`` uniformly."""
+        """Draw cases by weight with replacement, a share ``exploration`` of them uniformly.
+
+        Returns:
+            Positions of the cases, and the probability of each in one draw, both (size,).
+        """
         n = self.n
-        shared = self.shared
-        uniform = rng.random((3, size))
+        to_block, inside_block, to_explore = rng.random((3, size))
         scale, masses = self.scaled()
         cumulative = np.add.accumulate(masses)
         total = cumulative[-1]
         if not total > 0:  # all losses so far were refused, or the table is being filled
-            return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
-        blocks = np.minimum(
-            cumulative.searchsorted(uniform[0] * total, side="right"), self.n_blocks - 1
-        )
-        indices = np.empty(size, dtype=np.int64)
-        for block in set(blocks.tolist()):
-            mine = blocks == block
-            inside = np.add.accumulate(shared.weights[self._slice(block)])
-            chosen = inside.searchsorted(uniform[1, mine] * inside[-1], side="right")
-            indices[mine] = chosen + block * self.size
-        explore = uniform[2] < exploration
-        if explore.any():
-            indices[explore] = rng.integers(n, size=int(explore.sum()))
+            return (to_block * n).astype(np.int64), np.full(size, 1 / n)
+
+        # First along the sums of the blocks, then along the weights of a block.
+        blocks = cumulative.searchsorted(to_block * total, side="right")
+        blocks = np.minimum(blocks, self.n_blocks - 1)
+        indices = self._at(inside_block, blocks)
+        is_uniform = to_explore < exploration
+        if is_uniform.any():
+            indices[is_uniform] = rng.integers(n, size=int(is_uniform.sum()))
+
         # Rounding can move a draw one position past the end.
         np.minimum(indices, n - 1, out=indices)
-        share = shared.weights[indices] * scale[indices // self.size] / total
-        return indices, (1 - exploration) * share + exploration / n
+        shares = self.shared.weights[indices] * scale[indices // self.size] / total
+        return indices, (1 - exploration) * shares + exploration / n
+
+    def _at(self, places: FloatArray, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions of the cases at places along the weights of blocks, given as shares of each."""
+        indices = np.empty(len(blocks), dtype=np.int64)
+        for block in set(blocks.tolist()):
+            is_here = blocks == block
+            ends = np.add.accumulate(self.weights(block))
+            chosen = ends.searchsorted(places[is_here] * ends[-1], side="right")
+            indices[is_here] = chosen + block * self.size
+        return indices
 
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
         """Draw and claim a case that was neither seen nor drawn before.
 
-        None if there is no such case.
+        Returns:
+            Its position and probability, or None if there is no such case.
         """
         shared = self.shared
-        while (cumulative := shared.unclaimed.cumsum())[-1]:
+        while True:
+            cumulative = shared.unclaimed.cumsum()
             n_left = int(cumulative[-1])
+            if n_left == 0:
+                return None
+
             block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
             here = self._slice(block)
             candidates = np.flatnonzero(~(shared.seen[here] | shared.claimed[here]))
@@ -213,26 +245,29 @@ class Blocks:
                 self._count_unclaimed(block)
                 return index, 1 / n_left
             self._count_unclaimed(block)  # another worker claimed the last one first
-        return None
 
     def draw_unseen(
         self, rng: np.random.Generator, without: Collection[int] = ()
     ) -> tuple[int, float] | None:
         """Draw one of the other cases that were never seen, although its loss may be on its way.
 
-        None without one.
+        Returns:
+            Its position and probability, or None if there is no such case.
         """
         shared = self.shared
         while True:
             counts = shared.unseen.copy()
             for i in without:
-                counts[i // self.size] -= not shared.seen[i]
+                if not shared.seen[i]:
+                    counts[i // self.size] -= 1
             cumulative = counts.cumsum()
             n_left = int(cumulative[-1])
             if n_left <= 0:
                 return None
+
             block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
-            candidates = np.flatnonzero(~shared.seen[self._slice(block)]) + block * self.size
+            unseen = np.flatnonzero(~shared.seen[self._slice(block)])
+            candidates = unseen + block * self.size
             if without:
                 candidates = np.setdiff1d(candidates, list(without))
             if len(candidates):
@@ -240,12 +275,10 @@ class Blocks:
 
     def _count_unclaimed(self, block: int) -> None:
         shared = self.shared
-        here = self._slice(block)
-        n_unclaimed = (
-            np.count_nonzero(~(shared.seen[here] | shared.claimed[here]))
-            if shared.unseen[block]
-            else 0
-        )
+        n_unclaimed = 0
+        if shared.unseen[block]:
+            here = self._slice(block)
+            n_unclaimed = np.count_nonzero(~(shared.seen[here] | shared.claimed[here]))
         shared.unclaimed[block] = n_unclaimed
 
     def _slice(self, block: int) -> slice:

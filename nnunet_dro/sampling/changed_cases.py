@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 
 def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
-    """One line for the log about the cases now (``here``) and in a checkpoint, or None if nothing changed."""
+    """One line for the log about cases that are new or gone since a checkpoint.
+
+    Args:
+        here: The cases now.
+        there: The cases in the checkpoint.
+
+    Returns:
+        The line, or None if nothing changed.
+    """
     now = set(here)
     before = set(there)
     new = [case for case in here if case not in before]
@@ -15,7 +23,8 @@ def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
     if not new and not gone:
         return None
     return (
-        f"The training cases changed since the checkpoint: {len(new)} new (start unseen{_examples(new)}), "
+        "The training cases changed since the checkpoint: "
+        f"{len(new)} new (start unseen{_examples(new)}), "
         f"{len(gone)} gone (dropped{_examples(gone)})."
     )
 
@@ -25,17 +34,27 @@ def positions_in_common(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the cases that two lists have in common, in the order of the first list.
 
+    Returns:
+        Their positions in the first list, and in the second one.
+
     Example:
         >>> [positions.tolist() for positions in positions_in_common(["a", "b", "c"], ["c", "a"])]
         [[0, 2], [1, 0]]
     """
-    known = {case: i for i, case in enumerate(there)}
-    common = [(i, known[case]) for i, case in enumerate(here) if case in known]
-    mine, theirs = np.array(common, dtype=np.int64).reshape(-1, 2).T
-    return mine, theirs
+    position = {case: i for i, case in enumerate(there)}
+    mine = []
+    theirs = []
+    for i, case in enumerate(here):
+        if case in position:
+            mine.append(i)
+            theirs.append(position[case])
+    return np.array(mine, dtype=np.int64), np.array(theirs, dtype=np.int64)
 
 
 def _examples(cases: Sequence[str]) -> str:
     if not cases:
         return ""
-    return ": " + ", ".join(cases[:3]) + (", ..." if len(cases) > 3 else "")
+    names = ", ".join(cases[:3])
+    if len(cases) > 3:
+        names += ", ..."
+    return f": {names}"

@@ -1,6 +1,6 @@
-"""Sampling probabilities from stale losses.
+"""Sampling probabilities from stale losses, by the KL and the Pearson chi2 divergence.
 
-Pure functions for the KL and the Pearson chi2 divergence.
+All functions are pure.
 """
 
 import numpy as np
@@ -70,10 +70,12 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
     largest = float(losses.max())
     if beta == 0:
         return mean
+
     # Seen from the largest loss nothing overflows. For small beta the logarithm is that of almost
     # 1.
     excess = beta * (losses - largest)
-    return min(max(largest + float(np.log1p(np.expm1(excess).mean())) / beta, mean), largest)
+    robust = largest + float(np.log1p(np.expm1(excess).mean())) / beta
+    return min(max(robust, mean), largest)
 
 
 def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> float:
@@ -101,17 +103,21 @@ def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> flo
     """
     if not 0 < share <= 1:
         raise ValueError(
-            f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the losses."
+            f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the "
+            "losses."
         )
+
     robust = kl_robust_loss(losses, beta=beta)
-    return robust - float(np.log(share)) / beta if beta else float("inf")
+    if beta == 0:
+        return float("inf")
+    return robust - float(np.log(share)) / beta
 
 
 def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
-    """Sampling probabilities of the worst case regularised by Pearson's chi2 divergence, phi(z) = (z - 1)^2.
+    """Sampling probabilities of the worst case regularised by Pearson's chi2 divergence.
 
     argmax_q  <q, losses> - D(q || uniform) / beta  over the simplex, with D = mean((n q - 1)^2),
-    that is
+    which is the divergence of phi(z) = (z - 1)^2, that is
 
         q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
 
@@ -155,8 +161,10 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
     largest = float(losses.max())
     if beta == 0:
         return mean
+
     reached = largest + float(np.mean((1 + tilt) * (losses - largest)))
-    return min(max(reached - float(np.mean(tilt**2)) / beta, mean), largest)
+    divergence = float(np.mean(tilt**2))
+    return min(max(reached - divergence / beta, mean), largest)
 
 
 def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray:
@@ -201,7 +209,8 @@ def check_beta(beta: float) -> None:
     """Raise ValueError unless ``beta`` is a finite number >= 0."""
     if not (np.isfinite(beta) and beta >= 0):
         raise ValueError(
-            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's."
+            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the "
+            "paper's."
         )
 
 
@@ -210,12 +219,15 @@ def checked_losses(losses: FloatArray) -> FloatArray:
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
         raise ValueError(
-            f"`losses` must be a vector of at least one case, got shape {losses.shape}. Give one a case."
+            f"`losses` must be a vector of at least one case, got shape {losses.shape}. Give one a "
+            "case."
         )
-    if not np.isfinite(losses).all():
-        bad = np.flatnonzero(~np.isfinite(losses))
+
+    is_finite = np.isfinite(losses)
+    if not is_finite.all():
+        i = np.flatnonzero(~is_finite)[0]
         raise ValueError(
-            f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out."
+            f"`losses` must be finite, got {losses[i]!r} at position {i}. Leave such cases out."
         )
     return losses
 
@@ -223,13 +235,14 @@ def checked_losses(losses: FloatArray) -> FloatArray:
 def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
     """The n q - 1 of `chi2_probabilities`.
 
-    Exact relative to beta, where n q itself would round to 1.
+    It is exact for small beta, too, where n q itself would round to 1.
     """
     check_beta(beta)
     n = len(losses)
     # No n q exceeds n, so a case this far below the hardest has probability 0 however far it is.
     with np.errstate(over="ignore"):
         slopes = np.maximum(beta / 2 * (losses - losses.max()), -float(n))
+
     falling = -np.sort(-slopes)
     # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes
     # less than all mass.

@@ -12,15 +12,10 @@ from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
-from nnunet_dro.sampling.draws import (
-    Draws,
-    distinct_first_visits,
-    draw_distinct,
-    draw_uniformly,
-    first_visits,
-)
+from nnunet_dro.sampling.draws import Draws, distinct_first_visits, first_visits, uniform_draws
 from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
 from nnunet_dro.sampling.spread import Spread
+from nnunet_dro.sampling.systematic import draw_distinct
 
 #: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case
 #: is then drawn at least once in 20 passes over the data on average. In nnU-Net's training, 250,000
@@ -103,28 +98,14 @@ class HardnessTable:
         replace: bool = False,
         auto_beta: bool = False,
     ) -> None:
-        if len(cases) == 0:
-            raise ValueError(
-                "`cases` must name at least one training case, got none. Check the fold's split."
-            )
         self.cases = tuple(str(case) for case in cases)
-        if twice := sorted(repeated(self.cases)):
-            raise ValueError(
-                f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split."
-            )
-        if not 0 <= momentum < 1:
-            raise ValueError(
-                f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case."
-            )
-        if not 0 <= exploration <= 1:
-            raise ValueError(
-                f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}."
-            )
+        _check(self.cases, momentum=momentum, exploration=exploration)
         self.rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
         self.replace = replace
         self.refused = 0
+
         # The number of the last update, and of the one in which each loss was stored, in the
         # training process only.
         self._iteration = 0
@@ -132,12 +113,15 @@ class HardnessTable:
         self._spread = Spread(len(cases)) if auto_beta else None
         # Number of updates since the rule last looked at the losses, and since its numbers last
         # followed them.
-        self._n_updates = self._n_not_followed = 0
-        self._blocks = Blocks(len(cases), None if isinstance(self.rule, KL) else self._weigh)
+        self._n_updates = 0
+        self._n_not_followed = 0
+
+        # A softmax has weights that do not depend on the losses of other cases.
+        weigh = None if isinstance(self.rule, KL) else self._weigh
+        self._blocks = Blocks(len(cases), weigh)
         self._shared = self._blocks.shared
         self._adopt(self.rule)
-        self._blocks.count(self._blocks.all())
-        self._blocks.refresh(self._blocks.all())
+        self._recompute()
 
     @property
     def losses(self) -> FloatArray:
@@ -192,26 +176,29 @@ class HardnessTable:
             )
         if self._spread is None:
             raise ValueError(
-                "`auto_beta` must be True to estimate beta, got False. Set it when you make the table."
+                "`auto_beta` must be True to estimate beta, got False. Set it when you make the "
+                "table."
             )
-        losses = self._shared.losses[~np.isnan(self._shared.losses)]
-        if self.n_unseen or not len(losses):
+
+        stored = self._shared.losses[~np.isnan(self._shared.losses)]
+        if self.n_unseen or not len(stored):
             return None
+
         deviation = math.sqrt(self._spread.between_cases())
         # Equal losses differ by rounding errors, which must not decide beta.
-        if deviation <= 1e-9 * max(1.0, float(np.abs(losses).max())):
+        if deviation <= 1e-9 * max(1.0, float(np.abs(stored).max())):
             return None
-        self._adopt(replace(self.rule, beta=1 / deviation))
+
+        beta = 1 / deviation
+        self._adopt(replace(self.rule, beta=beta))
         self._blocks.refresh(self._blocks.all())
-        return 1 / deviation
+        return beta
 
     def probabilities(self) -> FloatArray:
         """Probability of each case in the next draw, shape (n,), summing to 1.
 
-        Valid in the training process.
-
         It is that of a single draw. In a batch of b distinct cases no case has a larger share of
-        the draws than 1 / b, see `expected_draws`.
+        the draws than 1 / b, see `expected_draws`. Valid in the training process.
         """
         shared = self._shared
         if self.n_unseen and self.rule.needs_losses:
@@ -219,13 +206,12 @@ class HardnessTable:
             if not candidates.any():
                 candidates = ~shared.seen
             return np.asarray(candidates / candidates.sum())
+
         probabilities = np.full(len(self), 1 / len(self))
-        if (
-            not self.warming_up
-            and self.rule != UNIFORM
-            and (ruled := self.rule.probabilities(shared.losses)).any()
-        ):
-            probabilities = ruled
+        if not self.warming_up and self.rule != UNIFORM:
+            by_rule = self.rule.probabilities(shared.losses)
+            if by_rule.any():
+                probabilities = by_rule
         return with_exploration(probabilities, epsilon=self.exploration)
 
     def draw(self, size: int, *, rng: np.random.Generator) -> Draws:
@@ -238,34 +224,33 @@ class HardnessTable:
         Returns:
             The draws, and the stale losses, probabilities and beta that they were made with.
         """
+        blocks = self._blocks
         shared = self._shared
+        exploration = self.exploration
         beta = float(shared.beta[0])
         if self.rule.needs_losses and shared.unseen.any():
             visits = first_visits if self.replace else distinct_first_visits
-            indices, probabilities = visits(self._blocks, size, rng, exploration=self.exploration)
+            indices, probabilities = visits(blocks, size, rng, exploration=exploration)
         elif shared.warming_up[0]:
-            n = len(self)
-            indices = rng.integers(n, size=size) if self.replace else draw_uniformly(n, size, rng)
-            # No loss decided these draws, so none may correct them, however long the batch waits in
-            # a queue.
-            equal = np.full(size, 1 / n)
-            return Draws(
-                indices, np.full(size, np.nan), equal, equal, np.ones(size), np.zeros(size)
-            )
+            return uniform_draws(len(self), size, rng, replace=self.replace)
         elif self.replace:
-            indices, probabilities = self._blocks.draw_by_weight(
-                size, rng, exploration=self.exploration
-            )
+            indices, probabilities = blocks.draw_by_weight(size, rng, exploration=exploration)
         else:
-            indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
+            indices, expected = draw_distinct(blocks, size, rng, exploration=exploration)
             probabilities = expected / size
-        shares = self._blocks.shares(indices)
-        floor = self.exploration / len(self)
-        ruled = (1 - self.exploration) * shares
+
+        shares = blocks.shares(indices)
+        floor = exploration / len(self)
+        total = (1 - exploration) * shares + floor
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
-        explored = np.divide(floor, ruled + floor, out=np.ones(size), where=ruled + floor > 0)
+        explored = np.divide(floor, total, out=np.ones(size), where=total > 0)
         return Draws(
-            indices, shared.losses[indices], probabilities, shares, explored, np.full(size, beta)
+            indices=indices,
+            stale_losses=shared.losses[indices],
+            probabilities=probabilities,
+            shares=shares,
+            explored=explored,
+            betas=np.full(size, beta),
         )
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
@@ -280,49 +265,64 @@ class HardnessTable:
         losses = np.asarray(losses, dtype=np.float64)
         positions = indices.tolist()
         any_unseen = shared.unseen.any()
+        self._store(positions, losses.tolist())
+        if not self.warming_up:
+            is_finite = np.isfinite(losses)
+            self.rule.learn(indices[is_finite], losses[is_finite])
+
+        # The numbers of the rule follow the losses now and then, once every case was seen.
+        touched = blocks.containing(positions)
+        self._n_not_followed += 1
+        is_time = self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING
+        if is_time and self._can_follow():
+            self._follow()
+            touched = set(blocks.all())
+
+        # A rule that looks at all cases does so now and then, and when the last one was seen.
+        self._n_updates += 1
+        needs_refresh = blocks.weigh is None
+        if not needs_refresh and self.rule.needs_losses:
+            is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
+            needs_refresh = is_time or bool(any_unseen and shared.seen.all())
+
+        # Weights before counts: a worker that finds all cases seen must find their weights as well.
+        if needs_refresh:
+            self._n_updates = 0
+            blocks.refresh(touched)
+        blocks.count(touched)
+
+    def _store(self, positions: list[int], losses: list[float]) -> None:
+        """Store the finite losses of a batch, and mark all of its cases as seen."""
+        shared = self._shared
         self._iteration += 1
-        for i, loss in zip(positions, losses.tolist(), strict=True):
+        for i, loss in zip(positions, losses, strict=True):
             if math.isfinite(loss):
                 old = shared.losses[i]
-                shared.losses[i] = (
-                    loss if math.isnan(old) else self.momentum * old + (1 - self.momentum) * loss
-                )
+                new = loss
+                if not math.isnan(old):
+                    new = self.momentum * old + (1 - self.momentum) * loss
+                shared.losses[i] = new
                 self._stored_in[i] = self._iteration
                 if self._spread is not None:
                     self._spread.record(i, loss)
             else:
                 self.refused += 1
-                blocks.has_gaps = True
+                self._blocks.has_gaps = True
             shared.seen[i] = True
-        if not self.warming_up:
-            is_finite = np.isfinite(losses)
-            self.rule.learn(indices[is_finite], losses[is_finite])
-        touched = blocks.of(positions)
-        self._n_not_followed += 1
-        # The numbers of the rule follow the losses now and then, once every case was seen.
-        if self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and self._follow():
-            touched = set(blocks.all())
-        self._n_updates += 1
-        is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
-        # Weights before counts: a worker that finds all cases seen must find their weights as well.
-        if blocks.weigh is None or (
-            self.rule.needs_losses and (is_time or (any_unseen and shared.seen.all()))
-        ):
-            self._n_updates = 0
-            blocks.refresh(touched)
-        blocks.count(touched)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, by the names of the cases."""
-        return {
+        state = {
             "cases": list(self.cases),
             "losses": self.losses,
             "seen": self._shared.seen.copy(),
             "staleness": self.staleness,
             "refused": self.refused,
             "rule": self.rule.state_dict(),
-            **({} if self._spread is None else {"spread": self._spread.state_dict()}),
         }
+        if self._spread is not None:
+            state["spread"] = self._spread.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Restore the losses of an earlier training, by the names of the cases.
@@ -339,17 +339,21 @@ class HardnessTable:
         shared.claimed[:] = False
         shared.losses[here] = np.asarray(state["losses"], dtype=np.float64)[there]
         shared.seen[here] = np.asarray(state["seen"], dtype=bool)[there]
-        self._iteration, self._stored_in[:] = 0, 0
+        self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
+        self.refused = int(state["refused"])
+
+        # The updates of this training are counted from 0, so that those before have numbers below.
+        self._iteration = 0
+        self._stored_in[:] = 0
         self._stored_in[here] = -np.nan_to_num(state["staleness"])[there]
         if self._spread is not None:
             self._spread.load_state_dict(state["spread"], here, there)
-        self.refused = int(state["refused"])
-        self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
+
         if state["rule"]:
             self.rule.load_state_dict(state["rule"])
-        self._follow()
-        self._blocks.count(self._blocks.all())
-        self._blocks.refresh(self._blocks.all())
+        if self._can_follow():
+            self._follow()
+        self._recompute()
         return change_of_cases(self.cases, state["cases"])
 
     def __len__(self) -> int:
@@ -358,12 +362,13 @@ class HardnessTable:
     def __repr__(self) -> str:
         return f"HardnessTable({len(self)} cases, {self.rule}, {self.n_unseen} unseen)"
 
-    def _follow(self) -> bool:
-        if not self.rule.follows_losses or not self._shared.seen.all():
-            return False
+    def _can_follow(self) -> bool:
+        """Whether the rule has numbers that follow from the losses of all cases."""
+        return self.rule.follows_losses and bool(self._shared.seen.all())
+
+    def _follow(self) -> None:
         self._n_not_followed = 0
         self._adopt(self.rule.following(self._shared.losses))
-        return True
 
     def _adopt(self, rule: Rule) -> None:
         self.rule = rule
@@ -371,5 +376,31 @@ class HardnessTable:
         # beta.
         self._shared.beta[0] = rule.beta if isinstance(rule, KL) else 0.0
 
+    def _recompute(self) -> None:
+        """Compute all that follows from the losses."""
+        self._blocks.count(self._blocks.all())
+        self._blocks.refresh(self._blocks.all())
+
     def _weigh(self, losses: FloatArray) -> FloatArray:
         return self.rule.probabilities(losses)
+
+
+def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None:
+    if len(cases) == 0:
+        raise ValueError(
+            "`cases` must name at least one training case, got none. Check the fold's split."
+        )
+    duplicated = sorted(repeated(cases))
+    if duplicated:
+        raise ValueError(
+            f"`cases` must be unique, got {', '.join(duplicated[:5])} twice. Check the fold's "
+            "split."
+        )
+    if not 0 <= momentum < 1:
+        raise ValueError(
+            f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case."
+        )
+    if not 0 <= exploration <= 1:
+        raise ValueError(
+            f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}."
+        )

@@ -1,4 +1,7 @@
-"""How much the cases differ in their losses, told apart from how much a loss differs from patch to patch."""
+"""How much the cases differ in their losses.
+
+That is told apart from how much the loss of a case differs from patch to patch.
+"""
 
 import math
 from collections.abc import Mapping
@@ -15,15 +18,17 @@ _SMALLEST_RATE = 0.1
 
 
 def _weights_and_variances() -> tuple[FloatArray, FloatArray]:
-    """For the k-th loss of a case.
+    """The weight of a case's k-th loss in its running mean, and the variance of that mean.
 
-    Its weight in the running mean, and the variance of that mean, if one loss has 1.
+    With the weights r_k, the variance v_k = (1 - r_k)^2 v_(k-1) + r_k^2, in units of the variance
+    of one loss; both by k, from 0 to 63.
     """
     rates = np.zeros(64)
     variances = np.zeros(64)
     for k in range(1, 64):  # from then on the variance stays at r / (2 - r)
         rates[k] = max(1 / k, _SMALLEST_RATE)
-        variances[k] = (1 - rates[k]) ** 2 * variances[k - 1] + rates[k] ** 2
+        kept = (1 - rates[k]) ** 2 * variances[k - 1]
+        variances[k] = kept + rates[k] ** 2
     return rates, variances
 
 
@@ -66,12 +71,14 @@ class Spread:
         if k == 1:
             self._means[case] = self._last[case] = loss
             return
+
         self._means[case] += _RATES[k] * (loss - self._means[case])
         noise = (loss - self._last[case]) ** 2 / 2
-        self._noise[case] = (
-            noise if k == 2 else self._noise[case] + _RATES[k - 1] * (noise - self._noise[case])
-        )
         self._last[case] = loss
+        if k == 2:
+            self._noise[case] = noise
+        else:
+            self._noise[case] += _RATES[k - 1] * (noise - self._noise[case])
 
     def between_cases(self) -> float:
         """Estimate of the variance between the cases, loss units squared, >= 0; NaN without losses.
@@ -86,14 +93,18 @@ class Spread:
         n = int(seen.sum())
         if n == 0:
             return math.nan
+
         total = float(self._means[seen].var())
         repeated = self._counts > 1
         if not repeated.any():
             return total
+
+        # A case with a single loss is taken to be as noisy as the others are in the mean.
         noise = np.where(repeated, self._noise, self._noise[repeated].mean())[seen]
-        of_means = float((noise * _VARIANCES[self._counts[seen]]).mean()) * (1 - 1 / n)
-        smallest = total * math.sqrt(min(1.0, 2 / max(1, n - 1)))
-        return max(total - of_means, smallest)
+        variances_of_means = noise * _VARIANCES[self._counts[seen]]
+        due_to_noise = float(variances_of_means.mean()) * (1 - 1 / n)
+        uncertainty = math.sqrt(min(1.0, 2 / max(1, n - 1)))
+        return max(total - due_to_noise, total * uncertainty)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries, one entry per case."""
@@ -109,8 +120,14 @@ class Spread:
         self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
     ) -> None:
         """Restore what was collected of the cases that the state has."""
-        for mine, name in ((self._means, "means"), (self._last, "last"), (self._noise, "noise")):
-            mine[:] = np.nan
-            mine[here] = np.asarray(state[name], dtype=np.float64)[there]
+        arrays = {
+            "means": self._means,
+            "last": self._last,
+            "noise": self._noise,
+        }
+        for name, values in arrays.items():
+            values[:] = np.nan
+            values[here] = np.asarray(state[name], dtype=np.float64)[there]
+
         self._counts[:] = 0
         self._counts[here] = np.asarray(state["counts"], dtype=np.uint8)[there]

@@ -1,8 +1,7 @@
-"""Uncertainty sets of a given size.
+"""Uncertainty sets of a certain size.
 
-CVaR, CVaR-DORO, which sets outliers aside, and a ball of the KL divergence.
-
-Pure functions. `divergences` has the worst cases that a divergence regularises instead.
+They are CVaR, CVaR-DORO, which sets outliers aside, and a ball of the KL divergence. All functions
+are pure. `divergences` has the worst cases that a divergence regularises instead.
 """
 
 import math
@@ -30,7 +29,7 @@ _LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be to
 
 
 def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0) -> FloatArray:
-    """Sampling probabilities of the conditional value at risk, without outliers if there is an ``epsilon`` (CVaR-DORO).
+    """Sampling probabilities of the conditional value at risk (CVaR), without outliers (CVaR-DORO).
 
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k =
     floor(epsilon n) hardest
@@ -59,8 +58,10 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
     losses = checked_losses(losses)
     if not 0 < alpha <= 1:
         raise ValueError(
-            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest tenth."
+            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest "
+            "tenth."
         )
+
     n_aside = _n_set_aside(len(losses), epsilon)
     # A share of less than one case counts as one case: no probability exceeds 1.
     n_drawn = max(_count(alpha, len(losses) - n_aside), 1.0)
@@ -70,14 +71,13 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
     _, group, sizes = np.unique(-losses, return_inverse=True, return_counts=True)
     end = np.cumsum(sizes)
     first = end - sizes
-    drawn = np.maximum(np.minimum(end, n_aside + n_drawn) - np.maximum(first, n_aside), 0.0)
+    overlap = np.minimum(end, n_aside + n_drawn) - np.maximum(first, n_aside)
+    drawn = np.maximum(overlap, 0.0)
     return np.asarray((drawn / sizes / n_drawn)[group])
 
 
 def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
-    """Positions of the suspected outliers of `cvar_probabilities`.
-
-    The floor(epsilon n) hardest cases.
+    """Positions of the suspected outliers of `cvar_probabilities`: the floor(epsilon n) hardest.
 
     Cases with equal losses at the boundary are left out, because none of them is certain to be set
     aside. So there may be fewer than floor(epsilon n) positions, hardest first, and none when all
@@ -93,26 +93,33 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
     n_aside = _n_set_aside(len(losses), epsilon)
     hardest_first = np.argsort(-losses, kind="stable")
     hardest_left = losses[hardest_first[n_aside]]
-    return np.asarray(hardest_first[: int(np.count_nonzero(losses > hardest_left))])
+    n_harder = int(np.count_nonzero(losses > hardest_left))
+    return np.asarray(hardest_first[:n_harder])
 
 
 def _n_set_aside(n: int, epsilon: float) -> int:
     if not 0 <= epsilon < 1:
         raise ValueError(
-            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a hundred."
+            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a "
+            "hundred."
         )
     return min(int(_count(epsilon, n)), n - 1)
 
 
 def _count(share: float, n: int) -> float:
-    # 0.29 * 100 is 28.999999999999996, where 29 is meant.
+    """The share of n cases as a number of cases, which need not be whole.
+
+    0.29 * 100 is 28.999999999999996, where 29 is meant.
+    """
     count = share * n
-    whole = float(round(share * n))
-    return whole if abs(count - whole) < 1e-9 else count
+    whole = float(round(count))
+    if abs(count - whole) < 1e-9:
+        return whole
+    return count
 
 
 def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
-    """The beta at which softmax(beta * losses) has the given share of effective cases.
+    """The beta at which softmax(beta * losses) has a certain share of effective cases.
 
     argmax_q  <q, losses>  over the distributions with  KL(q || uniform) <= log(1 / share)
 
@@ -147,12 +154,15 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     # Equal losses differ by rounding errors, which must not decide beta.
     if share == 1 or spread <= 1e-9 * max(1.0, float(np.abs(losses).max())):
         return 0.0
-    wanted = share * len(losses)
+
+    # The effective number of cases falls with beta.
+    n_wanted = share * len(losses)
     low = math.log(1e-6 / spread)
     high = math.log(_LARGEST_EXPONENT / spread)
     for _ in range(_N_BISECTIONS):
         middle = (low + high) / 2
-        if effective_cases(kl_probabilities(losses, beta=math.exp(middle))) > wanted:
+        probabilities = kl_probabilities(losses, beta=math.exp(middle))
+        if effective_cases(probabilities) > n_wanted:
             low = middle
         else:
             high = middle
@@ -188,15 +198,18 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
         >>> earned_share(np.where(rare, 0.1, -0.8), share=0.5)
         1.0
     """
-    tilt = kl_probabilities(losses, beta=kl_ball_beta(losses, share=share)) - 1 / len(losses)
+    beta = kl_ball_beta(losses, share=share)
+    tilt = kl_probabilities(losses, beta=beta) - 1 / len(losses)
     more = np.maximum(tilt, 0)
     less = np.maximum(-tilt, 0)
     if not more.any() or not less.any():
         return 1.0
+
     hardest = float(more @ losses / more.sum())
     others = float(less @ losses / less.sum())
     if others > -_LEAST_LEARNT:
         return 1.0
+
     strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
     return 1 - (1 - share) * min(1.0, max(0.0, strength))
 

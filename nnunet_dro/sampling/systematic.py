@@ -1,0 +1,282 @@
+"""Distinct cases for a batch, drawn by their probabilities: randomised systematic sampling."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling.blocks import Blocks
+from nnunet_dro.sampling.divergences import FloatArray
+
+#: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn
+#: anyway.
+_ROUNDING = 1 + 1e-12
+_ONLY_BLOCK = np.zeros(1, dtype=np.int64)
+
+
+def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
+    """How often each case is expected in a batch that is drawn without replacement.
+
+    A case with size p_i >= 1 comes in every batch. The others share the places that are left in
+    proportion to p_i, which may make further cases certain. So the result is min(1, size p_i) where
+    no case is certain:
+
+        pi_i = min(1, c p_i),    c such that they sum to size.
+
+    If there are fewer cases than places, every case comes size // n times, and the rest is drawn as
+    above.
+
+    Args:
+        probabilities: Shape (n,), summing to 1. Where fewer cases than places have one, the others
+            share the rest.
+        size: Number of places in the batch.
+
+    Returns:
+        Expected number of draws of each case, shape (n,), summing to ``size``; its share of the
+        draws is that over ``size``.
+
+    Example:
+        >>> expected_draws(np.array([0.5, 0.3, 0.1, 0.1]), size=2).tolist()
+        [1.0, 0.6, 0.2, 0.2]
+        >>> expected_draws(np.array([0.7, 0.1, 0.1, 0.1]), size=2).round(2).tolist()
+        [1.0, 0.33, 0.33, 0.33]
+    """
+    n = len(probabilities)
+    rounds, n_places = divmod(size, n)
+
+    # A case that becomes certain leaves fewer places to the others.
+    left = np.array(probabilities, dtype=np.float64)
+    is_certain = np.zeros(n, dtype=bool)
+    n_certain = 0
+    while n_certain < n_places:
+        limit = left.sum() / (n_places - n_certain) * _ROUNDING
+        is_longer = left > limit
+        if not is_longer.any():
+            break
+        is_certain |= is_longer
+        left[is_longer] = 0.0
+        n_certain = int(is_certain.sum())
+
+    n_left = n_places - n_certain
+    scale = 0.0
+    if n_left:
+        if not left.sum() > 0:
+            left[~is_certain] = 1.0
+        scale = n_left / left.sum()
+    return np.asarray(rounds + is_certain + scale * left)
+
+
+def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw uniformly without replacement.
+
+    With fewer cases than places, each comes size // n times or once more.
+    """
+    rounds, n_places = divmod(size, n)
+    indices = rng.choice(n, size=n_places, replace=False)
+    if not rounds:
+        return indices
+    return rng.permutation(np.concatenate([all_cases(n, rounds), indices]))
+
+
+def all_cases(n: int, rounds: int) -> NDArray[np.int64]:
+    """The positions of all cases, in this number of rounds."""
+    return np.tile(np.arange(n), rounds)
+
+
+def draw_distinct(
+    blocks: Blocks,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    exploration: float,
+    without: Sequence[int] = (),
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Draw distinct cases by their weights, mixed with the uniform distribution.
+
+    The cases stand in a line, in random order, each as long as its probability p_i. Points at equal
+    distances, with a random start, fall on the cases to draw. As no case is longer than the
+    distance (those that were are certain, and drawn beforehand), none is met twice, and each is met
+    with a probability of exactly its length over the distance, that of `expected_draws`.
+
+    The line is made of blocks in random order, each with its cases in random order, and only blocks
+    that are met are looked at. A block that is shorter than the distance is met at most once, so
+    one draw by p_i inside it does. Two cases of such a block do not come together; tables of up to
+    512 cases have one block, in which all pairs do. A block that another process changes at the
+    same moment may yield a case twice. The positions are in random order, for batches treat their
+    first and last places differently; with them comes how often each was expected in the batch.
+
+    Source: Madow 1949, systematic sampling with unequal probabilities; Hartley and Rao 1962, with a
+    random order.
+    """
+    if size > blocks.n:
+        return _draw_in_rounds(blocks, size, rng, exploration)
+
+    line = _Line(blocks, exploration)
+    if without:
+        line.take(without)
+    certain = _take_certain(line, size)
+    indices, expected = _draw_along(line, size - len(certain), rng)
+
+    order = rng.permutation(size)
+    all_indices = np.array(certain + indices, dtype=np.int64)
+    all_expected = np.array([1.0] * len(certain) + expected)
+    return all_indices[order], all_expected[order]
+
+
+def _draw_in_rounds(
+    blocks: Blocks, size: int, rng: np.random.Generator, exploration: float
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """The draws of `draw_distinct` where there are fewer cases than places."""
+    rounds, n_places = divmod(size, blocks.n)
+    line = _Line(blocks, exploration)
+    probabilities = np.concatenate([line.inside(block) for block in blocks.all()])
+    rest, _ = draw_distinct(blocks, n_places, rng, exploration=exploration)
+
+    indices = rng.permutation(np.concatenate([all_cases(blocks.n, rounds), rest]))
+    return indices, expected_draws(probabilities, size=size)[indices]
+
+
+class _Line:
+    """Lengths of the cases on the line of `draw_distinct`.
+
+    Those of whole blocks are known from the start, those of the cases in a block once it is looked
+    at.
+    """
+
+    def __init__(self, blocks: Blocks, exploration: float) -> None:
+        self.blocks = blocks
+        scale, masses = blocks.scaled()
+        total = np.add.reduce(masses)
+        if not total > 0:  # no case has a weight
+            exploration = 1.0
+            total = 1.0
+
+        # A case has the length (1 - exploration) w_i / sum(w) + exploration / n.
+        unit = (1 - exploration) / total
+        self._scale = scale * unit
+        self._floor = exploration / blocks.n
+        #: Lengths of the blocks, shape (n_blocks,).
+        self.lengths = masses * unit + blocks.n_cases * self._floor
+        #: Length of the whole line.
+        self.length = 1.0
+        self._inside: dict[int, FloatArray] = {}
+        self._taken: list[int] = []
+
+    def inside(self, block: int) -> FloatArray:
+        """Lengths of a block's cases.
+
+        Their sum may differ from the block's length while it is being updated.
+        """
+        lengths = self._inside.get(block)
+        if lengths is None:
+            lengths = self.blocks.weights(block) * self._scale[block]
+            lengths += self._floor
+            self._inside[block] = lengths
+        return lengths
+
+    def take(self, positions: Sequence[int]) -> None:
+        """Take cases off the line."""
+        self._taken += positions
+        size = self.blocks.size
+        for position in positions:
+            self.inside(position // size)[position % size] = 0.0
+
+        for block in self.blocks.containing(positions):
+            # Added up anew: a difference would lose what is left beside a case with nearly all
+            # probability.
+            self.lengths[block] = np.add.reduce(self._inside[block])
+        self.length = float(np.add.reduce(self.lengths))
+
+    def make_equal(self) -> None:
+        """Give all cases the same length, except those that were taken."""
+        self._scale[:] = 0.0
+        self._floor = 1.0
+        self.lengths = self.blocks.n_cases.astype(np.float64)
+        self._inside = {}
+        taken = self._taken
+        self._taken = []
+        self.take(taken)
+
+
+def _take_certain(line: _Line, n_places: int) -> list[int]:
+    """Take the cases that come in every batch off the line.
+
+    They are longer than the distance of the points that the places leave.
+    """
+    size = line.blocks.size
+    certain: list[int] = []
+    while len(certain) < n_places - 1:  # no case is longer than the whole line
+        limit = line.length / (n_places - len(certain)) * _ROUNDING
+        longer: list[int] = []
+        for block in (line.lengths > limit).nonzero()[0].tolist():
+            inside = (line.inside(block) > limit).nonzero()[0]
+            longer += (size * block + inside).tolist()
+        if not longer:
+            break
+        line.take(longer)
+        certain += longer
+    return certain[:n_places]
+
+
+def _draw_along(
+    line: _Line, n_points: int, rng: np.random.Generator
+) -> tuple[list[int], list[float]]:
+    """Positions of the cases that the points fall on, and how often each was expected."""
+    indices: list[int] = []
+    expected: list[float] = []
+    if n_points == 0:
+        return indices, expected
+
+    # The blocks in random order, and the points at equal distances.
+    if not line.length > 0:
+        line.make_equal()
+    n_blocks = line.blocks.n_blocks
+    order = rng.permutation(n_blocks) if n_blocks > 1 else _ONLY_BLOCK
+    ends = np.add.accumulate(line.lengths[order])
+    distance = float(ends[-1]) / n_points
+    start = rng.random() / _ROUNDING  # so that rounding moves no point past the end
+    points = [(k + start) * distance for k in range(n_points)]
+
+    # Only blocks that points fall on are looked at.
+    points_of_place = defaultdict(list)
+    places = ends.searchsorted(points, side="right").tolist()
+    for place, point in zip(places, points, strict=True):
+        points_of_place[place].append(point)
+    for place, points in points_of_place.items():
+        block = int(order[place])
+        lengths = line.inside(block)
+        for case in _draw_inside(line, block, float(ends[place]), points, distance, rng):
+            indices.append(block * line.blocks.size + case)
+            expected.append(float(lengths[case]) / distance)
+    return indices, expected
+
+
+def _draw_inside(
+    line: _Line,
+    block: int,
+    end: float,
+    points: list[float],
+    distance: float,
+    rng: np.random.Generator,
+) -> list[int]:
+    """The cases of a block that points fall on, where the block ends at ``end`` on the line."""
+    lengths = line.inside(block)
+    length = float(line.lengths[block])
+    if length <= distance and len(points) == 1:
+        return _at([rng.random()], lengths)
+
+    begin = end - length
+    places = [(point - begin) / length for point in points]
+    shuffled = rng.permutation(len(lengths))
+    cases: list[int] = shuffled[_at(places, lengths[shuffled])].tolist()
+    return cases
+
+
+def _at(places: list[float], lengths: FloatArray) -> list[int]:
+    """The cases at places along a block, as shares of its length."""
+    ends = np.add.accumulate(lengths)
+    total = float(ends[-1])
+    cases = ends.searchsorted([place * total for place in places], side="right").tolist()
+    last = len(lengths) - 1
+    return [min(case, last) for case in cases]
