@@ -1,10 +1,9 @@
-"""What a checkpoint of nnU-Net carries beside the network.
-
-The hardness table, the options, and where it began.
-"""
+"""What a checkpoint carries beside the network: the hardness table, the options and the source."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.trainers.options import DROOptions, HWSOptions, TrainerOptions
 
 #: Key of the state of the hardness table in the logging part of a checkpoint.
 STATE_KEY = "nnunet_dro"
 #: Key of the source in the state that a checkpoint carries.
 SOURCE_KEY = "started_from"
-#: What the length of the training is made of: it may be changed.
+#: Fields that make up the length of the training, which may be changed when it is continued.
 _LENGTH = ("epochs", "iterations")
-#: The classes of options whose defaults are not those of every version, with the names of their
+#: Classes of options whose defaults have changed between versions, with the names of their
 #: trainers.
 _TRAINERS: dict[str, tuple[str, type[TrainerOptions]]] = {
     "DROOptions": ("nnUNetTrainerDRO", DROOptions),
@@ -53,35 +53,63 @@ class CheckpointedLogger:
 
     def get_checkpoint(self) -> dict[str, Any]:
         """The logger's part of the checkpoint, with the state added."""
+        checkpoint = dict(self._logger.get_checkpoint())
         state = self._save()
-        return {**self._logger.get_checkpoint(), **({} if state is None else {STATE_KEY: state})}
+        if state is not None:
+            checkpoint[STATE_KEY] = state
+        return checkpoint
 
     def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Give the logger its part, and hand the state over."""
-        self._logger.load_checkpoint(
-            {key: value for key, value in checkpoint.items() if key != STATE_KEY}
-        )
+        part = {key: value for key, value in checkpoint.items() if key != STATE_KEY}
+        self._logger.load_checkpoint(part)
         if STATE_KEY in checkpoint:
             self._load(checkpoint[STATE_KEY])
+
+
+@contextmanager
+def whole_checkpoint(filename: str) -> Iterator[Path]:
+    """Give the name of a file that becomes a checkpoint once it is complete.
+
+    If it cannot be written, the checkpoint before it stays as it is, and the error says so.
+    """
+    try:
+        with replacing(filename) as partial:
+            yield partial
+    except (OSError, RuntimeError) as error:
+        if "CUDA" in str(error):
+            raise  # nothing of the disk
+        reason = str(error).splitlines()[0]
+        raise OSError(
+            f"Could not write the checkpoint {filename}: {reason}. The one before is unharmed: "
+            f"free some space in {os.path.dirname(filename)}, and continue with --c."
+        ) from error
 
 
 def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
     """Read a checkpoint of nnU-Net to the CPU.
 
-    It has at least weights, trainer's name and configuration.
+    Args:
+        path: The file.
+        cure: What to do if the file holds something else, for the error.
+
+    Returns:
+        The content, which has weights, the name of the trainer and that of the configuration.
+
+    Raises:
+        ValueError: If the file is damaged, or no checkpoint of nnU-Net.
     """
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
         content = torch.load(path, map_location="cpu", weights_only=False)
         names = (content["init_args"]["configuration"], content["trainer_name"])
-        if all(isinstance(name, str) for name in names) and isinstance(
-            content["network_weights"], dict
-        ):
+        has_names = all(isinstance(name, str) for name in names)
+        if has_names and isinstance(content["network_weights"], dict):
             return dict(content)
     except Exception as error:  # whatever an unpickled file raises
         raise ValueError(
-            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
-            "again from where the model was trained."
+            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: "
+            f"{type(error).__name__} {error}. Copy it again from where the model was trained."
         ) from error
     raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. {cure}")
 
@@ -104,15 +132,14 @@ class Source:
 
     @classmethod
     def in_state(cls, state: Mapping[str, Any] | None) -> "Source | None":
-        """What the state of a checkpoint says.
-
-        None for a training that began with random weights.
-        """
-        return None if state is None or SOURCE_KEY not in state else cls(**state[SOURCE_KEY])
+        """What the state of a checkpoint says; None for a training from random weights."""
+        if state is None or SOURCE_KEY not in state:
+            return None
+        return cls(**state[SOURCE_KEY])
 
     @classmethod
     def in_checkpoint(cls, checkpoint: Mapping[str, Any]) -> "Source | None":
-        """What a checkpoint says; None for a training that began with random weights."""
+        """What a checkpoint says; None for a training from random weights."""
         return cls.in_state(checkpoint.get("logging", {}).get(STATE_KEY))
 
 
@@ -121,9 +148,8 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, values in sorted(weights.items()):
         digest.update(name.encode())
-        digest.update(
-            values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        )
+        on_cpu = values.detach().cpu().contiguous().reshape(-1)
+        digest.update(on_cpu.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -135,45 +161,44 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
 def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, trainer: str) -> None:
     """Refuse to continue a training with other options than its checkpoint recorded.
 
-    A name may tell them.
+    Raises:
+        ValueError: If a decisive option differs. The message says which trainer's name stands for
+            the recorded options now, if one does, or otherwise what they are.
     """
     before = _decisive(recorded["values"])
     now = _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:
         return
+
     kind = str(recorded["class"])
-    if kind not in _TRAINERS or not trainer.startswith(
-        tuple(base for base, _ in _TRAINERS.values())
-    ):
+    bases = tuple(base for base, _ in _TRAINERS.values())
+    if kind not in _TRAINERS or not trainer.startswith(bases):
         what = ", ".join(f"{name} {before[name]!r}" for name in differing)
         raise ValueError(
-            f"The training that is to be continued was begun with other options: {what}. Give it these."
+            f"The training that is to be continued was begun with other options: {what}. Give it "
+            "these."
         )
+
     base, options_class = _TRAINERS[kind]
-    known = {field.name for field in fields(options_class)}
-    name = (
-        base
-        + options_class(
-            **{field: value for field, value in before.items() if field in known}
-        ).suffix()
-    )
+    fields_now = {field.name for field in fields(options_class)}
+    values = {field: value for field, value in before.items() if field in fields_now}
+    name = base + options_class(**values).suffix()
     raise ValueError(
-        f"The training that is to be continued was begun with what the name {name} stands for now. Rename the folder "
-        f"of the model from this trainer's name to {name}, and continue with -tr {name} --c."
+        f"The training that is to be continued was begun with what the name {name} stands for "
+        f"now. Rename the folder of the model from this trainer's name to {name}, and continue "
+        f"with -tr {name} --c."
     )
 
 
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the shares, where another option decides what is drawn."""
-    others = (
+    """Values of options without the shares, where another option decides what is drawn."""
+    decides_otherwise = (
         values.get("cvar")
         or values.get("auto_beta")
         or values.get("chi2")
         or values.get("beta") is not None
     )
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in ("share", "earned") or not others
-    }
+    if not decides_otherwise:
+        return dict(values)
+    return {name: value for name, value in values.items() if name not in ("share", "earned")}

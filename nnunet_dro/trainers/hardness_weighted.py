@@ -1,8 +1,6 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
 import math
-import os
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 from torch import nn
 
-from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
@@ -23,6 +20,7 @@ from nnunet_dro.trainers.checkpoint import (
     Source,
     check_resumed,
     recorded_options,
+    whole_checkpoint,
 )
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import (
@@ -30,10 +28,10 @@ from nnunet_dro.trainers.data.dataloading import (
     HardnessDataLoader,
     loader_of,
     put_loader,
-    restart,
 )
-from nnunet_dro.trainers.data.subvolumes import subvolumes_of
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
+from nnunet_dro.trainers.first_losses import fill_stale_losses
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
@@ -49,7 +47,7 @@ class HardnessWeighted(_Trainer):
     """Mixin that makes a trainer of nnU-Net train most on the cases that its network is worst at.
 
     ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all that is needed. Set `options` to
-    choose beta and the rest.
+    choose beta and everything else.
 
     Example:
         >>> from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
@@ -62,8 +60,8 @@ class HardnessWeighted(_Trainer):
     """
 
     options: ClassVar[TrainerOptions] = DROOptions()
-    #: If your trainer has a data loader of its own, set a class that derives from `DrawsByHardness`
-    #: and from that one.
+    #: The class of the data loader. A trainer with a data loader of its own sets a class that
+    #: derives from `DrawsByHardness` and from that one.
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
     #: Created together with the data loaders, when the training cases are known; None where nothing
     #: is trained.
@@ -87,23 +85,27 @@ class HardnessWeighted(_Trainer):
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         """What decides how likely each training case is to be drawn.
 
-        Called when the cases are known.
+        It is called when the cases are known.
         """
         return self.options.rule()
 
     def _check_before_training(self) -> None:
-        """Raise errors before workers are started, whose messages at their end would hide the error."""
+        """Raise errors before workers are started, whose messages at their end would hide them."""
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
-        needs_shares = self.options.logit_adjustment or self.options.vector_scaling
+
+        shares = None
+        if self.options.logit_adjustment or self.options.vector_scaling:
+            shares = voxel_shares(self)
         n_ranks = dist.get_world_size() if self.is_ddp else 1
+
         loss = HardnessWeightedLoss(
             plain,
-            per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None),
+            per_case_loss(plain, self.options, shares=shares),
             importance=self.options.importance,
             normalised=self.options.normalised,
-            max_cases=-(-self.configuration_manager.batch_size // n_ranks),
+            max_cases=math.ceil(self.configuration_manager.batch_size / n_ranks),
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
@@ -113,13 +115,18 @@ class HardnessWeighted(_Trainer):
         train, validation = super().get_dataloaders()
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
-        grid = self.options.subvolumes
-        subvolumes = (
-            None
-            if math.prod(grid) == 1
-            else subvolumes_of(loader, grid, report=self.print_to_log_file)
-        )
-        items = cases if subvolumes is None else subvolumes.names
+
+        # What is drawn: cases, or their sub-volumes.
+        items = cases
+        subvolumes: Subvolumes | None = None
+        if math.prod(self.options.subvolumes) > 1:
+            subvolumes = subvolumes_of(
+                loader,
+                self.options.subvolumes,
+                report=self.print_to_log_file,
+            )
+            items = subvolumes.names
+
         table = HardnessTable(
             items,
             rule=self._make_rule(cases),
@@ -130,37 +137,49 @@ class HardnessWeighted(_Trainer):
         )
         table.warming_up = self._warms_up
         self.loss.pooled = self._pooled_hardness(len(items))
-        groups = self._watched_groups(cases)
         self.hardness_log = HardnessLog(
-            table, self.options.importance, groups=groups, subvolumes=subvolumes
+            table,
+            self.options.importance,
+            groups=self._watched_groups(cases),
+            subvolumes=subvolumes,
         )
         if self._restored is not None and "table" in self._restored:
             self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
-        has_dice = any("dice" in type(module).__name__.lower() for module in self.loss.modules())
-        if isinstance(table.rule, EarnedBall) and not has_dice:
-            self.print_to_log_file(
-                "WARNING: `earned` looks for losses that fall to about -1, as those with a Dice do. Without one, "
-                "cases may be drawn uniformly to the end. Set options = DROOptions(share=0.5)."
-            )
-        if len(items) == 1 and self.local_rank == 0:
-            self.print_to_log_file(
-                f"WARNING: fold {self.fold} has one training case, {cases[0]}. With a single case, hardness weighted "
-                "sampling is the same as plain training."
-            )
+        self._warn_of_draws_without_effect(table, cases)
+
         # nnU-Net has already started its workers, which draw uniformly.
         put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
 
     def _pooled_hardness(self, n_items: int) -> PooledHardness | None:
+        """What pools the losses of the last patches of an item; None if only the last counts."""
         if self.options.history.hardness != "pooled":
             return None
+
         if isinstance(self.loss.per_case, DiceCELoss):
             return PooledHardness(n_items, memory=self.options.history.memory)
+
         self.print_to_log_file(
-            "The hardness of a case is the loss of its last patch: only nnU-Net's Dice + cross-entropy can be pooled."
+            "The hardness of a case is the loss of its last patch: only nnU-Net's Dice + "
+            "cross-entropy can be pooled."
         )
         return None
+
+    def _warn_of_draws_without_effect(self, table: HardnessTable, cases: Sequence[str]) -> None:
+        has_dice = any("dice" in type(module).__name__.lower() for module in self.loss.modules())
+        if isinstance(table.rule, EarnedBall) and not has_dice:
+            self.print_to_log_file(
+                "WARNING: `earned` looks for losses that fall to about -1, as those with a Dice "
+                "do. Without one, cases may be drawn uniformly to the end. Set "
+                "options = DROOptions(share=0.5)."
+            )
+
+        if len(table) == 1 and self.local_rank == 0:
+            self.print_to_log_file(
+                f"WARNING: fold {self.fold} has one training case, {cases[0]}. With a single "
+                "case, hardness weighted sampling is the same as plain training."
+            )
 
     def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
         try:
@@ -172,7 +191,7 @@ class HardnessWeighted(_Trainer):
             return {}
 
     def _estimate_beta(self) -> None:
-        """Estimate beta, if asked for; every rank does so, from the same losses."""
+        """Estimate beta if the options ask for it; every rank does so, from the same losses."""
         if self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
@@ -182,9 +201,11 @@ class HardnessWeighted(_Trainer):
             check_resumed(self.options, self._restored["options"], trainer=type(self).__name__)
         self._check_before_training()
         super().on_train_start()
+
         self._begin_from_source()
         if self.local_rank != 0:
             return
+
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         self.print_to_log_file(
@@ -192,9 +213,9 @@ class HardnessWeighted(_Trainer):
         )
 
     def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
-        """Begin with the weights of another training, as this one's checkpoints will say.
+        """Begin with the weights of another training, and say so in the checkpoints of this one.
 
-        After `initialize`.
+        The network must have been built (`initialize`).
         """
         self.network.load_state_dict(weights)
         self._restored = {"options": recorded_options(self.options), **source.state()}
@@ -203,44 +224,12 @@ class HardnessWeighted(_Trainer):
         source = Source.in_state(self._restored)
         if source is None or self._restored is None:
             return
+
         self.print_to_log_file(f"This training was started from {source}.")
         if "table" not in self._restored:
-            self._fill_stale_losses(self.hardness_log)
+            if self.hardness_log.table.rule.needs_losses and not self._draws_uniformly:
+                fill_stale_losses(self)
             self._estimate_beta()
-
-    def _fill_stale_losses(self, log: HardnessLog) -> None:
-        """Give every case its stale loss in one pass without gradient over augmented patches of the training.
-
-        The draws are first visits, but no step follows them and no log counts them. The network is
-        in the mode of nnU-Net's online validation, so that nothing in it changes. All ranks must
-        call this.
-        """
-        table = log.table
-        mean_weight = self.loss.mean_weight
-        if not table.rule.needs_losses or self._draws_uniformly:
-            return
-        self.print_to_log_file(
-            f"One pass without gradient gives the {len(table)} {log.items} their stale losses."
-        )
-        start = time.monotonic()
-        self.network.eval()
-        with torch.no_grad():
-            while table.n_unseen:
-                batch = next(self.dataloader_train)
-                with self.loss.drawn(batch):
-                    self.validation_step(batch)
-                cases, _ = self.loss.step()
-                table.update(cases.indices, cases.losses)
-        self.loss.mean_weight = mean_weight
-        restart(self.dataloader_train)  # the batches that wait were drawn as first visits
-        losses = table.losses
-        known = np.flatnonzero(np.isfinite(table.losses))
-        if len(known):
-            hardest = known[losses[known].argmax()]
-            self.print_to_log_file(
-                f"The pass took {time.monotonic() - start:.1f} s. Mean stale loss {losses[known].mean():.4f}, largest "
-                f"{losses[hardest]:.4f} ({table.cases[hardest]})."
-            )
 
     def _epoch_logs(self) -> list[EpochLog]:
         """The logs that are written after each epoch."""
@@ -255,28 +244,30 @@ class HardnessWeighted(_Trainer):
         return self.current_epoch < self.options.history.warmup
 
     def on_train_epoch_start(self) -> None:
-        """nnU-Net's start of an epoch.
-
-        The first epoch after a warm-up begins to draw by hardness.
-        """
+        """Start an epoch as nnU-Net does; after a warm-up, begin to draw by hardness."""
         super().on_train_epoch_start()
-        if self.hardness_log.table.warming_up != self._warms_up:
-            self.hardness_log.table.warming_up = self._warms_up
+        table = self.hardness_log.table
+        if table.warming_up != self._warms_up:
+            table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self.options.history.warmup} epochs is over: draws are no longer uniform."
+                f"The warm-up of {self.options.history.warmup} epochs is over: draws are no "
+                "longer uniform."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """nnU-Net's step on the weighted loss; it returns nnU-Net's own loss, without weights."""
-        return self._store(*self._step_on(batch))
+        """Make nnU-Net's step on the weighted loss, and return nnU-Net's own, without weights."""
+        cases, mean_loss = self._step_on(batch)
+        return self._store(cases, mean_loss)
 
     def _step_on(self, batch: dict[str, Any]) -> tuple[CaseColumns, float]:
         """Make nnU-Net's step on the weighted loss.
 
-        Returns the cases, without storing them, and nnU-Net's loss.
+        Returns:
+            The cases, which are not stored yet, and nnU-Net's loss.
         """
         table = self.hardness_log.table
-        with self.loss.drawn(batch, None if table.warming_up else table.rule):
+        rule = None if table.warming_up else table.rule
+        with self.loss.drawn(batch, rule):
             super().train_step(batch)
         return self.loss.step()
 
@@ -292,24 +283,25 @@ class HardnessWeighted(_Trainer):
         self._estimate_beta()
         if self.local_rank != 0:
             return
+
         for log in self._epoch_logs():
             for line in log.end_epoch(self.current_epoch, Path(self.output_folder)):
                 self.print_to_log_file(line)
         self._log_elsewhere(self.hardness_log.rows[-1])
 
     def on_train_end(self) -> None:
-        """nnU-Net's end of a training.
-
-        The log names the cases for which an earned share has come to nothing.
-        """
+        """End as nnU-Net does, and name the cases for which an earned share has come to nothing."""
         super().on_train_end()
-        if self.local_rank == 0 and (line := self.hardness_log.what_earned_nothing()):
+        if self.local_rank != 0:
+            return
+
+        if line := self.hardness_log.what_earned_nothing():
             self.print_to_log_file(line)
 
     def _log_elsewhere(self, row: Row) -> None:
-        """Send the scalars to nnU-Net's other loggers (Weights & Biases).
+        """Send the scalars of an epoch to nnU-Net's other loggers, such as Weights & Biases.
 
-        Its local logger takes no new keys.
+        nnU-Net's local logger is left out, because it takes no new keys.
         """
         for logger in getattr(self.logger, "loggers", []):
             for name, value in row.items():
@@ -320,28 +312,24 @@ class HardnessWeighted(_Trainer):
         """Write nnU-Net's checkpoint with the hardness table in it, completely or not at all."""
         if self.local_rank != 0:
             return  # only the first rank writes; another one would remove its unfinished file
-        try:
-            with replacing(filename) as partial:
-                super().save_checkpoint(str(partial))
-        except (OSError, RuntimeError) as error:
-            if "CUDA" in str(error):
-                raise  # nothing of the disk
-            reason = str(error).splitlines()[0]
-            raise OSError(
-                f"Could not write the checkpoint {filename}: {reason}. The one before is unharmed: free some space in "
-                f"{os.path.dirname(filename)}, and continue with --c."
-            ) from error
+        with whole_checkpoint(filename) as partial:
+            super().save_checkpoint(str(partial))
 
     def _hardness_state(self) -> dict[str, Any] | None:
+        """What this class adds to a checkpoint; before the data loaders exist, what was loaded."""
         if self.hardness_log is None:
             return self._restored
+
         state = {**self.hardness_log.state_dict(), "options": recorded_options(self.options)}
         if self.options.normalised:
             state["mean_weight"] = self.loss.mean_weight
         if self.loss.pooled is not None:
             state["pooled"] = self.loss.pooled.state_dict()
+
         source = Source.in_state(self._restored)
-        return state if source is None else {**state, **source.state()}
+        if source is not None:
+            state |= source.state()
+        return state
 
     def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
         if changed := log.load_state_dict(state):

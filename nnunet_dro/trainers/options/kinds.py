@@ -132,8 +132,8 @@ class HWSOptions(HardnessOptions):
 class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: other defaults than the paper's, and a share in place of beta.
 
-    ``earned`` is the least share of the cases, which is reached only as far as the hardest cases are
-    learnt. ``share`` is a fixed share in its place.
+    ``earned`` is the least share of the cases, which is reached only as far as the hardest cases
+    are learnt. ``share`` is a fixed share in its place.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
