@@ -28,11 +28,8 @@ from rich.table import Table
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import evaluation_files
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    summarise,
-    worst_strata,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.output_folder import write_files
 
 CENTRES = 5

@@ -42,11 +42,8 @@ from nnunet_dro.evaluation.report import (
     evaluation_table,
 )
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    summarise,
-    worst_strata,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.output_folder import write_files
 

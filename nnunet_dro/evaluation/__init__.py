@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.score_arrays import score_case
     from nnunet_dro.evaluation.scoring.scoring import Scoring
     from nnunet_dro.evaluation.statistics.columns import STATISTICS
-    from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
+    from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+    from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
     from nnunet_dro.evaluation.stratifying.splits import make_splits
     from nnunet_dro.evaluation.stratifying.stratify import strata, stratify
     from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
@@ -78,7 +79,8 @@ _NAMES_OF = {
     "evaluation.scoring.score_arrays": ("score_case",),
     "evaluation.scoring.scoring": ("Scoring",),
     "evaluation.statistics.columns": ("STATISTICS",),
-    "evaluation.statistics.stratum_statistics": ("summarise", "worst_strata"),
+    "evaluation.statistics.stratum_statistics": ("summarise",),
+    "evaluation.statistics.worst_strata": ("worst_strata",),
     "evaluation.stratifying.splits": ("make_splits",),
     "evaluation.stratifying.stratify": ("strata", "stratify"),
     "files.case_table": ("MISSING", "attributes_of", "check_cases", "read_cases"),

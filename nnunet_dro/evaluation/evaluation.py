@@ -27,8 +27,8 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import (
     false_positives,
     percentile_notes,
     summarise,
-    worst_strata,
 )
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import find_dataset_json

@@ -12,7 +12,8 @@ import pandas as pd
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
-from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 
 #: The column that names the cases to the software, what stands between label and metric, and its

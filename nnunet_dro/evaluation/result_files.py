@@ -17,7 +17,8 @@ from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.json_file import json_records, json_text, read_json
 from nnunet_dro.naming import name_some
 

@@ -199,7 +199,13 @@ def rows_of(
         name = getattr(requirement, column)
         if name is not None:
             names = rows[column].astype(str)
-            _check_name(name, list(dict.fromkeys(names)), column, requirement, cure)
+            _check_name(
+                name,
+                list(dict.fromkeys(names)),
+                column,
+                requirement,
+                cure,
+            )
             rows = rows[names == name]
     return rows
 
@@ -221,7 +227,13 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
         rule = f"name one of the metrics {name_some(metrics)}"
         raise refusal(rule, requirement.text, "Add metric=NAME.")
     cure = "Compute it with --metrics, or choose from: {}."
-    _check_name(metric, metrics, "metric", requirement, cure)
+    _check_name(
+        metric,
+        metrics,
+        "metric",
+        requirement,
+        cure,
+    )
     _check_bound(metric, requirement)
     return metric
 

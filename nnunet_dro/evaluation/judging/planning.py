@@ -167,7 +167,13 @@ def chances(
             "n_worse": n_worse,
         }
         for n in sizes:
-            record[str(n)] = _chance(requirement, n, share_here, n_worse, n_pilot)
+            record[str(n)] = _chance(
+                requirement,
+                n,
+                share_here,
+                n_worse,
+                n_pilot,
+            )
         records.append(record)
     return pd.DataFrame(records)
 
@@ -187,5 +193,10 @@ def _chance(requirement: Requirement, n: int, share: float, n_worse: int, n_pilo
         numbers = np.arange(first, last + 1)
 
     allowed = [worse_allowed(requirement, int(number)) for number in numbers]
-    met = betabinom.cdf(allowed, numbers, n_worse + 0.5, n_pilot - n_worse + 0.5)
+    met = betabinom.cdf(
+        allowed,
+        numbers,
+        n_worse + 0.5,
+        n_pilot - n_worse + 0.5,
+    )
     return float(np.sum(binom.pmf(numbers, n, share) * met))

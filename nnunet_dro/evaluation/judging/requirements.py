@@ -184,7 +184,12 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
 
-    bound = _read_bound(number, statistic, text, subject)
+    bound = _read_bound(
+        number,
+        statistic,
+        text,
+        subject,
+    )
     confidence = None
     if at:
         confidence = _read_confidence(percent, statistic, text)

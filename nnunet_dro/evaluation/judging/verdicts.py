@@ -167,7 +167,12 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
     verb = "is" if n == 1 else "are"
     cure = f"if {n} {verb} enough, add {column}>={n}"
     if has_value and n:
-        yield from _doubts_about_tail(requirement, n, noun, cure)
+        yield from _doubts_about_tail(
+            requirement,
+            n,
+            noun,
+            cure,
+        )
 
     is_number = statistic in NUMBERS
     is_of_failures = is_number and statistic not in _SIZES

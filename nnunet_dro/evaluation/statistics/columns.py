@@ -1,7 +1,4 @@
-"""The statistics of a stratum.
-
-What each is called, how it is defined, and how many cases it needs.
-"""
+"""The statistics of a stratum: their names, their definitions, and how many cases each needs."""
 
 import math
 from dataclasses import dataclass
@@ -30,8 +27,9 @@ class Statistic:
 
     @property
     def n_needed(self) -> int:
-        """The least number of cases that leaves one case beyond a percentile, and two for any spread."""
-        return max(2 if self.is_spread else 1, math.ceil(100 / self.beyond_percent))
+        """The least number of cases that leaves one beyond a percentile, and two for a spread."""
+        least = 2 if self.is_spread else 1
+        return max(least, math.ceil(100 / self.beyond_percent))
 
     @property
     def share(self) -> str:
@@ -47,11 +45,22 @@ class Statistic:
 STATISTICS: dict[str, Statistic] = {
     statistic.name: statistic
     for statistic in (
-        Statistic("mean", "Mean", "mean", "arithmetic mean over the cases with a value"),
+        Statistic(
+            "mean",
+            "Mean",
+            "mean",
+            "arithmetic mean over the cases with a value",
+        ),
         Statistic(
             "std", "SD", "standard deviation", "sample standard deviation (n - 1)", is_spread=True
         ),
-        Statistic("median", "Median", "median", "half of the cases lie below it", 50),
+        Statistic(
+            "median",
+            "Median",
+            "median",
+            "half of the cases lie below it",
+            50,
+        ),
         Statistic(
             "iqr",
             "IQR",
@@ -72,8 +81,18 @@ STATISTICS: dict[str, Statistic] = {
         Statistic(
             "p5", "P5", "5th percentile", "5th percentile: one case in twenty lies below it", 5
         ),
-        Statistic("min", "Min", "minimum", "smallest value of any case"),
-        Statistic("max", "Max", "maximum", "largest value of any case"),
+        Statistic(
+            "min",
+            "Min",
+            "minimum",
+            "smallest value of any case",
+        ),
+        Statistic(
+            "max",
+            "Max",
+            "maximum",
+            "largest value of any case",
+        ),
     )
 }
 
@@ -105,30 +124,27 @@ def n_defined(row: Any) -> int:
 
 
 def n_units(row: Any) -> int:
-    """How many values the statistics of a row rest on.
-
-    Cases with a value, or patients where they count once.
-    """
+    """How many values the statistics of a row rest on: cases, or patients where they count once."""
     return whole(row, "n_patients") or n_defined(row)
 
 
 def counted_units(row: Any) -> str:
     """The same in words: ``40 cases``, ``8 patients``."""
-    return count(n_units(row), "patient" if whole(row, "n_patients") else "case")
+    noun = "patient" if whole(row, "n_patients") else "case"
+    return count(n_units(row), noun)
 
 
 def whole(row: Any, column: str) -> int:
-    """A number of cases in a row.
-
-    0 where it is not known, as in evaluations of earlier versions.
-    """
+    """A number of cases in a row; 0 where it is not known, as in earlier versions' evaluations."""
     value = row.get(column)
-    return 0 if value is None or math.isnan(value) else int(value)
+    if value is None or math.isnan(value):
+        return 0
+    return int(value)
 
 
 def enough_cases(statistic: str, n: int) -> bool:
     """Whether a statistic rests on enough cases: a percentile has at least one case beyond it."""
     if statistic not in STATISTICS:
-        known = name_some(STATISTICS, at_most=len(STATISTICS))
-        raise ValueError(f"`statistic` must be among {known}, got {statistic!r}.")
+        names = name_some(STATISTICS, at_most=len(STATISTICS))
+        raise ValueError(f"`statistic` must be among {names}, got {statistic!r}.")
     return n >= STATISTICS[statistic].n_needed

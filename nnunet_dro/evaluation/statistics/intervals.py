@@ -1,6 +1,6 @@
-"""Two kinds of 95 % intervals.
+"""Two kinds of 95 % intervals: one to read, and one for verdicts.
 
-One to read, and one for verdicts, which assumes no more than the limits of the score.
+The interval for verdicts assumes no more than the limits of the score.
 
 The interval to read is the one that the field knows. Percentiles have exact bounds
 (`percentile_bounds`), the mean has Student's t, corrected for skewness, and the mean of paired
@@ -27,11 +27,14 @@ from nnunet_dro.evaluation.statistics.sample_bounds import (
 
 FloatArray = npt.NDArray[np.float64]
 
-TAIL = 0.025  # Bounds are wrong with a probability of at most this, each.
-FEWEST = (
-    6  # Fewer values have no interval to read: the values themselves are shorter, and say more.
-)
-_MOST_NUMBERS = 1 << 22  # The most numbers in an array at a time (32 MB).
+#: Bounds are wrong with a probability of at most this, each.
+TAIL = 0.025
+
+#: Fewer values have no interval to read: the values themselves are shorter, and say more.
+FEWEST = 6
+
+#: The most numbers in an array at a time (32 MB).
+_MOST_NUMBERS = 1 << 22
 
 
 def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:
@@ -43,29 +46,34 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
     """
     ascending = [_ascending(sample) for sample in samples]
     bounds: FloatArray = np.full((len(ascending), len(STATISTICS), 2), np.nan)
-    for block, of_size, is_bounded in _blocks(ascending, bounded, fewest=FEWEST):
-        bounds[block] = _in_order(_own(of_size, bounded=is_bounded), len(block))
+    for positions, block, is_bounded in _blocks(ascending, bounded, fewest=FEWEST):
+        bounds[positions] = _stacked(_statistic_bounds(block, bounded=is_bounded))
     return bounds
 
 
 def difference_intervals(
     pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]
 ) -> FloatArray:
-    """95 % intervals to read, of the differences (second minus first) of paired samples' `STATISTICS`, as `intervals`.
+    """95 % intervals to read of the differences of paired samples' `STATISTICS`; see `intervals`.
 
-    The difference is that of the two statistics (of the medians, say), not the statistic of the
-    differences. That of percentiles reaches from one's lower bound less the other's upper one to
-    the reverse. Cases in which either is NaN are left out.
+    Differences are second minus first: that of the two statistics (of the medians, say), not the
+    statistic of the differences. The interval of percentiles reaches from one's lower bound less
+    the other's upper one to the reverse. Cases in which either is NaN are left out.
     """
     complete = [_complete(first, second) for first, second in pairs]
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
-    for block, of_size, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
-        before, after = (_own(np.sort(of_size[:, m], axis=1), bounded=is_bounded) for m in (0, 1))
-        found = {name: after[name] - before[name][:, ::-1] for name in before}
+    for positions, block, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
+        first = block[:, 0]
+        second = block[:, 1]
+        before = _statistic_bounds(np.sort(first, axis=1), bounded=is_bounded)
+        after = _statistic_bounds(np.sort(second, axis=1), bounded=is_bounded)
+        differences = {name: after[name] - before[name][:, ::-1] for name in before}
+
         # Sorted, so that the order of the cases does not matter.
-        changes = np.sort(of_size[:, 1] - of_size[:, 0], axis=1)
-        found["mean"] = _within(mean_by_students_t(changes, tail=TAIL), is_bounded, -1.0)
-        bounds[block] = _in_order(found, len(block))
+        changes = np.sort(second - first, axis=1)
+        mean = mean_by_students_t(changes, tail=TAIL)
+        differences["mean"] = _clipped(mean, bounded=is_bounded, low=-1.0)
+        bounds[positions] = _stacked(differences)
     return bounds
 
 
@@ -77,36 +85,55 @@ def guaranteed_means(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> FloatArray:
-    """95 % bounds of means for verdicts, shape (n_samples, 2), which assume values from ``low`` to 1 alone."""
+    """95 % bounds of means for verdicts, which assume only that values lie between ``low`` and 1.
+
+    Shape (n_samples, 2); NaN for samples that are not ``bounded`` so, and without draws. ``low`` is
+    -1 for differences.
+    """
     if n_resamples < 0:
-        raise ValueError(
-            f"`n_resamples` must be at least 0, got {n_resamples!r}. Take 2000, or 0 for no intervals."
-        )
+        cure = "Take 2000, or 0 for no intervals."
+        raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. {cure}")
     if seed < 0:
         raise ValueError(f"`seed` must be at least 0, got {seed!r}. Take another one.")
+
     ascending = [_ascending(sample) for sample in samples]
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
-    for block, of_size, is_bounded in _blocks(
-        ascending, bounded, fewest=1, low=low, n_resamples=n_resamples
-    ):
+    blocks = _blocks(
+        ascending,
+        bounded,
+        fewest=1,
+        low=low,
+        n_resamples=n_resamples,
+    )
+    for positions, block, is_bounded in blocks:
         if is_bounded and n_resamples:
-            bounds[block] = bounded_mean(
-                of_size, low=low, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed
+            bounds[positions] = bounded_mean(
+                block,
+                low=low,
+                high=1.0,
+                tail=TAIL,
+                n_resamples=n_resamples,
+                seed=seed,
             )
     return bounds
 
 
 def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence: float) -> float:
-    """The exact one-sided bound of a percentile, never beyond the sample's own.
+    """The exact one-sided bound of a percentile, wrong in at most 100 - ``confidence`` per cent.
 
-    NaN with too few values for one.
+    It is never beyond the percentile of the sample itself; NaN where there are too few values for
+    one.
     """
-    if not len(ascending := _ascending(sample)):
+    ascending = _ascending(sample)
+    if not len(ascending):
         return float("nan")
+
     low, high = percentile_bounds(ascending[None], percent, tail=1 - confidence / 100)[0]
     own = np.percentile(ascending, percent)
     # Little confidence has a bound at the sample's percentile, which lies between two values.
-    return float(np.minimum(low, own) if end == "low" else np.maximum(high, own))
+    if end == "low":
+        return float(np.minimum(low, own))
+    return float(np.maximum(high, own))
 
 
 def _ascending(sample: FloatArray) -> FloatArray:
@@ -118,36 +145,43 @@ def _complete(first: FloatArray, second: FloatArray) -> FloatArray:
     """The pairs in which both have a value, shape (2, n)."""
     if first.shape != second.shape:
         raise ValueError(
-            f"`pairs` must be of one size each, got {first.shape} and {second.shape}. Align the cases."
+            f"`pairs` must be of one size each, got {first.shape} and {second.shape}. "
+            "Align the cases."
         )
     both = np.stack([first, second]).astype(np.float64)
     return both[:, ~np.isnan(both).any(axis=0)]
 
 
-def _own(ascending: FloatArray, *, bounded: bool) -> dict[str, FloatArray]:
-    """Statistic to bounds, shape (n_samples, 2), of samples of one size.
+def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, FloatArray]:
+    """Statistic to the bounds, shape (n_samples, 2), of samples of one size.
 
-    Without those that have none.
+    Statistics that have no interval are left out.
     """
-    found = {
-        name: percentile_bounds(ascending, percent, tail=TAIL)
-        for name, percent in PERCENTILES.items()
-    }
-    spread = found["p75"] - found["p25"][:, ::-1]
-    found["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
-    mean = _within(mean_by_skewed_t(ascending, tail=TAIL), bounded, 0.0)
+    bounds = {}
+    for name, percent in PERCENTILES.items():
+        bounds[name] = percentile_bounds(ascending, percent, tail=TAIL)
+    spread = bounds["p75"] - bounds["p25"][:, ::-1]
+    bounds["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
+
+    mean = _clipped(mean_by_skewed_t(ascending, tail=TAIL), bounded=bounded, low=0.0)
     # Distances have no upper limit, but a lower one.
-    return found | {"mean": np.where(ascending[:, :1] < 0, mean, np.maximum(mean, 0.0))}
+    has_negative = ascending[:, :1] < 0
+    bounds["mean"] = np.where(has_negative, mean, np.maximum(mean, 0.0))
+    return bounds
 
 
-def _within(bounds: FloatArray, bounded: bool, low: float) -> FloatArray:
-    """Student's t knows no limits."""
+def _clipped(bounds: FloatArray, *, bounded: bool, low: float) -> FloatArray:
+    """Bounds within the limits of the score, of which Student's t knows nothing."""
     return np.clip(bounds, low, 1.0) if bounded else bounds
 
 
-def _in_order(found: dict[str, FloatArray], n_samples: int) -> FloatArray:
-    nothing = np.full((n_samples, 2), np.nan)
-    return np.stack([found.get(name, nothing) for name in STATISTICS], axis=1)
+def _stacked(bounds: dict[str, FloatArray]) -> FloatArray:
+    """Bounds in the order of `STATISTICS`, NaN where there are none.
+
+    Shape (n_samples, n_statistics, 2).
+    """
+    nothing = np.full_like(bounds["mean"], np.nan)
+    return np.stack([bounds.get(name, nothing) for name in STATISTICS], axis=1)
 
 
 def _blocks(
@@ -158,20 +192,28 @@ def _blocks(
     low: float = 0.0,
     n_resamples: int = 0,
 ) -> Iterator[tuple[list[int], FloatArray, bool]]:
-    """The positions of groups (shape (..., n)) of one size and kind, and these groups, not too many at a time."""
+    """Groups of one size and kind together, as their positions, the groups, and the kind.
+
+    Groups are of shape (..., n), and stacked not too many at a time.
+    """
     alike: dict[tuple[int, bool], list[int]] = {}
     for position, (group, is_bounded) in enumerate(zip(groups, bounded, strict=True)):
-        if not np.isfinite(group).all():
-            raise ValueError(
-                "`values` must be finite or NaN, got an infinite one. Correct the score or make it NaN."
-            )
-        if is_bounded and group.size and not (group.min() >= low and group.max() <= 1):
-            raise ValueError(
-                f"`values` must be between {low:g} and 1, got others. Write fractions, not per cent."
-            )
+        _check_values(group, is_bounded=is_bounded, low=low)
         alike.setdefault((group.shape[-1], is_bounded), []).append(position)
+
     for (n, is_bounded), positions in alike.items():
+        if n < fewest:
+            continue
         step = max(1, _MOST_NUMBERS // max(n, n_resamples, 1))
-        for start in range(0, len(positions) if n >= fewest else 0, step):
+        for start in range(0, len(positions), step):
             block = positions[start : start + step]
             yield block, np.stack([groups[position] for position in block]), is_bounded
+
+
+def _check_values(group: FloatArray, *, is_bounded: bool, low: float) -> None:
+    if not np.isfinite(group).all():
+        cure = "Correct the score or make it NaN."
+        raise ValueError(f"`values` must be finite or NaN, got an infinite one. {cure}")
+    if is_bounded and group.size and not (group.min() >= low and group.max() <= 1):
+        cure = "Write fractions, not per cent."
+        raise ValueError(f"`values` must be between {low:g} and 1, got others. {cure}")

@@ -1,7 +1,8 @@
 """Which lesions are found, by their volume: small ones are missed first."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,68 +42,92 @@ def lesion_sizes(
     mean). The lesions of a case, or of a patient, are not independent: the 95 % interval of the
     recall is that of cases, or patients, with several values each.
     """
-    sized = _sized(lesions[lesions["counted"].astype(bool)])
+    sized = _with_decades(lesions[lesions["counted"].astype(bool)])
     cases = sorted(sized["case"].unique().tolist())
-    of_case = (
-        pd.Series(cases, index=cases) if patient_of_case is None else patient_of_case.reindex(cases)
+    patients = pd.Series(cases, index=cases)
+    if patient_of_case is not None:
+        patients = patient_of_case.reindex(cases)
+    patient_number = pd.Series(pd.factorize(patients)[0], index=cases)
+    sized = sized.assign(
+        patient=sized["case"].map(patient_number),
+        label=pd.Categorical(sized["label"], categories=lesions["label"].unique()),
     )
-    patient = pd.Series(pd.factorize(of_case)[0], index=cases)
-    labels = pd.Categorical(sized["label"], categories=lesions["label"].unique())
-    sized = sized.assign(patient=sized["case"].map(patient), label=labels)
+
     rows = []
-    for attribute, stratum_of_case in strata.items():
-        codes, names = divide(stratum_of_case, cases, attribute=attribute)
-        stratum = sized["case"].map(dict(zip(cases, codes, strict=True))).rename("stratum")
-        for (code, label, decade), group in sized.groupby(
-            [stratum, "label", "decade"], observed=True
-        ):
-            # Predicted lesions that are matched are told of by those that they are matched with.
-            of_reference = group[group["of"] == "reference"]
-            n_invented = int(
-                (~group.loc[group["of"] == "prediction", "matched"].astype(bool)).sum()
-            )
-            if not len(of_reference) and not n_invented:
-                continue
-            found = of_reference[of_reference["matched"].astype(bool)]
-            row = {
-                "attribute": attribute,
-                "stratum": names[code],
-                "label": label,
-                "unit": group["unit"].iloc[0],
-            }
-            row |= {
-                "volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}",
-                "n_invented": n_invented,
-            }
-            row |= {
-                "n_lesions": len(of_reference),
-                "n_cases": of_reference["case"].nunique(),
-                "n_found": len(found),
-            }
-            row["recall"] = len(found) / len(of_reference) if len(of_reference) else float("nan")
-            row["dice_of_found"] = float(found["dice"].mean())
-            if n_resamples and of_reference["patient"].nunique() > 1:
-                matched = of_reference["matched"].to_numpy(dtype=np.float64)
-                limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
-                ends = clustered_mean(
-                    matched,
-                    of_reference["patient"].to_numpy(),
-                    **limits,
-                    n_resamples=n_resamples,
-                    seed=seed,
-                )
-                row["recall_low"], row["recall_high"] = ends
-            rows.append(row)
+    for place, group in _groups(sized, strata, cases):
+        numbers = _numbers(group, n_resamples=n_resamples, seed=seed)
+        if numbers["n_lesions"] or numbers["n_invented"]:
+            rows.append(place | numbers)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _sized(lesions: pd.DataFrame) -> pd.DataFrame:
-    """The lesions with the decade of their volume.
+def _groups(
+    sized: pd.DataFrame, strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """What names a row of the table, and the lesions that belong there."""
+    for attribute, stratum_of_case in strata.items():
+        codes, names = divide(stratum_of_case, cases, attribute=attribute)
+        code_of_case = dict(zip(cases, codes, strict=True))
+        code = sized["case"].map(code_of_case).rename("stratum")
+        groups = sized.groupby([code, "label", "decade"], observed=True)
+        for (code_here, label, decade), group in groups:
+            smallest = 10**decade if decade else 0
+            place = {
+                "attribute": attribute,
+                "stratum": names[code_here],
+                "label": label,
+                "unit": group["unit"].iloc[0],
+                "volume": f"{smallest} to {10 ** (decade + 1)}",
+            }
+            yield place, group
 
-    1 for volumes of 10 to 100, 0 for all below 10.
+
+def _numbers(group: pd.DataFrame, *, n_resamples: int, seed: int) -> dict[str, float]:
+    """`NUMBERS` of the lesions of one stratum, label and range of volumes."""
+    is_matched = group["matched"].astype(bool)
+    is_reference = group["of"] == "reference"
+    is_prediction = group["of"] == "prediction"
+    reference = group[is_reference]
+    found_lesions = group[is_reference & is_matched]
+
+    recall = float("nan")
+    if len(reference):
+        recall = len(found_lesions) / len(reference)
+    numbers = {
+        "n_lesions": len(reference),
+        "n_cases": reference["case"].nunique(),
+        "n_found": len(found_lesions),
+        # Predicted lesions that are matched are told of by those that they are matched with.
+        "n_invented": int((is_prediction & ~is_matched).sum()),
+        "recall": recall,
+        "dice_of_found": float(found_lesions["dice"].mean()),
+    }
+    if n_resamples and reference["patient"].nunique() > 1:
+        numbers["recall_low"], numbers["recall_high"] = clustered_mean(
+            reference["matched"].to_numpy(dtype=np.float64),
+            reference["patient"].to_numpy(),
+            low=0.0,
+            high=1.0,
+            tail=TAIL,
+            n_resamples=n_resamples,
+            seed=seed,
+        )
+    return numbers
+
+
+def _with_decades(lesions: pd.DataFrame) -> pd.DataFrame:
+    """The lesions whose volume is known, with its unit and its decade.
+
+    The decade is 1 for volumes of 10 to 100, and 0 for all below 10.
     """
-    in_voxels = bool(lesions["volume_mm3"].isna().all())
-    volumes = lesions["n_voxels" if in_voxels else "volume_mm3"].to_numpy(dtype=np.float64)
-    known = ~np.isnan(volumes)
-    decades = [max(0, math.floor(math.log10(volume))) for volume in np.maximum(volumes[known], 1)]
-    return lesions[known].assign(decade=decades, unit="voxels" if in_voxels else "mm3")
+    column = "volume_mm3"
+    unit = "mm3"
+    if lesions["volume_mm3"].isna().all():
+        column = "n_voxels"
+        unit = "voxels"
+
+    volumes = lesions[column].to_numpy(dtype=np.float64)
+    is_known = ~np.isnan(volumes)
+    at_least_1 = np.maximum(volumes[is_known], 1)
+    decades = [max(0, math.floor(math.log10(volume))) for volume in at_least_1]
+    return lesions[is_known].assign(decade=decades, unit=unit)

@@ -24,12 +24,21 @@ CodeArray = npt.NDArray[np.intp]
 
 #: A side, a session, a time point or a small number at the end of a case's name.
 _LAST_PART = re.compile(
-    r"(?:[_.-](?:(?:ses|scan|visit|time|tp|t|v|s|run)[_-]?)?(?:left|right|od|os|l|r|pre|post|[a-d]|\d{1,2})"
-    r"|(?<=\d)(?:left|right|od|os|l|r))$",
-    re.IGNORECASE,
+    r"""
+    (?:
+        [_.-]                                               # after a separator:
+        (?:(?:ses|scan|visit|time|tp|t|v|s|run)[_-]?)?
+        (?:left|right|od|os|l|r|pre|post|[a-d]|\d{1,2})
+    |
+        (?<=\d)(?:left|right|od|os|l|r)                     # after a number: a side
+    )$
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 
-_MOST_CASES = 6  # With more cases that share the first part of the name, that part rather names a centre or a data set.
+#: With more cases that share the first part of the name, that part rather names a centre or a data
+#: set.
+_MOST_CASES = 6
 
 
 def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
@@ -42,9 +51,15 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
     means = np.full((*values.shape[:-1], n_patients), np.nan)
     for place in np.ndindex(values.shape[:-1]):
         defined = ~np.isnan(values[place])
-        counts = np.bincount(codes[defined], minlength=n_patients)
-        sums = np.bincount(codes[defined], weights=values[place][defined], minlength=n_patients)
-        np.divide(sums, counts, out=means[place], where=counts > 0)
+        defined_codes = codes[defined]
+        counts = np.bincount(defined_codes, minlength=n_patients)
+        sums = np.bincount(defined_codes, weights=values[place][defined], minlength=n_patients)
+        np.divide(
+            sums,
+            counts,
+            out=means[place],
+            where=counts > 0,
+        )
     return means
 
 
@@ -58,24 +73,29 @@ def clustered_mean(
     n_resamples: int,
     seed: int,
 ) -> tuple[float, float]:
-    """As `bounded_mean` with a weight per cluster.
+    """Bounds of the mean of values that come in clusters of any size, which have random weights.
 
-    The added one has as many values as the largest.
+    As `bounded_mean`, with a weight per cluster. The cluster that is added has as many values as
+    the largest one, all of them as bad or as good as can be.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
+    # Deviations from a value of the sample: nothing cancels.
     centre = float(np.median(values))
-    sums = np.stack([np.bincount(codes), np.bincount(codes, weights=values - centre)], axis=1)
+    sizes = np.bincount(codes)
+    sums = np.bincount(codes, weights=values - centre)
+    cluster_sums = np.stack([sizes, sums], axis=1)
+
+    added = np.empty(n_resamples)
     drawn = np.empty((n_resamples, 2))
-    extra = np.empty(n_resamples)
-    for rows, weights in uniform_weights(len(sums), n_resamples, seed=seed):
-        extra[rows], drawn[rows] = weights[:, 0], weights[:, 1:] @ sums
-    extra = extra * sums[:, 0].max()
-    ends = [
-        float(np.quantile((drawn[:, 1] + extra * (limit - centre)) / (drawn[:, 0] + extra), p))
-        + centre
-        for limit, p in ((low, tail), (high, 1 - tail))
-    ]
-    return max(ends[0], low), min(ends[1], high)
+    for rows, weights in uniform_weights(len(sizes), n_resamples, seed=seed):
+        added[rows] = weights[:, 0] * sizes.max()
+        drawn[rows] = weights[:, 1:] @ cluster_sums
+
+    def end(limit: float, p: float) -> float:
+        means = (drawn[:, 1] + added * (limit - centre)) / (drawn[:, 0] + added)
+        return float(np.quantile(means, p)) + centre
+
+    return max(end(low, tail), low), min(end(high, 1 - tail), high)
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
@@ -83,25 +103,31 @@ def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
 
     See `_LAST_PART`.
     """
-    patients = Counter(_LAST_PART.sub("", case) for case in cases if _LAST_PART.search(case))
-    several = {name: n for name, n in patients.items() if n > 1 and re.search(r"\d", name)}
-    if not several or max(several.values()) > _MOST_CASES:
+    patients = [_LAST_PART.sub("", case) for case in cases]
+    n_cases = Counter(
+        patient for case, patient in zip(cases, patients, strict=True) if patient != case
+    )
+    repeated = {patient: n for patient, n in n_cases.items() if n > 1 and re.search(r"\d", patient)}
+    if not repeated or max(repeated.values()) > _MOST_CASES:
         return []
-    names = name_some([case for case in cases if _LAST_PART.sub("", case) in several], at_most=4)
+
+    alike = [case for case, patient in zip(cases, patients, strict=True) if patient in repeated]
     return [
-        f"Some names look like several cases of one patient ({names}). Intervals and tests take cases for independent "
+        "Some names look like several cases of one patient "
+        f"({name_some(alike, at_most=4)}). Intervals and tests take cases for independent "
         "unless --patient names the column of the patients."
     ]
 
 
 def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> list[str]:
     """A sentence on how many patients there are, and what follows."""
-    n_cases, n_patients = (
-        (0, 0) if patient_of_case is None else (len(patient_of_case), patient_of_case.nunique())
-    )
+    if patient_of_case is None:
+        return []
+    n_cases = len(patient_of_case)
+    n_patients = patient_of_case.nunique()
     if n_cases == n_patients:
         return []
     return [
-        f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, with the mean of its "
-        "cases: statistics, intervals and tests are those of the patients."
+        f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, "
+        "with the mean of its cases: statistics, intervals and tests are those of the patients."
     ]

@@ -9,7 +9,7 @@ alone; ties make them conservative.
 Source: Conover 1999, Practical Nonparametric Statistics, section 3.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import comb
 from statistics import NormalDist
@@ -31,7 +31,13 @@ _WIDTH = 8
 
 
 def bounded_mean(
-    samples: FloatArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
+    samples: FloatArray,
+    *,
+    low: float,
+    high: float,
+    tail: float,
+    n_resamples: int,
+    seed: int,
 ) -> FloatArray:
     r"""Bounds of the mean of values between two limits, which assume nothing else.
 
@@ -52,33 +58,52 @@ def bounded_mean(
     of a nonnegative variable; Learned-Miller and Thomas 2019, A new confidence interval for the
     mean of a bounded random variable (arXiv:1905.06208).
     """
-    n_samples, n = samples.shape
+    n = samples.shape[1]
     # Deviations from a value of the sample: nothing cancels.
     centre = samples[:, n // 2, None]
-    limits = (low - centre[:, 0], high - centre[:, 0])
+    deviations = samples - centre
+    worst = low - centre[:, 0]
+    best = high - centre[:, 0]
+
     if n > MOST_DRAWN:
-        sums = _power_sums(samples - centre)
-        ends = [
-            _limit_of_draws(sums, n, limit, p)
-            for limit, p in zip(limits, (tail, 1 - tail), strict=True)
-        ]
+        sums = _power_sums(deviations)
+        lower = _limit_of_draws(
+            sums,
+            n,
+            worst,
+            tail,
+        )
+        upper = _limit_of_draws(
+            sums,
+            n,
+            best,
+            1 - tail,
+        )
+    elif n_resamples + 1 < 1 / tail:
+        # So few draws have no quantile: even the most extreme one is too often no bound.
+        lower = worst
+        upper = best
     else:
-        deviations = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
-        deviations[:, :n_samples] = (samples - centre).T
-        extra = np.empty(n_resamples)
-        drawn = np.empty((n_resamples, n_samples))
-        for rows, weights in uniform_weights(n, n_resamples, seed=seed):
-            extra[rows], drawn[rows] = weights[:, 0], (weights[:, 1:] @ deviations)[:, :n_samples]
-        ends = [
-            # Fewer draws than that have no quantile: even the most extreme one is too often no
-            # bound.
-            limit
-            if n_resamples + 1 < 1 / tail
-            else np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
-            for limit, p in zip(limits, (tail, 1 - tail), strict=True)
-        ]
+        drawn, added = _draws(deviations, n_resamples, seed=seed)
+        lower = np.quantile(drawn + added * worst[:, None], tail, axis=1)
+        upper = np.quantile(drawn + added * best[:, None], 1 - tail, axis=1)
+
     # Rounding must not push a bound over a limit.
-    return np.clip(np.stack(ends, axis=1) + centre, low, high)
+    return np.clip(np.stack([lower, upper], axis=1) + centre, low, high)
+
+
+def _draws(deviations: FloatArray, n_resamples: int, *, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Draws of sum_i D_i x_i, shape (n_samples, n_resamples), and of the weight D_0."""
+    n_samples, n = deviations.shape
+    padded = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
+    padded[:, :n_samples] = deviations.T
+
+    drawn = np.empty((n_resamples, n_samples))
+    added = np.empty(n_resamples)
+    for rows, weights in uniform_weights(n, n_resamples, seed=seed):
+        added[rows] = weights[:, 0]
+        drawn[rows] = (weights[:, 1:] @ padded)[:, :n_samples]
+    return drawn.T, added
 
 
 def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
@@ -95,31 +120,47 @@ def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[sl
 def _power_sums(deviations: FloatArray) -> FloatArray:
     """Sums of the powers 1 to 4, shape (4, n_samples)."""
     squares = deviations * deviations
+    first = deviations.sum(axis=1)
     second = np.einsum("ij,ij->i", deviations, deviations)
-    third, fourth = (np.einsum("ij,ij->i", squares, other) for other in (deviations, squares))
-    return np.stack([deviations.sum(axis=1), second, third, fourth])
+    third = np.einsum("ij,ij->i", squares, deviations)
+    fourth = np.einsum("ij,ij->i", squares, squares)
+    return np.stack([first, second, third, fourth])
 
 
 def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> FloatArray:
-    """The quantile of `bounded_mean`, from the sums of the powers 1 to 4 of n values, shape (4, n_samples).
+    """The quantile of `bounded_mean`, from the sums of the powers 1 to 4 of n values.
+
+    ``sums`` are of shape (4, n_samples). The weighted sum has the mean of the n + 1 values; its
+    variance and cumulants follow from their central moments, and the quantile from these.
 
     Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
     """
     m = n + 1
-    raw = [
-        np.ones_like(added),
-        *((of_power + added ** (k + 1)) / m for k, of_power in enumerate(sums)),
-    ]
+    powers = enumerate(sums, start=1)
+    raw = [np.ones_like(added), *((total + added**k) / m for k, total in powers)]
     mean = raw[1]
-    second, third, fourth = (
-        sum(comb(k, j) * raw[j] * (-mean) ** (k - j) for j in range(k + 1)) for k in (2, 3, 4)
-    )
+    second = _central_moment(raw, 2)
+    third = _central_moment(raw, 3)
+    fourth = _central_moment(raw, 4)
+
     variance = second / (m + 1)
     cumulant_3 = 2 * third / ((m + 1) * (m + 2))
-    cumulant_4 = (6 * fourth + 3 * m * second**2) / ((m + 1) * (m + 2) * (m + 3)) - 3 * variance**2
+    cumulant_4 = (6 * fourth + 3 * m * second**2) / ((m + 1) * (m + 2) * (m + 3))
+    cumulant_4 = cumulant_4 - 3 * variance**2
+
     spread = variance > 0
-    skewness = np.divide(cumulant_3, variance**1.5, out=np.zeros_like(mean), where=spread)
-    kurtosis = np.divide(cumulant_4, variance**2, out=np.zeros_like(mean), where=spread)
+    skewness = np.divide(
+        cumulant_3,
+        variance**1.5,
+        out=np.zeros_like(mean),
+        where=spread,
+    )
+    kurtosis = np.divide(
+        cumulant_4,
+        variance**2,
+        out=np.zeros_like(mean),
+        where=spread,
+    )
     z = NormalDist().inv_cdf(p)
     series = (
         z
@@ -130,10 +171,14 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
     return np.asarray(mean + series * np.sqrt(np.maximum(variance, 0)))
 
 
-def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
-    """Bounds of the mean by Student's t, corrected for skewness.
+def _central_moment(raw: Sequence[FloatArray], k: int) -> FloatArray:
+    """The k-th central moment, sum over j of C(k, j) m_j (-m_1)^(k - j), from the raw ones m_j."""
+    terms = [comb(k, j) * raw[j] * (-raw[1]) ** (k - j) for j in range(k + 1)]
+    return np.asarray(sum(terms))
 
-    The limit of its bootstrap (bootstrap-t).
+
+def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
+    """Bounds of the mean by Student's t, corrected for skewness, which is the limit of bootstrap-t.
 
     Of samples of shape (n_samples, n), n >= 6; the value itself where all values of a sample are
     equal.
@@ -145,34 +190,76 @@ def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
     _, variance, third, fourth = _power_sums(samples - mean[:, None]) / n
     # Equal values differ by rounding.
     spread = np.ptp(samples, axis=1) > 0
-    skewness = np.divide(third, variance**1.5, out=np.zeros_like(mean), where=spread)
-    kurtosis = np.divide(fourth, variance**2, out=np.full_like(mean, 3.0), where=spread) - 3
+    skewness = np.divide(
+        third,
+        variance**1.5,
+        out=np.zeros_like(mean),
+        where=spread,
+    )
+    kurtosis = (
+        np.divide(
+            fourth,
+            variance**2,
+            out=np.full_like(mean, 3.0),
+            where=spread,
+        )
+        - 3
+    )
+
     error = np.where(spread, np.sqrt(variance / (n - 1)), 0)
-    ends = [mean - _skewed_t(skewness, kurtosis, n, p) * error for p in (1 - tail, tail)]
-    return np.stack(ends, axis=1)
+    lower = (
+        mean
+        - _skewed_t(
+            skewness,
+            kurtosis,
+            n,
+            1 - tail,
+        )
+        * error
+    )
+    upper = (
+        mean
+        - _skewed_t(
+            skewness,
+            kurtosis,
+            n,
+            tail,
+        )
+        * error
+    )
+    return np.stack([lower, upper], axis=1)
 
 
 def _skewed_t(skewness: FloatArray, kurtosis: FloatArray, n: int, p: float) -> FloatArray:
     """The quantile of Student's t of n values with these moments, to the order 1 / n."""
     z = NormalDist().inv_cdf(p)
     first = skewness * (2 * z**2 + 1) / 6
-    second = z * (
-        kurtosis * (z**2 - 3) / 12 - skewness**2 * (z**4 + 2 * z**2 - 3) / 18 - (z**2 + 3) / 4
-    )
-    return z - first / np.sqrt(n) + (first * skewness * 2 * z / 3 - z * first**2 / 2 - second) / n
+    by_kurtosis = kurtosis * (z**2 - 3) / 12
+    by_skewness = skewness**2 * (z**4 + 2 * z**2 - 3) / 18
+    second = z * (by_kurtosis - by_skewness - (z**2 + 3) / 4)
+
+    correction = first * skewness * 2 * z / 3 - z * first**2 / 2 - second
+    return z - first / np.sqrt(n) + correction / n
 
 
 def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
-    """Bounds of the mean by Student's t distribution, mean +- t std / sqrt(n), of samples of shape (n_samples, n)."""
+    """Bounds of the mean by Student's t distribution, mean +- t std / sqrt(n).
+
+    Of samples of shape (n_samples, n).
+    """
     from scipy.special import stdtrit
 
     n = samples.shape[1]
+    mean = samples.mean(axis=1)
     margin = stdtrit(n - 1, 1 - tail) * samples.std(axis=1, ddof=1) / np.sqrt(n)
-    return samples.mean(axis=1)[:, None] + np.array([-1.0, 1.0]) * margin[:, None]
+    return mean[:, None] + np.array([-1.0, 1.0]) * margin[:, None]
 
 
 def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> FloatArray:
-    """Bounds of a percentile of ascending samples (n_samples, n), each wrong at most ``tail`` of the time; or NaN."""
+    """Bounds of a percentile, each wrong with a probability of at most ``tail``.
+
+    Of ascending samples of shape (n_samples, n); NaN where the sample is too small for a bound.
+    """
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
     n = ascending.shape[1]
     low, high = bound_ranks(n, percent, tail=tail)
@@ -187,10 +274,8 @@ def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> 
 def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     """The ranks (1 to n) of the order statistics that bound a percentile.
 
-    0 and n + 1 stand for no bound.
-
     With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper
-    one the smallest u with P(B >= u) <= tail.
+    one the smallest u with P(B >= u) <= tail. 0 and n + 1 stand for no bound.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -199,4 +284,5 @@ def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     most = tail * (1 + 1e-9)
     low = int(np.count_nonzero(bdtr(k, n, percent / 100) <= most))
     # P(B > k) falls with k.
-    return low, int(np.count_nonzero(bdtrc(k, n, percent / 100) > most)) + 1
+    high = int(np.count_nonzero(bdtrc(k, n, percent / 100) > most)) + 1
+    return low, high

@@ -10,14 +10,19 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_MOST_EXACT = 200  # Up to this number of differences the interval of their typical value is exact.
-_MOST_LISTED = 500  # Up to this number of differences all their pairs are listed.
+#: Up to this number of differences the interval of their typical value is exact.
+_MOST_EXACT = 200
+
+#: Up to this number of differences all their pairs are listed.
+_MOST_LISTED = 500
 
 
 def wilcoxon_p(differences: FloatArray) -> float:
-    """Two-sided signed-rank p without zeros (Wilcoxon 1945), exact for small samples without ties.
+    """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out.
 
-    NaN if empty.
+    Exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
+
+    Source: Wilcoxon 1945, Individual comparisons by ranking methods.
     """
     from scipy.stats import wilcoxon
 
@@ -25,8 +30,10 @@ def wilcoxon_p(differences: FloatArray) -> float:
         return float("nan")
     # Zeros are left out here, because scipy would use the normal approximation for a small sample
     # with a zero.
-    if not (nonzero := differences[differences != 0]).size:
+    nonzero = differences[differences != 0]
+    if not len(nonzero):
         return 1.0
+
     with warnings.catch_warnings():
         # Older versions of scipy warn that the normal approximation is rough for few cases.
         warnings.simplefilter("ignore")
@@ -36,79 +43,89 @@ def wilcoxon_p(differences: FloatArray) -> float:
 def typical_value(
     differences: FloatArray, *, with_interval: bool = True
 ) -> tuple[float, float, float]:
-    """The Hodges-Lehmann estimate of paired differences, and its exact 95 % interval from the signed-rank test.
+    """The Hodges-Lehmann estimate of paired differences, and its exact 95 % interval.
 
-    That is the median of the means of any two of them (each with itself, too): the value that the
-    test would leave as it is. The interval has the values that the test would not reject, from the
-    k-th smallest mean to the k-th largest one, where P(W+ < k) is at most 2.5 % with independent
-    differences whose distribution is symmetric. NaN without any difference; there are bounds from
-    six on.
+    The estimate is the median of the means of any two of them (each with itself, too): the value
+    that the signed-rank test would leave as it is. The interval has the values that the test would
+    not reject, from the k-th smallest mean to the k-th largest one, where P(W+ < k) is at most
+    2.5 % with independent differences whose distribution is symmetric. NaN without any difference;
+    there are bounds from six on.
 
     Source: Hollander, Wolfe and Chicken 2014, Nonparametric Statistical Methods, sections 3.2 and
     3.3.
     """
     nothing = float("nan")
-    if not (n := len(differences)):
+    n = len(differences)
+    if not n:
         return nothing, nothing, nothing
+
     n_pairs = n * (n + 1) // 2
+    places = [(n_pairs + 1) // 2, n_pairs // 2 + 1]
     place = _signed_rank_place(n) if with_interval else 0
-    places = [
-        (n_pairs + 1) // 2,
-        n_pairs // 2 + 1,
-        *((place, n_pairs + 1 - place) if place else ()),
-    ]
+    if place:
+        places += [place, n_pairs + 1 - place]
+
     lower, upper, *ends = _pair_means(np.sort(differences), places)
-    return (lower + upper) / 2, *(ends or (nothing, nothing))
+    low, high = ends or (nothing, nothing)
+    return (lower + upper) / 2, low, high
 
 
 def _pair_means(ascending: FloatArray, places: Sequence[int]) -> list[float]:
-    """The k-th smallest (k = 1 ...) of the means of any two values, each with itself too, for each of the places."""
+    """The k-th smallest (k = 1 ...) of the means of any two values, for each of the places.
+
+    A value is paired with itself, too.
+    """
+    if len(ascending) > _MOST_LISTED:
+        return [_bisected_pair_mean(ascending, place) for place in places]
+
+    first, second = np.triu_indices(len(ascending))
+    means = (ascending[first] + ascending[second]) / 2
+    indices = [place - 1 for place in places]
+    ordered = np.partition(means, indices)
+    return [float(ordered[index]) for index in indices]
+
+
+def _bisected_pair_mean(ascending: FloatArray, place: int) -> float:
+    """One of `_pair_means` without a list of the pairs: their number up to a value is counted."""
     n = len(ascending)
-    if n <= _MOST_LISTED:
-        first, second = np.triu_indices(n)
-        means = (ascending[first] + ascending[second]) / 2
-        return [
-            float(value)
-            for value in np.partition(means, [k - 1 for k in places])[[k - 1 for k in places]]
-        ]
     own = np.arange(n)
-    found = []
-    for k in places:
-        low = float(ascending[0]) - 1
-        high = float(ascending[-1])
-        for _ in range(40):
-            middle = (low + high) / 2
-            n_up_to = np.maximum(
-                np.searchsorted(ascending, 2 * middle - ascending, side="right") - own, 0
-            ).sum()
-            low, high = (low, middle) if n_up_to >= k else (middle, high)
-        # The pair that is nearest, not a number near it, so that 0 stays 0.
-        after = np.searchsorted(ascending, 2 * high - ascending)
-        near = (
-            np.concatenate(
-                [ascending + ascending[np.clip(after + step, own, n - 1)] for step in (-1, 0)]
-            )
-            / 2
-        )
-        found.append(float(near[np.abs(near - high).argmin()]))
-    return found
+    low = float(ascending[0]) - 1
+    high = float(ascending[-1])
+    for _ in range(40):
+        middle = (low + high) / 2
+        # Of each value the partners from itself on with which the mean is at most the middle.
+        last = np.searchsorted(ascending, 2 * middle - ascending, side="right")
+        n_up_to = np.maximum(last - own, 0).sum()
+        if n_up_to >= place:
+            high = middle
+        else:
+            low = middle
+
+    # The pair that is nearest, not a number near it, so that 0 stays 0.
+    after = np.searchsorted(ascending, 2 * high - ascending)
+    before = np.clip(after - 1, own, n - 1)
+    after = np.clip(after, own, n - 1)
+    near = np.concatenate([ascending + ascending[before], ascending + ascending[after]]) / 2
+    return float(near[np.abs(near - high).argmin()])
 
 
 @lru_cache(maxsize=4096)
 def _signed_rank_place(n: int) -> int:
     """The largest k with P(W+ < k) <= 2.5 %; 0 if there is none.
 
-    Normal with more than `_MOST_EXACT` differences.
+    With more than `_MOST_EXACT` differences W+ is taken for normal.
     """
     if n > _MOST_EXACT:
-        return int(
-            n * (n + 1) / 4 - NormalDist().inv_cdf(0.975) * (n * (n + 1) * (2 * n + 1) / 24) ** 0.5
-        )
-    ways = np.ones(1)
+        mean = n * (n + 1) / 4
+        variance = n * (n + 1) * (2 * n + 1) / 24
+        return int(mean - NormalDist().inv_cdf(0.975) * variance**0.5)
+
+    # The share of the signs of the ranks 1 to n that give each sum W+.
+    shares = np.ones(1)
     for rank in range(1, n + 1):
         # Halved at every step: the number of ways has no double from a thousand on.
-        ways = (np.pad(ways, (0, rank)) + np.pad(ways, (rank, 0))) / 2
-    return int(np.count_nonzero(np.cumsum(ways) <= 0.025))
+        shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2
+    return int(np.count_nonzero(np.cumsum(shares) <= 0.025))
 
 
 def holm(p_values: FloatArray) -> FloatArray:

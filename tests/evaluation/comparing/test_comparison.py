@@ -12,11 +12,8 @@ from nnunet_dro.evaluation.statistics import significance
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    summarise,
-    worst_strata,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 
 NAN = float("nan")
 

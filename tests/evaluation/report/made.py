@@ -8,7 +8,8 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 
 LABELS = ("white matter", "ventricles", "cerebellum")
 ORDER = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]

@@ -9,11 +9,8 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    summarise,
-    worst_strata,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
+from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from tests.commands import done, run
 from tests.evaluation import made_folders as made
 

@@ -1,0 +1,115 @@
+"""The worst and the best stratum of each attribute, and the gap between them."""
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+
+#: The columns of the table.
+COLUMNS = (
+    "attribute",
+    "label",
+    "metric",
+    "statistic",
+    "worst_stratum",
+    "worst",
+    "best_stratum",
+    "best",
+    "gap",
+    "gap_low",
+    "gap_high",
+)
+
+
+def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.DataFrame:
+    """The worst and the best stratum of each attribute, label and metric, and the gap between them.
+
+    Args:
+        strata: From `summarise`.
+        reference: A stratum to compare with in place of the best, in the attributes that have it.
+
+    Returns:
+        Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`:
+        ``attribute``, ``label``, ``metric``, ``statistic``, ``worst_stratum``, ``worst``,
+        ``best_stratum``, ``best``, and ``gap``, by how much the best is better, of signed errors
+        nearer to 0 (negative if even the worst of the others is better than the reference).
+        ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is
+        missing; they hold for two strata that are chosen beforehand, and the largest of several
+        gaps is biased upwards. Of equal strata the first is named. Strata without a value are left
+        out, and so are rows without any stratum.
+    """
+    rows = []
+    groups = strata.groupby(["attribute", "label", "metric"], sort=False)
+    for (attribute, label, name), group in groups:
+        metric = METRICS[str(name)]
+        for statistic in dict.fromkeys(("mean", metric.tail)):
+            if group[statistic].isna().all():
+                continue
+            row = {
+                "attribute": attribute,
+                "label": label,
+                "metric": metric.name,
+                "statistic": statistic,
+            }
+            rows.append(
+                row
+                | _worst_and_best(
+                    group,
+                    statistic,
+                    metric,
+                    reference,
+                )
+            )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _worst_and_best(
+    group: pd.DataFrame, statistic: str, metric: Metric, reference: str | None
+) -> dict[str, object]:
+    """The columns of the worst and the best stratum of a group, of which one has a value."""
+    names = group["stratum"].tolist()
+    values = group[statistic].to_numpy(dtype=np.float64)
+    goodness = metric.goodness(values)
+
+    best = int(np.nanargmax(goodness))
+    others = goodness
+    if reference in names and not np.isnan(values[names.index(reference)]):
+        best = names.index(reference)
+        # A reference is not compared with itself.
+        others = np.where(np.arange(len(values)) == best, np.nan, goodness)
+    worst = best
+    if not np.isnan(others).all():
+        worst = int(np.nanargmin(others))
+
+    gap_low, gap_high = _gap_bounds(
+        group,
+        statistic,
+        metric,
+        worst=worst,
+        best=best,
+    )
+    return {
+        "worst_stratum": names[worst],
+        "worst": values[worst],
+        "best_stratum": names[best],
+        "best": values[best],
+        "gap": goodness[best] - goodness[worst],
+        "gap_low": gap_low,
+        "gap_high": gap_high,
+    }
+
+
+def _gap_bounds(
+    group: pd.DataFrame, statistic: str, metric: Metric, *, worst: int, best: int
+) -> tuple[float, float]:
+    """From bound to bound of two strata; NaN where there is no gap or no interval."""
+    if worst == best or metric.is_signed:
+        return float("nan"), float("nan")
+
+    columns = [f"{statistic}_low", f"{statistic}_high"]
+    bounds = group.reindex(columns=columns).to_numpy(dtype=np.float64)
+    gap = bounds[worst] - bounds[best][::-1]
+    if metric.more_is_better:
+        gap = bounds[best] - bounds[worst][::-1]
+    low, high = gap
+    return low, high
