@@ -179,8 +179,9 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
 
     from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning import storage as storages
+    from nnunet_dro.tuning.display import Display
     from nnunet_dro.tuning.report import write_trials
-    from nnunet_dro.tuning.study import Display, Tuner, about
+    from nnunet_dro.tuning.study import Tuner, about
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)

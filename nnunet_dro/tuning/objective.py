@@ -22,9 +22,10 @@ _EXAMPLE = 'Write, for example, "mean", "p10 of dice" or "p10 by centre worst".'
 
 @dataclass(frozen=True)
 class Objective:
-    """A statistic to optimise, of the worst stratum of ``by`` or the mean of its strata.
+    """A statistic to optimise.
 
-    None is one of all cases.
+    Without ``by``, it is the statistic of all cases together; with it, that of the worst stratum or
+    the mean over the strata.
     """
 
     statistic: str
@@ -40,21 +41,36 @@ class Objective:
     @property
     def text(self) -> str:
         """The objective in the words that `parse_objective` reads, including the metric."""
-        return f"{self.statistic} of {self.metric}" + (
-            "" if self.by is None else f" by {self.by} {self.over}"
-        )
+        text = f"{self.statistic} of {self.metric}"
+        if self.by is not None:
+            text += f" by {self.by} {self.over}"
+        return text
 
     def value(self, strata: pd.DataFrame) -> float:
-        """A fraction, or mm: the mean over the labels, of the worst stratum with a value or as a mean of these."""
+        """The value of the objective, a fraction or mm.
+
+        The value of a stratum is the mean over its labels. Strata without a value do not count.
+
+        Args:
+            strata: Rows of strata.csv, with the objective's statistic as a column.
+
+        Raises:
+            ValueError: If no stratum has a value.
+        """
         rows = strata[strata["metric"] == self.metric]
-        values = rows.groupby(rows["stratum"].astype(str))[self.statistic].mean().dropna()
+        strata_names = rows["stratum"].astype(str)
+        values = rows.groupby(strata_names)[self.statistic].mean().dropna()
         if values.empty:
             raise ValueError(
-                f"`{self.text}` must be computed from cases with a value, got none. Check the validation's label maps."
+                f"`{self.text}` must be computed from cases with a value, got none. "
+                "Check the validation's label maps."
             )
+
         if self.over == "mean":
             return float(values.mean())
-        return float(values.min() if self.maximise else values.max())
+        if self.maximise:
+            return float(values.min())
+        return float(values.max())
 
 
 def parse_objective(text: str) -> Objective:
@@ -62,39 +78,59 @@ def parse_objective(text: str) -> Objective:
 
     `check_objective` checks whether the column exists.
     """
-    if not (match := _FORM.fullmatch(text.strip())):
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise ValueError(
-            f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}"
+            "`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], "
+            f"got {text!r}. {_EXAMPLE}"
         )
-    statistic, metric, by, over = match.groups()
+
+    statistic, metric_or_none, by, over_or_none = match.groups()
     if statistic not in STATISTICS:
         cure = f"Choose from: {', '.join(STATISTICS)}."
         raise ValueError(
             f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}"
         )
-    metric = metric or "dice"
-    known = [
-        name for name, of_name in METRICS.items() if not (of_name.on_lesions or of_name.is_signed)
-    ]
-    if metric not in known:
-        cure = f"Choose from: {', '.join(known)}."
+
+    metric = metric_or_none or "dice"
+    choices = _metrics_to_optimise()
+    if metric not in choices:
+        cure = f"Choose from: {', '.join(choices)}."
         raise ValueError(
             f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}"
         )
-    return Objective(statistic, metric, by, "mean" if over == "mean" else "worst")
+
+    over: Literal["worst", "mean"] = "mean" if over_or_none == "mean" else "worst"
+    return Objective(statistic, metric, by, over)
+
+
+def _metrics_to_optimise() -> list[str]:
+    """The metrics of a whole label whose values are better the larger, or the smaller, they are."""
+    names = []
+    for name, metric in METRICS.items():
+        if not metric.on_lesions and not metric.is_signed:
+            names.append(name)
+    return names
 
 
 def check_objective(
     objective: Objective, cases: Path | None, validation_cases: Collection[str]
 ) -> None:
-    """Check, before anything is trained, that the validation cases can be divided as the objective requires."""
+    """Check that the validation cases can be divided as the objective requires.
+
+    This happens before anything is trained.
+    """
     if objective.by is None:
         return
     if cases is None:
-        cure = "Write cases.csv into the dataset's raw or preprocessed folder, or name a table with --cases."
+        cure = (
+            "Write cases.csv into the dataset's raw or preprocessed folder, "
+            "or name a table with --cases."
+        )
         raise ValueError(
             f"`objective` needs a case table for `by {objective.by}`, got none. {cure}"
         )
+
     stratify_all(read_cases(cases), [objective.by], validation_cases)
 
 
@@ -102,17 +138,26 @@ def score(
     objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None
 ) -> float:
     """Compute the objective of a fold's validation predictions."""
+    by = []
+    if objective.by:
+        by.append(objective.by)
+    else:
+        cases = None
+
+    # 374 mm where one of the two lacks a label: finding nothing is no better than finding it in the
+    # wrong place.
+    is_distance = METRICS[objective.metric].unit == "mm"
+    empty = "brats" if is_distance else "undefined"
+
     evaluation = evaluate(
         references,
         fold,
         dataset_json=dataset_json,
-        cases=cases if objective.by else None,
-        by=[objective.by] if objective.by else (),
+        cases=cases,
+        by=by,
         overall=False,
         metrics=[objective.metric],
-        # 374 mm where one of the two lacks a label: finding nothing is no better than finding it in
-        # the wrong place.
-        empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
+        empty=empty,
         n_resamples=0,
         jobs=cpu_count(),
     )

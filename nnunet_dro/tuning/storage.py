@@ -39,38 +39,44 @@ _OPENING_ERRORS = (*STORAGE_ERRORS, ImportError, RuntimeError)
 
 
 def open_storage(url: str | None, folder: Path) -> RDBStorage:
-    """Open a database that several machines share, whose dead trials are restarted, or ``study.db`` in the folder."""
-    here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
+    """Open the database that a study is stored in.
+
+    Args:
+        url: A database that several machines share; trials whose machine has died are restarted.
+            None stands for ``study.db`` in the folder.
+        folder: Folder of the study.
+
+    Raises:
+        ValueError: If it cannot be opened, or is no database of Optuna.
+    """
+    is_shared = url is not None
+    if url is None:
+        file = str(folder / "study.db")
+        url = sqlalchemy.URL.create("sqlite", database=file).render_as_string()
+
     try:
-        if url is None:
-            # Without a pool, so that no connection is left open where the file turns out to be none
-            # of a study.
-            options = {
-                "connect_args": {"timeout": _LOCK_SECONDS},
-                "poolclass": sqlalchemy.pool.NullPool,
-            }
-            return RDBStorage(here, engine_kwargs=options)
-        return _open_shared(url)
+        return _open_shared(url) if is_shared else _open_file(url)
     except _OPENING_ERRORS as error:
-        cure = (
-            "Remove the file, or name another with --study."
-            if url is None
-            else "Check the URL and its driver."
-        )
+        cure = "Remove the file, or name another with --study."
+        if is_shared:
+            cure = "Check the URL and its driver."
         raise ValueError(
-            f"`storage` must be a database of Optuna, got {_without_password(url or here)!r}: "
+            f"`storage` must be a database of Optuna, got {_without_password(url)!r}: "
             f"{message_of(error)}. {cure}"
         ) from error
 
 
-@contextmanager
-def closing(storage: RDBStorage) -> Iterator[RDBStorage]:
-    """A storage whose connections are closed in the end."""
-    try:
-        yield storage
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
+def _open_file(url: str) -> RDBStorage:
+    """Open a storage of this machine alone.
+
+    It has no pool, so that no connection is left open where the file turns out to be none of a
+    study.
+    """
+    options = {
+        "connect_args": {"timeout": _LOCK_SECONDS},
+        "poolclass": sqlalchemy.pool.NullPool,
+    }
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _open_shared(url: str) -> RDBStorage:
@@ -78,6 +84,7 @@ def _open_shared(url: str) -> RDBStorage:
 
     Another machine may make its tables at the same moment, which fails in one of the two.
     """
+    restart = RetryHeartbeatStaleTrialCallback(max_retry=_MAX_RETRIES)
     n_left = _OPENINGS
     while True:
         try:
@@ -85,9 +92,7 @@ def _open_shared(url: str) -> RDBStorage:
                 url,
                 heartbeat_interval=_HEARTBEAT_SECONDS,
                 grace_period=_DEAD_SECONDS,
-                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(
-                    max_retry=_MAX_RETRIES
-                ),
+                heartbeat_stale_trial_callback=restart,
             )
         except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
             n_left -= 1
@@ -103,27 +108,44 @@ def _without_password(url: str) -> str:
         return url
 
 
+@contextmanager
+def closing(storage: RDBStorage) -> Iterator[RDBStorage]:
+    """A storage whose connections are closed in the end."""
+    try:
+        yield storage
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
 def message_of(error: BaseException) -> str:
     """The message of a database's error, in one line."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
-    return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
+    message = str(cause).strip() or type(cause).__name__
+    return message.splitlines()[0].rstrip(".")
 
 
 def open_study(
     storage: RDBStorage, name: str, about: Mapping[str, Any], *, maximise: bool
 ) -> optuna.Study:
-    """Open a study, or create it; one that is about something else is refused."""
+    """Open a study, or create it.
+
+    Raises:
+        ValueError: If Optuna cannot open it, or if it is about something else.
+    """
+    direction = "maximize" if maximise else "minimize"
     try:
         study = optuna.create_study(
             storage=storage,
             study_name=name,
-            direction="maximize" if maximise else "minimize",
+            direction=direction,
             load_if_exists=True,
         )
     except STORAGE_ERRORS as error:
         raise ValueError(
             f"`study` must be one that Optuna can open, got {name!r}: {message_of(error)}."
         ) from error
+
     cure = "Name another study with --study."
     if _ABOUT not in study.user_attrs:
         if study.get_trials(deepcopy=False):
@@ -131,18 +153,21 @@ def open_study(
                 f"`study` must have been made by `nnunet-dro tune`, got {name!r}. {cure}"
             )
         study.set_user_attr(_ABOUT, dict(about))
+
     before = study.user_attrs[_ABOUT]
     for key, value in about.items():
         if before.get(key) != value:
             raise ValueError(
-                f"`study` must be about the same {key}, got {_text(value)!r} for {name!r}, which was made with "
-                f"{_text(before.get(key))!r}. {cure}"
+                f"`study` must be about the same {key}, got {_text(value)!r} for {name!r}, "
+                f"which was made with {_text(before.get(key))!r}. {cure}"
             )
     return study
 
 
 def _text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value)
 
 
 def fail_what_was_left_running(study: optuna.Study) -> list[int]:
@@ -171,10 +196,12 @@ def alone(folder: Path) -> Iterator[None]:
             f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}"
         ) from error
     except NotImplementedError:
-        pass  # how older versions of filelock report a file system without locks
+        # This is how older versions of filelock report a file system without locks.
+        pass
     except OSError as error:
         if error.errno not in _WITHOUT_LOCKS:
             raise
+
     try:
         yield
     finally:

@@ -1,4 +1,7 @@
-"""A study: trials, each of which is a training, run one after the other and shown until enough have finished."""
+"""A study: trials that run one after the other until enough of them have finished.
+
+Each trial is a training with the options that a sampler has drawn.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import optuna
+from optuna.pruners import MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, GPSampler, PartialFixedSampler, RandomSampler, TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
-from rich.console import Console
-from rich.markup import escape
 
 from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.nnunet.training import Epochs, Target, TrainingFailedError, train
-from nnunet_dro.progress_bar import Progress
+from nnunet_dro.tuning.display import Display
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.trials import (
@@ -37,7 +39,8 @@ _FIRST_FAILURES = 3
 _FAILURES_IN_A_ROW = 10
 _REFUSALS_IN_A_ROW = 50
 
-_STARTUP_TRIALS = 10  # Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
+#: Most trials that are drawn at random before a sampler learns from them, as by default in Optuna.
+_STARTUP_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -58,33 +61,6 @@ class Settings:
     n_repeats: int = 0  # how often each of the best trainers is trained again at the end
 
 
-class Display:
-    """Shows a line for each trial that has ended, and how far the training is that runs."""
-
-    def __init__(self, console: Console, progress: Progress) -> None:
-        self._console, self.progress = console, progress
-
-    def ended(self, trial: FrozenTrial, *, is_best: bool) -> None:
-        """Show how a trial has ended."""
-        again = f", again ({trial.user_attrs[REPEAT]})" if REPEAT in trial.user_attrs else ""
-        name = trial.user_attrs.get("trainer", "") + again
-        minutes = f", {trial.duration.total_seconds() / 60:.1f} min" if trial.duration else ""
-        reason = trial.user_attrs.get("reason", "")
-        if trial.state == TrialState.COMPLETE:
-            best = ", the best so far" if is_best else ""
-            self.note(f"trial {trial.number}: {trial.value:.4f} {name}{minutes}{best}")
-        elif trial.state == TrialState.PRUNED:
-            self.note(f"trial {trial.number}: pruned {name}{minutes}; {reason}")
-        else:
-            self.note(f"trial {trial.number}: failed{f' {name}' if name else ''}; {reason}")
-            for line in trial.user_attrs.get("lines", ())[:-1]:
-                self.note(f"    {line}")
-
-    def note(self, text: str) -> None:
-        """Print a line that stays."""
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
-
-
 class _TrialFailedError(Exception):
     """A trial has no value, perhaps because the trainer refused its options (``is_refusal``)."""
 
@@ -99,36 +75,46 @@ class Tuner:
     def __init__(
         self, study: optuna.Study, settings: Settings, display: Display, safe_stop: SafeStop
     ) -> None:
-        self.study, self.settings, self.display, self.safe_stop = (
-            study,
-            settings,
-            display,
-            safe_stop,
-        )
-        self._n_succeeded = self._n_failed = self._n_refused = 0
-        self._error: _TrialFailedError | None = None
-        epochs = settings.space.fixed.epochs
-        # Slow learners have a quarter of the training to catch up.
-        median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
-        study.pruner = median if settings.prune else optuna.pruners.NopPruner()
+        self.study = study
+        self.settings = settings
+        self.display = display
+        self.safe_stop = safe_stop
+
+        self._n_succeeded = 0
+        self._n_failed = 0  # in a row
+        self._n_refused = 0  # in a row
+        self._error: _TrialFailedError | None = None  # why the last trial failed
         self._seed = 0
 
+        if settings.prune:
+            # Slow learners have a quarter of the training to catch up.
+            n_warmup = settings.space.fixed.epochs // 4
+            study.pruner = MedianPruner(n_startup_trials=5, n_warmup_steps=n_warmup)
+        else:
+            study.pruner = NopPruner()
+
     def run(self, after_each: Callable[[], object]) -> None:
-        """Run trials, the defaults first, until enough have finished, and then train the best of them again."""
+        """Run trials until enough have finished, and then train the best of them again.
+
+        The defaults are tried first. ``after_each`` is called at the end of every trial.
+        """
         self._after_each = after_each
         if not self.study.get_trials(deepcopy=False):
-            space = self.settings.space
-            attributes = {PLAIN: True, TRAINER: space.trainer}
-            self.study.enqueue_trial(
-                space.defaults if space.has_defaults else {}, user_attrs=attributes
-            )
+            self._queue_defaults()
         while self._is_needed() and self._draw():
             self._next()
+
         # Trials that run elsewhere may be better; whoever finishes the last one goes on.
         is_over = not search_trials(self.study, (TrialState.RUNNING,))
         while is_over and queue_next(self.study, self.settings.n_repeats):
             self.study.sampler = RandomSampler(seed=self._seed)
             self._next()
+
+    def _queue_defaults(self) -> None:
+        space = self.settings.space
+        # Where the defaults lie outside of the ranges, Optuna must not know them.
+        options = space.defaults if space.has_defaults else {}
+        self.study.enqueue_trial(options, user_attrs={PLAIN: True, TRAINER: space.trainer})
 
     def _is_needed(self) -> bool:
         if self.settings.is_shared:
@@ -148,15 +134,16 @@ class Tuner:
         # draw other options.
         entropy = None if settings.is_shared else [settings.seed, len(trials)]
         self._seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-        options: dict[str, Any] = {}  # a queued trial keeps its own
+
+        options: dict[str, Any] | None = {}  # a queued trial keeps its own
         if not any(trial.state == TrialState.WAITING for trial in trials):
-            drawn = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
-            if drawn is None:
-                self.display.note(
-                    f"No other combination was found in {N_ATTEMPTS} draws; the search ends."
-                )
-                return False
-            options = drawn
+            options = draw_options(self.study, settings.space, self._sampler(), seed=self._seed)
+        if options is None:
+            self.display.note(
+                f"No other combination was found in {N_ATTEMPTS} draws; the search ends."
+            )
+            return False
+
         self.study.sampler = PartialFixedSampler(options, RandomSampler(seed=self._seed))
         return True
 
@@ -164,56 +151,69 @@ class Tuner:
         # A sampler learns nothing from failed trials, and would choose the same options again.
         if self._n_failed + self._n_refused > 0:
             return RandomSampler(seed=self._seed)
+
         n_startup = min(_STARTUP_TRIALS, max(1, self.settings.n_trials // 2))
         kind = TPESampler if self.settings.sampler == "tpe" else GPSampler
         return kind(seed=self._seed, n_startup_trials=n_startup)
 
     def _next(self) -> None:
+        """Run the next trial of the queue, or one with the options that were drawn."""
         self.safe_stop.check()
         self._error = None
         self.study.optimize(
-            self._attempt, n_trials=1, catch=(_TrialFailedError,), callbacks=[self._ended]
+            self._attempt,
+            n_trials=1,
+            catch=(_TrialFailedError,),
+            callbacks=[self._ended],
         )
 
     def _ended(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Show and count a trial that has ended, and stop if too many fail."""
         error = self._error
         best = best_trial(study)
-        self.display.ended(
-            trial, is_best=error is None and best is not None and best.number == trial.number
-        )
+        is_best = best is not None and best.number == trial.number
+        self.display.ended(trial, is_best=is_best and error is None)
+
         if error is None:
             self._n_succeeded += 1
-            self._n_failed = self._n_refused = 0
+            self._n_failed = 0
+            self._n_refused = 0
         elif error.is_refusal:
             self._n_refused += 1
         else:
             self._n_failed += 1
         self._after_each()
-        allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
+        self._check_failures(trial)
+
+    def _check_failures(self, last: FrozenTrial) -> None:
+        """Stop where trials go on failing: something is wrong with all of them."""
+        if self._n_succeeded:
+            allowed = _FAILURES_IN_A_ROW
+            which = f"{allowed} trials in a row"
+        else:
+            allowed = _FIRST_FAILURES
+            which = f"the first {allowed} trials"
         if self._n_failed >= allowed:
-            which = (
-                f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
-            )
-            see = f"See {self._log(trial.number)}."
+            see = f"See {self._log(last.number)}."
             raise ValueError(
-                f"Tuning needs trials that succeed, got none of {which}: {error}. {see}"
+                f"Tuning needs trials that succeed, got none of {which}: {self._error}. {see}"
             )
+
         if self._n_refused >= _REFUSALS_IN_A_ROW:
             got = f"{self._n_refused} refused in a row"
             cure = "Tune options that can be combined."
-            raise ValueError(f"`option` must allow combinations, got {got}: {error} {cure}")
+            raise ValueError(f"`option` must allow combinations, got {got}: {self._error} {cure}")
 
     def _log(self, number: int) -> Path:
         return self.settings.folder / "logs" / f"trial_{number:04d}.txt"
 
     def _attempt(self, trial: optuna.Trial) -> float:
+        """The value of a trial; why it has none is kept with the trial."""
         try:
             return self._value(trial)
         except KeyboardInterrupt:
-            # Before it has a reason, which the next attempt must not inherit.
-            RetryHeartbeatStaleTrialCallback()(
-                self.study, self.study.get_trials(deepcopy=False)[trial.number]
-            )
+            # It is queued again before it has a reason, which the next attempt must not inherit.
+            RetryHeartbeatStaleTrialCallback()(self.study, self._frozen(trial))
             trial.set_user_attr("reason", "interrupted")
             raise
         except TrainingFailedError as error:
@@ -226,34 +226,35 @@ class Tuner:
         trial.set_user_attr("reason", str(self._error))
         raise self._error
 
+    def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
+        """A trial that runs, as it is stored."""
+        return self.study.get_trials(deepcopy=False)[trial.number]
+
     def _value(self, trial: optuna.Trial) -> float:
+        """Train with the options of a trial, and score the validation cases."""
         settings = self.settings
-        is_plain = trial.user_attrs.get(PLAIN) and not settings.space.has_defaults
-        values = settings.space.defaults if is_plain else settings.space.suggest(trial)
-        trial.set_user_attr("values", values)
-        try:
-            trainer = settings.space.trainer_name(values)
-        except ValueError as error:
-            raise _TrialFailedError(str(error), is_refusal=True) from error
-        trial.set_user_attr(TRAINER, trainer)
+        trainer = self._trainer(trial)
         # Two trainings would write into one folder.
-        if has_twin(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
+        if has_twin(self.study, self._frozen(trial)):
             raise _TrialFailedError("an earlier trial trains the same", is_refusal=True)
+
         target = settings.target
+        title = trainer
         environment = {}
-        if repeat := trial.user_attrs.get(REPEAT, 0):
+        repeat = trial.user_attrs.get(REPEAT, 0)
+        if repeat:
             # Without a folder of its own, it would be taken for the training that is already there.
             results = settings.folder / "repeats" / str(repeat)
             target = replace(target, results=results / target.dataset)
+            title = f"{trainer}, again ({repeat})"
             environment = {"nnUNet_results": str(results)}
+
         train(
             target,
             trainer,
             device=settings.device,
             log=self._log(trial.number),
-            watch=self._watch(
-                trial, f"{trainer}, again ({repeat})" if repeat else trainer, prune=not repeat
-            ),
+            watch=self._watch(trial, title, prune=not repeat),
             environment=environment,
             safe_stop=self.safe_stop,
         )
@@ -265,27 +266,50 @@ class Tuner:
             cases=settings.cases,
         )
 
+    def _trainer(self, trial: optuna.Trial) -> str:
+        """The trainer of a trial; it and the values of its options are kept with the trial."""
+        space = self.settings.space
+        if trial.user_attrs.get(PLAIN) and not space.has_defaults:
+            values = space.defaults
+        else:
+            values = space.suggest(trial)
+        trial.set_user_attr("values", values)
+
+        try:
+            trainer = space.trainer_name(values)
+        except ValueError as error:
+            raise _TrialFailedError(str(error), is_refusal=True) from error
+        trial.set_user_attr(TRAINER, trainer)
+        return trainer
+
     def _watch(self, trial: optuna.Trial, title: str, *, prune: bool) -> Callable[[Epochs], None]:
         """What reports a training to the display and to Optuna, and stops it if it is hopeless."""
         n_epochs = self.settings.space.fixed.epochs
         n_validation = len(self.settings.target.validation_cases())
         # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
         sign = 1.0 if self.settings.objective.maximise else -1.0
-        reported = -1
+        last_reported = -1
 
         def watch(epochs: Epochs) -> None:
-            nonlocal reported
-            last = max(epochs.pseudo_dice, default=-1)
-            shown = f" (pseudo Dice {epochs.pseudo_dice[last]:.3f})" if last >= 0 else ""
+            nonlocal last_reported
+            pseudo_dice = epochs.pseudo_dice
+            last = max(pseudo_dice, default=-1)
+            shown = title
+            if last >= 0:
+                shown += f" (pseudo Dice {pseudo_dice[last]:.3f})"
             n_done, n_all, what = epochs.progress(n_epochs, n_validation)
-            self.display.progress(n_done, n_all, f"trial {trial.number} {title}{shown}, {what}")
-            new = [epoch for epoch in epochs.pseudo_dice if epoch > reported]
+            self.display.progress(n_done, n_all, f"trial {trial.number} {shown}, {what}")
+
+            new = [epoch for epoch in pseudo_dice if epoch > last_reported]
             for epoch in new:
-                trial.report(sign * epochs.pseudo_dice[epoch], epoch)
-            reported = max(reported, last)
+                trial.report(sign * pseudo_dice[epoch], epoch)
+            last_reported = max(last_reported, last)
+
             # After the last epoch, only the validation is left, which is worth its time.
-            if new and prune and last < n_epochs - 1 and trial.should_prune():
-                reason = f"pseudo Dice {epochs.pseudo_dice[last]:.4f} after epoch {last}: below the median"
+            is_last = last >= n_epochs - 1
+            if new and prune and not is_last and trial.should_prune():
+                dice = f"{pseudo_dice[last]:.4f}"
+                reason = f"pseudo Dice {dice} after epoch {last}: below the median"
                 trial.set_user_attr("reason", reason)
                 raise optuna.TrialPruned(reason)
 
@@ -294,14 +318,14 @@ class Tuner:
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
     """What a study is about; if any of this differs, it is another study."""
+    options = [interval.text for interval in space.ranges]
+    options += [choice.name for choice in space.choices]
     return {
         "dataset": target.dataset,
         "configuration": target.configuration,
         "fold": target.fold,
         "plans": target.plans,
         "trainer": space.trainer,
-        "options": sorted(
-            [*(one.text for one in space.ranges), *(choice.name for choice in space.choices)]
-        ),
+        "options": sorted(options),
         "objective": objective.text,
     }

@@ -1,9 +1,7 @@
-"""The trials of a study.
+"""The trials of a study: those of the search, and those that repeat the best of them.
 
-Those of the search, which comes next, and the trainings that repeat the best of them.
-
-The best trainers of a search are trained again: nnU-Net seeds neither its first weights nor its
-draws, so that the same command is another training.
+The best trainers of a search are trained again, because nnU-Net seeds neither its first weights nor
+its draws: the same command is another training.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,14 +58,16 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
 
 def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
-    trials = study.get_trials(
-        deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING)
-    )
-    earlier = [other.user_attrs for other in trials if other.number < trial.number]
-    return any(
-        all(other.get(key) == trial.user_attrs.get(key) for key in (TRAINER, REPEAT))
-        for other in earlier
-    )
+    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
+    for other in study.get_trials(deepcopy=False, states=states):
+        is_earlier = other.number < trial.number
+        if is_earlier and _trainer_and_repeat(other) == _trainer_and_repeat(trial):
+            return True
+    return False
+
+
+def _trainer_and_repeat(trial: FrozenTrial) -> tuple[str | None, int | None]:
+    return trial.user_attrs.get(TRAINER), trial.user_attrs.get(REPEAT)
 
 
 def copied(
@@ -78,24 +78,29 @@ def copied(
     Trials that wait or are left out become failed ones, so that numbers stay.
     """
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
-    left_out = optuna.trial.create_trial(state=TrialState.FAIL)
-    trials = study.get_trials(deepcopy=False)
-    kept = [trial.state != TrialState.WAITING and keep(trial) for trial in trials]
-    n_needed = max((n + 1 for n, is_kept in enumerate(kept) if is_kept), default=0)
-    for trial, is_kept in zip(trials[:n_needed], kept, strict=False):
-        copy.add_trial(trial if is_kept else left_out)
+    placeholder = optuna.trial.create_trial(state=TrialState.FAIL)
+    n_left_out = 0
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state == TrialState.WAITING or not keep(trial):
+            n_left_out += 1
+            continue
+        # None is needed after the last trial that is kept.
+        for _ in range(n_left_out):
+            copy.add_trial(placeholder)
+        n_left_out = 0
+        copy.add_trial(trial)
     return copy
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A trainer with the objective of its further trainings.
+    """A trainer that was trained again.
 
-    That of the search was chosen because it is high.
+    Its value in the search says little of it, because it was chosen for that value.
     """
 
-    trial: FrozenTrial
-    values: tuple[float, ...]
+    trial: FrozenTrial  # that of the search
+    values: tuple[float, ...]  # the objective of the further trainings
 
     @property
     def trainer(self) -> str:
@@ -110,7 +115,9 @@ class Repeated:
     @property
     def spread(self) -> float:
         """Standard deviation (n - 1) of the further trainings; NaN for one."""
-        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else float("nan")
+        if len(self.values) < 2:
+            return float("nan")
+        return float(np.std(self.values, ddof=1))
 
 
 def _best(study: optuna.Study) -> list[FrozenTrial]:
@@ -118,59 +125,64 @@ def _best(study: optuna.Study) -> list[FrozenTrial]:
     by_trainer: dict[str, FrozenTrial] = {}
     for trial in in_order_of_value(study):
         by_trainer.setdefault(trial.user_attrs["trainer"], trial)
-    return [*by_trainer.values()][:_N_BEST]
+    return list(by_trainer.values())[:_N_BEST]
 
 
 def _repetitions(
-    study: optuna.Study, of: FrozenTrial, *states: TrialState
+    study: optuna.Study, trial: FrozenTrial, *states: TrialState
 ) -> dict[int, FrozenTrial]:
-    """The repetitions of a trial in these states by their number."""
-    trials = study.get_trials(deepcopy=False, states=states)
-    mine = (trial for trial in trials if trial.user_attrs.get(REPEAT_OF) == of.number)
-    return {trial.user_attrs[REPEAT]: trial for trial in reversed([*mine])}
+    """The repetitions of a trial in these states by their number.
+
+    Of several with one number, which two machines have queued at the same moment, the first counts.
+    """
+    repetitions: dict[int, FrozenTrial] = {}
+    for other in study.get_trials(deepcopy=False, states=states):
+        if other.user_attrs.get(REPEAT_OF) == trial.number:
+            repetitions.setdefault(other.user_attrs[REPEAT], other)
+    return repetitions
 
 
 def repeated(study: optuna.Study) -> list[Repeated]:
     """The best trainers that have been trained again, with the best mean first."""
-    found = []
+    trainers = []
     for trial in _best(study):
-        if complete := _repetitions(study, trial, TrialState.COMPLETE):
+        complete = _repetitions(study, trial, TrialState.COMPLETE)
+        if complete:
             values = tuple(float(complete[n].value or 0.0) for n in sorted(complete))
-            found.append(Repeated(trial, values))
-    return sorted(
-        found, key=lambda one: one.mean, reverse=study.direction == StudyDirection.MAXIMIZE
-    )
+            trainers.append(Repeated(trial, values))
+
+    maximise = study.direction == StudyDirection.MAXIMIZE
+    return sorted(trainers, key=lambda trainer: trainer.mean, reverse=maximise)
 
 
 def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The trial to use: the best in further trainings, once all of the best have as many.
+    """The trial to use: the best in the further trainings, or else the best of the search.
 
-    Until then, in the search.
+    The further trainings decide once all of the best trainers have as many of them.
     """
-    found = repeated(study)
-    if found and len(found) == len(_best(study)) and len({len(one.values) for one in found}) == 1:
-        return found[0].trial
+    trainers = repeated(study)
+    n_trainings = {len(trainer.values) for trainer in trainers}
+    if len(n_trainings) == 1 and len(trainers) == len(_best(study)):
+        return trainers[0].trial
     return best_trial(study)
 
 
 def queue_next(study: optuna.Study, n_repeats: int) -> bool:
     """Queue the next repetition that is due, if it is not queued yet.
 
-    Tell whether one waits in the queue.
+    Returns:
+        Whether a repetition waits in the queue.
     """
     for n in range(1, n_repeats + 1):
         for trial in _best(study):
             if n in _repetitions(study, trial, TrialState.COMPLETE, TrialState.RUNNING):
                 continue
             if n not in _repetitions(study, trial, TrialState.WAITING):
-                same = {
-                    name: trial.user_attrs[name]
-                    for name in (TRAINER, PLAIN)
-                    if name in trial.user_attrs
-                }
-                study.enqueue_trial(
-                    trial.params, user_attrs={**same, REPEAT: n, REPEAT_OF: trial.number}
-                )
+                attributes = {REPEAT: n, REPEAT_OF: trial.number}
+                for name in (TRAINER, PLAIN):
+                    if name in trial.user_attrs:
+                        attributes[name] = trial.user_attrs[name]
+                study.enqueue_trial(trial.params, user_attrs=attributes)
             return True
     return False
 
@@ -183,15 +195,22 @@ def draw_options(
     Names of trainers are rounded, and words have few combinations: different proposals can mean the
     same trainer. The sampler proposes first. If that trainer has a result, runs elsewhere or is
     known to be refused, options are drawn at random instead: the sampler would propose the same
-    again. It learns from every trial that has a value of all that is tuned, repetitions included;
-    Optuna's Gaussian process ignores pruned ones. None if `N_ATTEMPTS` draws in a row have been
-    tried.
+    again.
+
+    The sampler learns from every trial that has a value of all that is tuned, repetitions included;
+    Optuna's Gaussian process ignores pruned ones.
+
+    Returns:
+        The options as in the trainer's name; None if `N_ATTEMPTS` draws in a row have been tried.
     """
-    tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)} - {None}
+    tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)}
     distributions = space.distributions()
+
     for proposing, n_attempts in ((sampler, 1), (RandomSampler(seed=seed), N_ATTEMPTS)):
         copy = copied(
-            study, lambda trial: trial.params.keys() == distributions.keys(), sampler=proposing
+            study,
+            lambda trial: trial.params.keys() == distributions.keys(),
+            sampler=proposing,
         )
         for _ in range(n_attempts):
             values = space.as_written(copy.ask(distributions).params)
@@ -213,12 +232,14 @@ def _combination(values: Mapping[str, Any]) -> str:
 
 
 def _key_of(trial: FrozenTrial) -> str | None:
-    """What a trial has tried; None for a training that failed, which may succeed another time."""
+    """What a trial has tried, as in `_key`.
+
+    None for a training that failed, which may succeed another time, and where nothing was drawn.
+    """
     attributes = trial.user_attrs
     if "trainer" in attributes:
-        return attributes["trainer"] if trial.state in (*FINISHED, TrialState.RUNNING) else None
-    return (
-        _combination(attributes["values"])
-        if "values" in attributes and trial.state == TrialState.FAIL
-        else None
-    )
+        is_tried = trial.state in (*FINISHED, TrialState.RUNNING)
+        return attributes["trainer"] if is_tried else None
+    if "values" in attributes and trial.state == TrialState.FAIL:
+        return _combination(attributes["values"])
+    return None
