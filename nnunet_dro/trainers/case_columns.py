@@ -1,4 +1,4 @@
-"""The numbers of the cases of a batch, from their draw in a worker to the end of the training step."""
+"""The numbers of the cases of a batch, from their draw in a worker to the end of the step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,16 +11,17 @@ from torch import distributed as dist
 
 from nnunet_dro.sampling import Draws
 
-#: Name of the batch's entry that carries the rows of its cases, one tensor: each costs a queue its
-#: own memory.
+#: Name of the entry of a batch that carries the rows of its cases. They are a single tensor,
+#: because a queue of batches takes shared memory for each tensor.
 ENTRY = "case_draws"
 
 
 @dataclass(frozen=True)
 class CaseColumns:
-    """What a batch was drawn with (`Draws`; the table moves on meanwhile), and what its step finds.
+    """What the cases of a batch were drawn with (`Draws`), and what its training step adds.
 
-    Tensors (b,).
+    All are tensors of shape (b,). A batch may wait in a queue while the table changes, so that the
+    importance weights need the numbers of the draw.
     """
 
     indices: Tensor  # positions in the hardness table, int64
@@ -39,9 +40,11 @@ class CaseColumns:
     def in_batch(
         cls, batch: Mapping[str, Any], *, device: torch.device | None = None
     ) -> "CaseColumns":
-        """The columns that a batch carries, moved to a device (if any is given) without waiting for it."""
+        """The columns that a batch carries, moved to a device, if any, without waiting for it."""
         rows = batch[ENTRY]
-        return cls.of_rows(rows if device is None else rows.to(device, non_blocking=True))
+        if device is not None:
+            rows = rows.to(device, non_blocking=True)
+        return cls.of_rows(rows)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> "CaseColumns":
@@ -50,8 +53,12 @@ class CaseColumns:
         return cls(indices.long(), *others)
 
     def rows(self) -> Tensor:
-        """One row per case, shape (b, columns), in float32, which is exact for 16 million indices."""
-        return torch.stack([getattr(self, column.name).float() for column in fields(self)], 1)
+        """One row per case, shape (b, columns).
+
+        Single precision holds the indices of up to 16 million cases exactly.
+        """
+        columns = [getattr(self, column.name).float() for column in fields(self)]
+        return torch.stack(columns, 1)
 
 
 N_COLUMNS = len(fields(CaseColumns))
@@ -59,19 +66,24 @@ N_COLUMNS = len(fields(CaseColumns))
 
 def entry_of(draws: Draws) -> dict[str, Tensor]:
     """The entry of a batch for the draws of its cases, before any step."""
-    n = len(draws.indices)
-    drawn = [getattr(draws, column.name) for column in fields(draws)]
-    rows = np.stack([*drawn, np.full(n, np.nan), np.ones(n), np.zeros(n)], 1)
+    n_cases = len(draws.indices)
+    columns = [getattr(draws, column.name) for column in fields(draws)]
+    losses = np.full(n_cases, np.nan)
+    weights = np.ones(n_cases)
+    clipped = np.zeros(n_cases)
+
+    rows = np.stack([*columns, losses, weights, clipped], 1)
     return {ENTRY: torch.from_numpy(rows.astype(np.float32))}
 
 
 def rows_of_all_ranks(rows: Tensor, max_cases: int) -> Tensor:
     """The rows of all ranks, in the same order on every rank.
 
-    Those that fill up a rank's part have the index -1.
+    Every rank sends ``max_cases`` rows; those beyond its cases have the index -1.
     """
     padded = rows.new_full((max_cases, rows.shape[1]), -1)
     padded[: len(rows)] = rows
+
     gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
     dist.all_gather(gathered, padded)
     return torch.cat(gathered)

@@ -1,4 +1,4 @@
-"""Finds out whether nnU-Net finds the trainers of this package, and what to do if it does not.
+"""Find out whether nnU-Net finds the trainers of this package, and what to do if it does not.
 
 The only module of the folder ``discovery`` is installed inside nnU-Net's package, where nnU-Net
 looks for trainers. The folder can also be named in the environment variable ``nnUNet_extTrainer``
@@ -31,28 +31,27 @@ def discover() -> Discovery:
     spec = find_spec("nnunetv2")
     if spec is None:
         return Discovery(None, "nnU-Net is not installed here. Run: pip install nnunetv2")
-    folders = [
-        Path(folder) / "training" / "nnUNetTrainer"
-        for folder in spec.submodule_search_locations or ()
-    ]
+
+    packages = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    folders = [package / "training" / "nnUNetTrainer" for package in packages]
     if spec.origin is None:
         # Our module lies in a folder `nnunetv2` of its own, which hides an nnU-Net that is
         # installed with -e.
         return Discovery(
             None,
-            f"nnU-Net is installed from its sources (pip install -e), and the folder {folders[0].parents[1]}, which "
-            f"contains only a module of nnunet-dro, hides it. Remove that folder, then run: {EXPORT}",
+            "nnU-Net is installed from its sources (pip install -e), and the folder "
+            f"{packages[0]}, which contains only a module of nnunet-dro, hides it. "
+            f"Remove that folder, then run: {EXPORT}",
         )
+    if any((package / _SEARCH).exists() for package in packages):
+        external = os.environ.get("nnUNet_extTrainer", "")
+        folders += [Path(part) for part in external.split(os.pathsep) if part.strip()]
+
     for folder in folders:
-        if (folder / _MODULE).exists():
-            return Discovery(folder / _MODULE)
-    is_read = any((folder.parents[1] / _SEARCH).exists() for folder in folders)
-    external = os.environ.get("nnUNet_extTrainer", "") if is_read else ""
-    for folder in (Path(part) for part in external.split(os.pathsep) if part.strip()):
         if (folder / _MODULE).exists():
             return Discovery(folder / _MODULE)
     return Discovery(
         None,
-        f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install --force-reinstall --no-deps "
-        f"nnunet-dro), or with nnunetv2 >= 2.8 run: {EXPORT}",
+        f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install "
+        f"--force-reinstall --no-deps nnunet-dro), or with nnunetv2 >= 2.8 run: {EXPORT}",
     )

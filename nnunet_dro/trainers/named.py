@@ -1,7 +1,4 @@
-"""Bases of all trainers that are made from a name.
-
-NnU-Net's trainer with the options in the name.
-"""
+"""Bases of all trainers that are made from a name: nnU-Net's trainer with the options in it."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +13,8 @@ from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import GroupOptions
 
-_SAVED_SHARE = 0.05  # Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
+#: Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
+_SAVED_SHARE = 0.05
 
 #: Bytes that file systems take in the name of a folder.
 _LONGEST_FOLDER = 255
@@ -27,7 +25,7 @@ _CONFIGURATION_LENGTH = 18
 
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
-    """nnU-Net's trainer with the length, the optimiser, the learning rate and the sampling that its name asks for."""
+    """nnU-Net's trainer with the length, the optimiser and the sampling that its name asks for."""
 
     def __init__(
         self,
@@ -40,36 +38,41 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         super().__init__(plans, configuration, fold, dataset_json, device)
         self.initial_lr = self.options.learning_rate
         self.num_epochs = self.options.epochs
-        # As often as nnU-Net: a short training would otherwise be saved at its best epochs only, or
-        # never.
-        self.save_every = max(1, round(self.num_epochs * _SAVED_SHARE))
         self.num_iterations_per_epoch = self.options.iterations
         self.num_val_iterations_per_epoch = self.options.validation_iterations
 
+        # As often as nnU-Net: a short training would otherwise be saved at its best epochs only, or
+        # never.
+        self.save_every = max(1, round(self.num_epochs * _SAVED_SHARE))
+
     def initialize(self) -> None:
-        """nnU-Net's, in as many threads as OMP_NUM_THREADS asks for."""
+        """Initialise as nnU-Net does, in as many threads as OMP_NUM_THREADS asks for."""
         # nnUNetv2_train takes a thread for every processor, whatever the environment says.
         wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-        if (
-            self.device.type == "cpu"
-            and wished.isdecimal()
-            and 0 < int(wished) < torch.get_num_threads()
-        ):
-            torch.set_num_threads(int(wished))
-            self.print_to_log_file(f"Threads: {wished}, as OMP_NUM_THREADS says.")
+        if self.device.type == "cpu" and wished.isdecimal():
+            n_threads = int(wished)
+            if 0 < n_threads < torch.get_num_threads():
+                torch.set_num_threads(n_threads)
+                self.print_to_log_file(f"Threads: {wished}, as OMP_NUM_THREADS says.")
+
         super().initialize()
 
     def on_train_start(self) -> None:
-        """nnU-Net's start, with a warning if the trainer's name is too long for the folders of ensembles."""
+        """Start as nnU-Net does, and warn of a name that is too long for folders of ensembles."""
         super().on_train_start()
+        if self.local_rank != 0:
+            return
+
         name = type(self).__name__
+        length = len(name.encode())
         plans = str(self.plans_manager.plans_name)
-        longest = longest_name(plans, [*self.plans_manager.available_configurations])
-        if self.local_rank == 0 and len(name.encode()) > longest:
+        longest = longest_name(plans, list(self.plans_manager.available_configurations))
+        if length > longest:
             self.print_to_log_file(
-                f"WARNING: {name} has {len(name.encode())} characters. nnUNetv2_find_best_configuration joins the "
-                f"names of two models to one folder's, and may fail with names of more than {longest}. Use fewer "
-                "options or a shorter column, or call it with --disable_ensembling."
+                f"WARNING: {name} has {length} characters. nnUNetv2_find_best_configuration joins "
+                "the names of two models to one folder's, and may fail with names of more than "
+                f"{longest}. Use fewer options or a shorter column, or call it with "
+                "--disable_ensembling."
             )
 
     def configure_optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
@@ -77,8 +80,11 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         if not self.options.plain_sgd:
             optimizer, scheduler = super().configure_optimizers()
             return optimizer, scheduler
+
         optimizer = torch.optim.SGD(
-            self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay
+            self.network.parameters(),
+            self.initial_lr,
+            weight_decay=self.weight_decay,
         )
         return optimizer, PolyLRScheduler(optimizer, self.initial_lr, self.num_epochs)
 
@@ -97,10 +103,13 @@ class GroupedTrainer(NamedTrainer):
     def groups(self, cases: Sequence[str]) -> list[str]:
         """Group of each case, or with `asWeights` its weight.
 
-        Raises the errors of `groups_of` or `weights_of`.
+        Raises:
+            OSError: If the case table is missing or cannot be read.
+            ValueError: If the column has no usable entry for a case.
         """
-        entries_of = weights_of if self.options.as_weights else groups_of
-        return entries_of(self, cases, column=self.options.column)
+        if self.options.as_weights:
+            return weights_of(self, cases, column=self.options.column)
+        return groups_of(self, cases, column=self.options.column)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         return self.options.rule(self.groups(cases))
@@ -110,10 +119,12 @@ class GroupedTrainer(NamedTrainer):
 
 
 def longest_name(plans: str, configurations: Sequence[str]) -> int:
-    """The longest trainer's name, in bytes, that nnU-Net can name an ensemble of two configurations after."""
+    """The longest name of a trainer, in bytes, with which nnU-Net can name an ensemble.
+
+    The folder of an ensemble is named after two models of ``plans`` and any of ``configurations``.
+    """
     ensemble = len("ensemble______") + len("___0_1_2_3_4") + 2 * len("____")
     plans_length = max(_PLANS_LENGTH, len(plans.encode()))
-    configuration_length = max(
-        [_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)]
-    )
+    lengths = [len(name.encode()) for name in configurations]
+    configuration_length = max([_CONFIGURATION_LENGTH, *lengths])
     return (_LONGEST_FOLDER - ensemble) // 2 - plans_length - configuration_length

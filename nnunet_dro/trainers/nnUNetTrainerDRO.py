@@ -6,9 +6,9 @@ from nnunet_dro.trainers.named import NamedTrainer
 class nnUNetTrainerDRO(NamedTrainer):  # noqa: N801
     """nnU-Net trained for its hardest cases, with options in its name.
 
-    `nnUNetTrainerDRO_share0.3_20epochs`.
+    An example of a name is `nnUNetTrainerDRO_share0.3_20epochs`.
 
-    Hardness weighted sampling (Fidon et al. 2022), with a share of effective cases in place of a
-    fixed beta, and with the hardness of the last patches of a case together. `nnUNetTrainerHWS` is
-    the published configuration.
+    It is hardness weighted sampling (Fidon et al. 2022), with a share of effective cases in place
+    of a fixed beta, and with the losses of the last patches of a case taken together.
+    `nnUNetTrainerHWS` is the published configuration.
     """

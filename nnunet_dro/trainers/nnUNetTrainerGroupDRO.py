@@ -9,7 +9,7 @@ from nnunet_dro.trainers.options import GroupDROOptions
 class nnUNetTrainerGroupDRO(GroupedTrainer):  # noqa: N801
     """nnU-Net trained for its worst group, a column of cases.csv.
 
-    `nnUNetTrainerGroupDRO_centre_nu0.1`.
+    The name contains the column: `nnUNetTrainerGroupDRO_centre_nu0.1`.
 
     Source: Sagawa et al., "Distributionally Robust Neural Networks for Group Shifts", ICLR 2020.
     """

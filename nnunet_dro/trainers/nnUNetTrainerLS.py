@@ -9,7 +9,7 @@ from nnunet_dro.trainers.options import LSOptions
 class nnUNetTrainerLS(NamedTrainer):  # noqa: N801
     """nnU-Net with label smoothing in the cross-entropy, cases drawn uniformly.
 
-    `nnUNetTrainerLS_alpha0.2`.
+    An example of a name is `nnUNetTrainerLS_alpha0.2`.
 
     Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing
     Integrated with Distributionally Robust Optimization", 2024.

@@ -1,5 +1,6 @@
 """The trainers and their options in words: as tables, and what one name means."""
 
+from collections import defaultdict
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -16,61 +17,64 @@ from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 def trainer_overview() -> Group:
     """The tables that `nnunet-dro trainers` shows.
 
-    A row per trainer and a row per option, with its source.
+    They have a row for every trainer, and a row for every option with its source.
     """
     trainers = Table(
-        title="Trainers (nnUNetv2_train DATASET CONFIGURATION FOLD -tr NAME)", title_justify="left"
+        title="Trainers (nnUNetv2_train DATASET CONFIGURATION FOLD -tr NAME)",
+        title_justify="left",
     )
     trainers.add_column("name", no_wrap=True)
     trainers.add_column("what it does")
     for name, cls in TRAINERS.items():
         column = "_<column>" if isinstance(cls.options, GroupOptions) else ""
-        trainers.add_row(escape(name + column), escape((cls.__doc__ or "").strip().splitlines()[0]))
-    title = "Options, appended to the name with _ in this order, each at most once"
-    options = Table(title=title, title_justify="left", show_lines=False)
+        trainers.add_row(escape(name + column), escape(_summary(name)))
+
+    options = Table(
+        title="Options, appended to the name with _ in this order, each at most once",
+        title_justify="left",
+        show_lines=False,
+    )
     options.add_column("option", no_wrap=True)
     options.add_column("meaning")
     options.add_column("default", no_wrap=True)
     options.add_column("trainers")
     for option in OPTIONS:
         source = f" [dim]· {escape(option.source)}[/]" if option.source else ""
-        meaning = escape(option.help) + source
         options.add_row(
-            escape(option.form), meaning, escape(default_of(option)), trainers_with(option)
+            escape(option.form),
+            escape(option.help) + source,
+            escape(default_of(option)),
+            trainers_with(option),
         )
     return Group(trainers, options)
 
 
 def default_of(option: Option) -> str:
     """The default of an option, as names write it; where trainers differ, with their names."""
-    names: dict[str, list[str]] = {}
+    trainers = defaultdict(list)
     for name, cls in TRAINERS.items():
         if option in cls.options.known_options():
-            names.setdefault(option.default_in(type(cls.options)), []).append(
-                name.removeprefix("nnUNetTrainer")
-            )
-    if len(names) == 1:
-        return next(iter(names))
-    return ", ".join(f"{default} ({', '.join(of)})" for default, of in names.items())
+            default = option.default_in(type(cls.options))
+            trainers[default].append(name.removeprefix("nnUNetTrainer"))
+
+    if len(trainers) == 1:
+        return next(iter(trainers))
+    return ", ".join(f"{default} ({', '.join(names)})" for default, names in trainers.items())
 
 
 def trainers_with(option: Option) -> str:
-    """The trainers that have an option, without their common prefix.
-
-    ``all`` if every trainer has it.
-    """
+    """The trainers that have an option, without their common prefix; ``all`` if every one has it."""
     names = [name for name, cls in TRAINERS.items() if option in cls.options.known_options()]
-    return (
-        "all"
-        if len(names) == len(TRAINERS)
-        else ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
-    )
+    if len(names) == len(TRAINERS):
+        return "all"
+    return ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
 
 
 def explain(name: str) -> list[str]:
-    """Say what a trainer's name means.
+    """Say what a trainer's name means: the trainer, each of its options, and what is left out.
 
-    What the trainer and each option does, and what is left out.
+    Raises:
+        ValueError: If the name is not that of a trainer, or one of its options is wrong.
     """
     try:
         base, options = parse_trainer_name(name)
@@ -78,61 +82,64 @@ def explain(name: str) -> list[str]:
         near = get_close_matches(name.split("_")[0], TRAINERS, n=1, cutoff=0.75)
         cure = f"Did you mean {near[0]}?" if near else "`nnunet-dro trainers` lists them."
         raise ValueError(f"`{name}` is not a trainer of nnunet-dro. {cure}") from None
-    lines = [name, f"{base}: {_summary(base)}", ""]
+
+    summary = _summary(base).replace(", with options in its name", "")
+    lines = [name, f"{base}: {summary}", ""]
+
     if isinstance(options, GroupOptions):
         entry = "weight" if options.as_weights else "group"
-        lines.append(
-            f"  {options.column}: the column of cases.csv that has the {entry} of every case."
-        )
-    given = options.given_options()
-    lines += [
-        f"  {option.write(getattr(options, option.field))}: {option.help}" for option in given
-    ]
+        column = f"the column of cases.csv that has the {entry} of every case"
+        lines.append(f"  {options.column}: {column}.")
+    for option in options.given_options():
+        written = option.write(getattr(options, option.field))
+        lines.append(f"  {written}: {option.help}")
     if lines[-1]:
         lines.append("")
-    if defaults := _defaults(options):
+
+    defaults = _defaults(options)
+    if defaults:
         lines.append(f"What it leaves out is at its default: {', '.join(defaults)}.")
-    if len(name) > (longest := longest_name("nnUNetPlans", ["2d", "3d_fullres"])):
+    longest = longest_name("nnUNetPlans", ["2d", "3d_fullres"])
+    if len(name) > longest:
         lines.append(
-            f"With more than {longest} characters, nnUNetv2_find_best_configuration may fail: {len(name)}."
+            f"With more than {longest} characters, nnUNetv2_find_best_configuration may fail: "
+            f"{len(name)}."
         )
     return [*lines, "", f"nnUNetv2_train DATASET CONFIGURATION FOLD -tr {name}"]
 
 
 def _summary(base: str) -> str:
-    """The first sentence of a trainer's documentation, without the example of a name that it ends with."""
-    return (
-        str(TRAINERS[base].__doc__)
-        .splitlines()[0]
-        .split(": `")[0]
-        .split(", with options in its name")[0]
-        .rstrip(".")
-        + "."
-    )
+    """The first sentence of a trainer's documentation."""
+    return str(TRAINERS[base].__doc__).splitlines()[0]
 
 
 def _defaults(options: TrainerOptions) -> list[str]:
     """The options that are at a default that has an effect, as a name would write them."""
-    given = {option.field for option in options.given_options()}
     defaults = {field.name: field.default for field in fields(options)}
-    return [
-        option.write(defaults[option.field])
-        for option in options.known_options()
-        if option.field not in given and _has_effect(options, option.field, defaults[option.field])
-    ]
+    named_fields = {option.field for option in options.given_options()}
+
+    words = []
+    for option in options.known_options():
+        default = defaults[option.field]
+        if option.field not in named_fields and _has_effect(options, option.field, default):
+            words.append(option.write(default))
+    return words
 
 
 def _has_effect(options: TrainerOptions, field: str, value: Any) -> bool:
     """Whether an option at its default does something: it could be set to another value then."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, tuple)) or not value:
+    if isinstance(value, bool) or not value:
         return False
-    other: Any = (
-        (0.5, 2.0)
-        if isinstance(value, tuple)
-        else value / 2
-        if isinstance(value, float)
-        else value // 2
-    )
+
+    other: Any
+    if isinstance(value, tuple):
+        other = (0.5, 2.0)
+    elif isinstance(value, float):
+        other = value / 2
+    elif isinstance(value, int):
+        other = value // 2
+    else:
+        return False
     try:
         replace(options, **{field: other})
     except (ValueError, TypeError):

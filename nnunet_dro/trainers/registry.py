@@ -31,9 +31,8 @@ class _Trainers(Mapping[str, type[NamedTrainer]]):
     """Imports the module of a trainer when it is asked for."""
 
     def __getitem__(self, name: str) -> type[NamedTrainer]:
-        trainer: type[NamedTrainer] = getattr(
-            import_module(f"{__package__}{_ROOMS[name]}.{name}"), name
-        )
+        module = import_module(f"{__package__}{_ROOMS[name]}.{name}")
+        trainer: type[NamedTrainer] = getattr(module, name)
         return trainer
 
     def __iter__(self) -> Iterator[str]:
@@ -103,11 +102,12 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
         >>> base, options.column, options.epochs
         ('nnUNetTrainerIW', 'centre', 20)
     """
-    base = next(
-        (base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None
-    )
-    if base is None or not _is_ours(name[len(base) :]):
+    # The longest first: the name of one trainer may begin with that of another.
+    bases = [base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)]
+    if not bases or not _is_ours(name.removeprefix(bases[0])):
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
+
+    base = bases[0]
     return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
 
 
@@ -121,28 +121,29 @@ def find_trainer(name: str) -> type[nnUNetTrainer] | None:
     # nnU-Net imports every trainer that it has, and with them what they warn about.
     with suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if (found := _found_by_nnunet(name)) is not None and issubclass(found, nnUNetTrainer):
-            return found  # type: ignore[no-any-return]
+        trainer = _trainer_of_nnunet(name)
+        if trainer is not None and issubclass(trainer, nnUNetTrainer):
+            return trainer  # type: ignore[no-any-return]
     return None
 
 
-def _found_by_nnunet(name: str) -> Any:
+def _trainer_of_nnunet(name: str) -> Any:
+    """What nnU-Net finds by a name, or None."""
     try:
         from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
     except ImportError:  # nnU-Net 2.6 has another function
         from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
 
         package = nnUNetTrainer.__module__.rpartition(".")[0]
-        return recursive_find_python_class(
-            str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package
-        )
+        folder = Path(inspect.getfile(nnUNetTrainer)).parent
+        return recursive_find_python_class(str(folder), name, package)
     return recursive_find_trainer_class_by_name(name)
 
 
 def _is_ours(rest: str) -> bool:
-    """Whether the rest of a name after a trainer's are options, and not the rest of another name.
+    """Whether what follows a trainer's name are options.
 
-    NnUNetTrainerLSTM.
+    Otherwise the name is another one that begins alike, such as nnUNetTrainerLSTM.
     """
     return rest[:1] in ("", "_") or any(option.pattern.match(rest) for option in OPTIONS)
 
