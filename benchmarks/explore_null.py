@@ -147,13 +147,12 @@ def one_run(setting: Setting, rng: np.random.Generator) -> dict[str, float]:
         attributes,
         labels,
         patients,
-        Limits(setting.max_attributes),
-        n_candidates=setting.candidates,
+        Limits(setting.max_attributes, n_candidates=setting.candidates),
         seed=int(rng.integers(2**31)),
         n_permutations=N_PERMUTATIONS,
     )
     confirmed = [
-        c.found.parts
+        c.combination.parts
         for c, row in zip(outcome.candidates, outcome.rows, strict=True)
         if row["confirmed"]
     ]

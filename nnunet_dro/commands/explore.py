@@ -53,15 +53,23 @@ def explore(options: _Options) -> None:
     """Find combinations of attributes with the worst scores in half of the cases, confirm them on the others."""
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
-    from nnunet_dro.exploration.page import exploration_files, exploration_table
+    from nnunet_dro.exploration.page import exploration_files
+    from nnunet_dro.exploration.search import Limits
+    from nnunet_dro.exploration.words import exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
     check_output(options.output, overwrite=options.overwrite, inputs=[options.results])
     evaluation = read_evaluation(options.results)
     with progress_bar("Looking at combinations") as progress:
-        names = ("metric", "by", "cases", "max_attributes", "min_cases", "seed")
-        given = {name: getattr(options, name) for name in names}
-        given |= {"labels": options.label or [], "n_candidates": options.candidates}
-        exploration = explore_evaluation(evaluation, **given, progress=progress)
+        exploration = explore_evaluation(
+            evaluation,
+            metric=options.metric,
+            labels=options.label or [],
+            by=options.by,
+            cases=options.cases,
+            limits=Limits(options.max_attributes, options.min_cases, options.candidates),
+            seed=options.seed,
+            progress=progress,
+        )
     write_files(options.output, exploration_files(exploration))
     show(exploration_table(exploration), options.output / "report.html")

@@ -1,4 +1,4 @@
-"""Explore an evaluation.
+"""Find the combinations of attributes that have the worst scores in an evaluation.
 
-Which combinations of attributes have the worst scores, found and confirmed on other cases.
+They are found in one half of the cases and confirmed on the other.
 """

@@ -1,6 +1,6 @@
 """From an evaluation to the combinations of attributes that stand out.
 
-Searched in one half, tested in the other.
+They are searched in one half of the cases, and tested in the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,19 +20,30 @@ from nnunet_dro.exploration.search import Attribute, Limits
 from nnunet_dro.naming import nearest_names
 
 DEFINITIONS = {
-    "search": "half of the cases, drawn at random, patients whole; of the combinations the one whose cases have the "
-    "lowest mean rank, in standard deviations of the permutations (z); each next one among the cases that are in none "
-    f"of those before; carried over if z <= {LEAST_Z}",
-    "test": "the other half; sum of ranks, one-sided, distribution by random permutations of the patients that have "
-    "equally many cases (with one case per patient: Wilcoxon-Mann-Whitney); Holm's correction for all that are carried "
-    "over",
-    "missed": "a label that was missed or invented and has no value has the worst rank; in means 0, or the largest "
-    "distance of any case for the label",
-    "power": "of random groups of whole patients as large as the median stratum, how many are confirmed if their cases "
-    "score 10 points (distances: 10 mm or 10 pixels) worse; an upper bound, because the search has to find them among "
-    "all others",
-    "lower": "how often a case of the combination scores lower than one of the rest, in the half that was tested; "
-    "equal scores count one half",
+    "search": (
+        "half of the cases, drawn at random, patients whole; of the combinations the one whose "
+        "cases have the lowest mean rank, in standard deviations of the permutations (z); each "
+        "next one among the cases that are in none of those before; carried over if "
+        f"z <= {LEAST_Z}"
+    ),
+    "test": (
+        "the other half; sum of ranks, one-sided, distribution by random permutations of the "
+        "patients that have equally many cases (with one case per patient: "
+        "Wilcoxon-Mann-Whitney); Holm's correction for all that are carried over"
+    ),
+    "missed": (
+        "a label that was missed or invented and has no value has the worst rank; in means 0, or "
+        "the largest distance of any case for the label"
+    ),
+    "power": (
+        "of random groups of whole patients as large as the median stratum, how many are "
+        "confirmed if their cases score 10 points (distances: 10 mm or 10 pixels) worse; an upper "
+        "bound, because the search has to find them among all others"
+    ),
+    "lower": (
+        "how often a case of the combination scores lower than one of the rest, in the half that "
+        "was tested; equal scores count one half"
+    ),
 }
 
 
@@ -50,9 +61,8 @@ class Exploration:
     n_combinations: int  # of those that were looked at, over all labels
     max_attributes: int
     power: Power
-    table: (
-        pd.DataFrame
-    )  # a row per combination that was carried over, in the order of the search, as in explore.csv
+    #: A row per combination that was carried over, in the order of the search, as in explore.csv.
+    table: pd.DataFrame
     #: A row per case and label with a combination, whose place in the table it has (0 for none),
     #: with the ``value`` and the ``filled`` one, which is the worst where the label was missed or
     #: invented, and a column per attribute.
@@ -78,66 +88,91 @@ def explore_evaluation(
     labels: Sequence[str] = (),
     by: Sequence[str] | None = None,
     cases: Path | None = None,
-    max_attributes: int = 2,
-    min_cases: int = 5,
-    n_candidates: int = 3,
+    limits: Limits | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Exploration:
-    """Find the combinations of attributes whose cases have the worst scores, and confirm them on other cases.
+    """Find the combinations of attributes with the worst scores, and confirm them on other cases.
 
     All labels are one family of tests. On data in which attributes say nothing about scores, some
     combination is confirmed in at most 5 % of the seeds.
+
+    Args:
+        evaluation: The evaluation of one method.
+        metric: What is compared; default: Dice, or else the first metric of the evaluation.
+        labels: Default: all.
+        by: The attributes to combine, as for evaluate; default: those of the evaluation, and all
+            columns of the case table.
+        cases: A case table with more columns.
+        limits: Which combinations are looked at, and how many of them are tested.
+        seed: Of the halves and the permutations.
+        progress: Called with the numbers of steps that are done and of all.
+
+    Raises:
+        ValueError: If an argument is none that the evaluation knows, attributes divide no case, or
+            no combination has enough cases.
     """
-    limits = Limits(max_attributes, min_cases)
-    if n_candidates < 1:
-        raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
+    limits = limits or Limits()
     metric = _metric(evaluation, metric)
     wanted = _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
     attributes, notes = find_attributes(
-        evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases
+        evaluation,
+        case_names,
+        by=by,
+        table=cases,
+        min_cases=2 * limits.min_cases,
     )
-    of_labels, lost = label_scores(evaluation, case_names, metric, wanted)
-    names = tuple(of_label.label for of_label in of_labels)
-    patients, column = evaluation.patient_numbers(case_names)
+    scores, notes_on_scores = label_scores(
+        evaluation,
+        case_names,
+        metric,
+        wanted,
+    )
+    notes += notes_on_scores
+    names = tuple(scores_of_label.label for scores_of_label in scores)
+    patients, patient_column = evaluation.patient_numbers(case_names)
+    if not patient_column:
+        notes += note_on_repeated_patients(case_names)
+
     outcome = search_and_test(
         attributes,
-        of_labels,
+        scores,
         patients,
         limits,
-        n_candidates=n_candidates,
         seed=seed,
         progress=progress,
     )
     rng = np.random.default_rng([seed, 2])
-    power = power_of(outcome.search, of_labels, METRICS[metric], rng=rng)
-    options: dict[str, Any] = {
+    power = power_of(
+        outcome.search,
+        scores,
+        METRICS[metric],
+        rng=rng,
+    )
+    options = {
         "metric": metric,
         "labels": list(names),
         "by": None if by is None else list(by),
-    }
-    options |= {
         "cases": str(cases) if cases else None,
-        "max_attributes": max_attributes,
-        "min_cases": min_cases,
+        "max_attributes": limits.max_attributes,
+        "min_cases": limits.min_cases,
+        "candidates": limits.n_candidates,
+        "seed": seed,
+        "patient": patient_column,
     }
-    options |= {"candidates": n_candidates, "seed": seed, "patient": column}
     return Exploration(
         method=evaluation.method,
         metric=metric,
         labels=names,
-        attributes={
-            a.name: dict(zip(a.strata, np.bincount(a.codes).tolist(), strict=True))
-            for a in attributes
-        },
+        attributes={attribute.name: attribute.n_cases for attribute in attributes},
         n_cases=len(case_names),
         n_patients=int(patients.max()) + 1,
         n_searched=int(outcome.search.searched.sum()),
         n_combinations=outcome.n_combinations,
-        max_attributes=max_attributes,
+        max_attributes=limits.max_attributes,
         power=power,
-        table=_table(outcome.rows, max_attributes),
+        table=_table(outcome.rows, limits.max_attributes),
         cases=_case_rows(case_names, attributes, outcome),
         about={
             "versions": versions(),
@@ -146,21 +181,23 @@ def explore_evaluation(
             "evaluation": dict(evaluation.about.get("options", {})),
             "definitions": DEFINITIONS,
         },
-        notes=(*notes, *lost, *([] if column else note_on_repeated_patients(case_names))),
+        notes=tuple(notes),
     )
 
 
 def _metric(evaluation: Evaluation, name: str | None) -> str:
-    known = [metric for metric in evaluation.metrics if metric in METRICS]
-    if name is None and known:
-        return "dice" if "dice" in known else known[0]
-    if name not in known:
-        cure = f"Choose from: {nearest_names(name or '', known)}."
+    """The metric to explore: the named one, or else Dice or the first one."""
+    metrics = [metric for metric in evaluation.metrics if metric in METRICS]
+    if name is None and metrics:
+        return "dice" if "dice" in metrics else metrics[0]
+    if name not in metrics:
+        cure = f"Choose from: {nearest_names(name or '', metrics)}."
         raise ValueError(f"`metric` must be a metric of the evaluation, got {name!r}. {cure}")
     return name
 
 
 def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
+    """The labels to explore: the named ones, each once, or else all."""
     for name in names:
         if name not in evaluation.labels:
             cure = f"Choose from: {nearest_names(name, evaluation.labels)}."
@@ -170,39 +207,51 @@ def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
 
 def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFrame:
     """The columns of explore.csv, also where there is no row."""
-    parts = [
-        f"{what}_{n}" for n in range(1, max_attributes + 1) for what in ("attribute", "stratum")
-    ]
-    of_half = ("n", "n_rest", "n_patients", "n_worst", "mean", "mean_rest")
-    numbers = [f"{name}_{half}" for half in ("search", "test") for name in of_half]
+    parts = []
+    for number in range(1, max_attributes + 1):
+        parts += [f"attribute_{number}", f"stratum_{number}"]
+
+    measures = ("n", "n_rest", "n_patients", "n_worst", "mean", "mean_rest")
+    numbers = []
+    for half in ("search", "test"):
+        numbers += [f"{measure}_{half}" for measure in measures]
+
     last = ["z_search", "share_lower", "p", "holm_p", "confirmed", "same_cases"]
+
     table = pd.DataFrame(list(rows), columns=["combination", "label", *parts, *numbers, *last])
     # A column without any entry is one of numbers.
-    named = {part: table[part].astype(object).where(table[part].notna(), "") for part in parts}
-    return table.assign(**named, confirmed=table["confirmed"].astype(bool))
+    for part in parts:
+        entries = table[part].astype(object)
+        table[part] = entries.where(entries.notna(), "")
+    return table.assign(confirmed=table["confirmed"].astype(bool))
 
 
 def _case_rows(
     cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome
 ) -> pd.DataFrame:
     """A row per case and label with a combination."""
-    strata = {a.name: [a.strata[code] for code in a.codes] for a in attributes}
+    strata = {}
+    for attribute in attributes:
+        names = [attribute.strata[code] for code in attribute.codes]
+        strata[f"stratum of {attribute.name}"] = names
+
     frames = []
+    half = np.where(outcome.search.searched, "searched", "tested")
     for label in dict.fromkeys(candidate.scores.label for candidate in outcome.candidates):
-        place = np.zeros(len(cases), dtype=np.intp)
+        combination = np.zeros(len(cases), dtype=np.intp)
         for number, candidate in enumerate(outcome.candidates, start=1):
             if candidate.scores.label == label:
                 scores = candidate.scores
-                place = np.where(candidate.members, number, place)
-        own = {
+                combination[candidate.members] = number
+
+        columns = {
             "case": list(cases),
             "label": label,
             "value": scores.values,
             "filled": scores.filled,
-            "half": np.where(outcome.search.searched, "searched", "tested"),
-            "combination": place,
+            "half": half,
+            "combination": combination,
         }
-        frames.append(
-            pd.DataFrame(own | {f"stratum of {name}": of_case for name, of_case in strata.items()})
-        )
+        frames.append(pd.DataFrame(columns | strata))
+
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -13,7 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of, check_rows
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.stratifying.stratify import (
     ALL,
     Part,
@@ -27,7 +27,8 @@ from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
 from nnunet_dro.naming import count, name_some
 
-_COMPUTED = "auto:"  # What `--by auto:size` and the like begin with.
+#: What `--by auto:size` and the like begin with.
+_COMPUTED = "auto:"
 
 
 def find_attributes(
@@ -40,39 +41,82 @@ def find_attributes(
 ) -> tuple[list[Attribute], list[str]]:
     """The attributes to combine, and notes.
 
-    Intersections are taken apart, many numbers cut into thirds.
+    Intersections are taken apart, and columns of many numbers are cut into thirds.
     """
-    known = case_table_of(evaluation, cases)
-    patient = evaluation.options.patient
-    given = read_cases_of(table, cases) if table else known[["case"]]
-    new = [name for name in attributes_of(given) if name not in known.columns]
-    entries = given.set_index("case").loc[known["case"]]
-    for name in (name for name in attributes_of(given) if name not in new):
-        before, now = (frame[name].to_numpy(dtype=object) for frame in (known, entries))
-        # A number may be written in another way; other text is no number, and unequal.
-        differ = (before != now) & (
-            pd.to_numeric(before, errors="coerce") != pd.to_numeric(now, errors="coerce")
-        )
-        if differ.any():
-            at = int(differ.argmax())
-            got = f"{now[at]!r} for {before[at]!r} in {name!r} of {known['case'].iloc[at]!r}"
-            must = "have the entries that the evaluation was made with, or new columns"
-            raise ValueError(f"`cases` must {must}, got {got}. Evaluate again with this table.")
-    wide = known.merge(given[["case", *new]], on="case", how="left")
+    # The case table of the evaluation, and the new columns of another one.
+    evaluated = case_table_of(evaluation, cases)
+    described = read_cases_of(table, cases) if table else evaluated[["case"]]
+    _check_same_entries(evaluated, described)
+    new = [name for name in attributes_of(described) if name not in evaluated.columns]
+    wide = evaluated.merge(described[["case", *new]], on="case", how="left")
+
     strata: dict[str, pd.Series[str]] = {}
     notes: list[str] = []
     for spec in _specs_of(evaluation, wide) if by is None else by:
-        if spec in evaluation.stratum_of_case and ("," not in spec or spec in wide.columns):
-            strata.setdefault(spec, evaluation.stratum_of_case[spec])
+        is_intersection = "," in spec and spec not in wide.columns
+        if spec in evaluation.stratum_of_case and not is_intersection:
+            if spec not in strata:
+                strata[spec] = evaluation.stratum_of_case[spec]
             continue
-        for part in parse_by(spec, [str(column) for column in wide.columns]):
-            is_plain = part.column.startswith(_COMPUTED) and not part.edges and not part.n_quantiles
-            _add(strata, notes, wide, part, in_thirds=is_plain)
-    used = {_column(name, wide) for name in strata} | {patient}
-    for column in attributes_of(given) if by is None else ():
-        if column not in used:
-            _add(strata, notes, wide, Part(column), in_thirds=True)
-    return _usable(strata, cases, min_cases, notes), notes
+
+        for part in parse_by(spec, attributes_of(wide)):
+            is_cut = bool(part.edges or part.n_quantiles)
+            is_computed = part.column.startswith(_COMPUTED)
+            _add(
+                strata,
+                notes,
+                wide,
+                part,
+                in_thirds=is_computed and not is_cut,
+            )
+
+    # Columns that the evaluation did not use divide the cases, too, unless attributes are named.
+    if by is None:
+        used = {_column(name, wide) for name in strata}
+        used.add(evaluation.options.patient)
+        for column in attributes_of(described):
+            if column not in used:
+                _add(
+                    strata,
+                    notes,
+                    wide,
+                    Part(column),
+                    in_thirds=True,
+                )
+
+    return _usable(
+        strata,
+        cases,
+        min_cases,
+        notes,
+    ), notes
+
+
+def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> None:
+    """Refuse a case table with other entries than those that the evaluation was made with.
+
+    Columns that the evaluation does not have may hold anything.
+    """
+    entries = described.set_index("case").loc[evaluated["case"]]
+    for name in attributes_of(described):
+        if name not in evaluated.columns:
+            continue
+
+        before = evaluated[name].to_numpy(dtype=object)
+        now = entries[name].to_numpy(dtype=object)
+        # A number may be written in another way; other text is no number, and unequal.
+        number_before = pd.to_numeric(before, errors="coerce")
+        number_now = pd.to_numeric(now, errors="coerce")
+        differs = (before != now) & (number_before != number_now)
+
+        if differs.any():
+            place = int(differs.argmax())
+            case = evaluated["case"].iloc[place]
+            got = f"{now[place]!r} for {before[place]!r} in {name!r} of {case!r}"
+            raise ValueError(
+                "`cases` must have the entries that the evaluation was made with, or new columns, "
+                f"got {got}. Evaluate again with this table."
+            )
 
 
 def _usable(
@@ -85,63 +129,85 @@ def _usable(
     large: list[Attribute] = []
     small: list[Attribute] = []
     constant: list[str] = []
-    for name, of_case in strata.items():
-        codes, names = divide(of_case, cases, attribute=name)
+    for name, stratum_of_case in strata.items():
+        codes, names = divide(stratum_of_case, cases, attribute=name)
+        attribute = Attribute(name, codes, tuple(map(str, names)))
         if len(names) < 2:
             constant.append(name)
-            continue
-        enough = np.bincount(codes).max() >= min_cases
-        (large if enough else small).append(
-            Attribute(name, codes, tuple(str(stratum) for stratum in names))
-        )
+        elif max(attribute.n_cases.values()) >= min_cases:
+            large.append(attribute)
+        else:
+            small.append(attribute)
+
     if not large and not small:
-        got = f"only {name_some(constant)}, which is the same in all" if constant else "none"
-        cure = "Evaluate with --by, or name a case table with --cases."
-        raise ValueError(f"`by` must name attributes that divide the cases, got {got}. {cure}")
+        got = "none"
+        if constant:
+            got = f"only {name_some(constant)}, which is the same in all"
+        raise ValueError(
+            f"`by` must name attributes that divide the cases, got {got}. Evaluate with --by, or "
+            "name a case table with --cases."
+        )
     if constant:
         notes.append(f"Left out, because it is the same in all cases: {name_some(constant)}.")
     if small and large:
         left_out = name_some([attribute.name for attribute in small])
         notes.append(f"Left out, because no stratum has {min_cases} cases: {left_out}.")
-    scarce = [
-        f"{stratum} ({n}) of {attribute.name}"
-        for attribute in large
-        for stratum, n in zip(attribute.strata, np.bincount(attribute.codes), strict=True)
-        if n < min_cases
-    ]
-    if scarce:
-        notes.append(f"Too few cases to be looked at, fewer than {min_cases}: {name_some(scarce)}.")
+    notes += _note_on_small_strata(large, min_cases)
     # Without a large one, the search says that there are too few cases.
     return large or small
 
 
+def _note_on_small_strata(attributes: Sequence[Attribute], min_cases: int) -> list[str]:
+    """A note on the strata that have too few cases, if there are any."""
+    scarce = []
+    for attribute in attributes:
+        for stratum, n in attribute.n_cases.items():
+            if n < min_cases:
+                scarce.append(f"{stratum} ({n}) of {attribute.name}")
+
+    if not scarce:
+        return []
+    return [f"Too few cases to be looked at, fewer than {min_cases}: {name_some(scarce)}."]
+
+
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
-    """The attributes of the evaluation, intersections as the columns and cuts that they were asked for by."""
-    specs = [name for name in evaluation.stratum_of_case if name != ALL]
-    intersections = [name for name in specs if "," in name and name not in table.columns]
-    single = [name for name in specs if name not in intersections]
-    covered = {_column(name, table) for name in single}
+    """The attributes of the evaluation as for `--by`.
+
+    Intersections are taken apart into the columns and cuts that they were asked for by.
+    """
+    attributes = [name for name in evaluation.stratum_of_case if name != ALL]
+    intersections = [name for name in attributes if "," in name and name not in table.columns]
+    specs = [name for name in attributes if name not in intersections]
+    covered = {_column(name, table) for name in specs}
+
     for name in intersections:
-        spec = next(
-            (s for s in evaluation.options.by if _columns_in(s, table) == name.split(",")), name
-        )
-        for part in parse_by(spec, [str(column) for column in table.columns]):
+        columns = name.split(",")
+        asked = [spec for spec in evaluation.options.by if _columns_in(spec, table) == columns]
+        spec = asked[0] if asked else name
+
+        for part in parse_by(spec, attributes_of(table)):
             if part.column not in covered:
                 covered.add(part.column)
-                single.append(_written(part))
-    return single
+                specs.append(_written(part))
+
+    return specs
 
 
 def _columns_in(spec: str, table: pd.DataFrame) -> list[str]:
+    """The columns that a `--by` asks for; none if it asks for one that is not in the table."""
     try:
-        return [part.column for part in parse_by(spec, [str(column) for column in table.columns])]
+        return [part.column for part in parse_by(spec, attributes_of(table))]
     except ValueError:
         return []
 
 
 def _written(part: Part) -> str:
-    cut = f"q{part.n_quantiles}" if part.n_quantiles else ",".join(part.edges)
-    return f"{part.column}:{cut}" if cut else part.column
+    """A column and its cut as for `--by`."""
+    if part.n_quantiles:
+        return f"{part.column}:q{part.n_quantiles}"
+    if part.edges:
+        return f"{part.column}:{','.join(part.edges)}"
+    return part.column
 
 
 def _column(attribute: str, table: pd.DataFrame) -> str:
@@ -160,15 +226,18 @@ def _add(
     """Add the strata of a column, in thirds if wanted and it has many numbers."""
     if in_thirds and has_many_numbers(table[part.column].tolist()):
         part = Part(part.column, n_quantiles=3)
+
     spec = _written(part)
-    attribute, of_case = stratify(table, spec)
+    attribute, stratum_of_case = stratify(table, spec)
+    # A second cut of a column is named by its spec.
     if attribute in strata:
         attribute = spec
     if attribute in strata:
         return
-    strata[attribute] = of_case.rename(attribute)
+
+    strata[attribute] = stratum_of_case.rename(attribute)
     if in_thirds and part.n_quantiles:
-        thirds = "; ".join(str(stratum) for stratum in of_case.cat.categories)
+        thirds = "; ".join(map(str, stratum_of_case.cat.categories))
         notes.append(f"{attribute} is cut into thirds of the cases: {thirds}.")
 
 
@@ -183,49 +252,80 @@ class LabelScores:
     values: FloatArray  # the metric; NaN where undefined
     failed: BoolArray  # whether it is undefined because the label was missed or invented
     goodness: FloatArray  # larger is better: -inf where failed, NaN where the case does not count
-    filled: (
-        FloatArray  # the metric, where failed 0 or the largest distance of any case for the label
-    )
+    filled: FloatArray  # the metric; where failed 0, or the largest distance of the label
 
 
 def label_scores(
     evaluation: Evaluation, cases: Sequence[str], metric: str, labels: Sequence[str]
 ) -> tuple[list[LabelScores], list[str]]:
-    """The scores of some labels, and notes on those that are undefined."""
+    """The scores of the labels that have any, and notes on those that are undefined."""
     check_rows(evaluation.scores)
-    ground = CommonGround(tuple(cases), tuple(labels), (metric,), ())
-    known = METRICS[metric]
-    of_all = method_values(evaluation, ground, metric)
-    if np.isinf(of_all.values).any():
-        case, label = np.argwhere(np.isinf(of_all.values))[0]
-        got = f"an infinite one for {cases[case]!r}, {labels[label]!r}"
-        raise ValueError(f"`scores` must be finite, got {got}. Evaluate it again.")
-    goodness = np.where(of_all.failed, -np.inf, known.goodness(of_all.values))
-    filled = np.where(of_all.failed, worst_values({"": of_all}, known), of_all.values)
-    found = [
-        LabelScores(label, of_all.values[:, n], of_all.failed[:, n], goodness[:, n], filled[:, n])
-        for n, label in enumerate(labels)
-        if not np.isnan(goodness[:, n]).all()
-    ]
-    if not found:
-        cure = "Choose another label or metric."
+    ground = CommonGround(
+        tuple(cases),
+        tuple(labels),
+        (metric,),
+        (),
+    )
+    table = method_values(evaluation, ground, metric)
+    if np.isinf(table.values).any():
+        case, label = np.argwhere(np.isinf(table.values))[0]
         raise ValueError(
-            f"`metric` must have a value in some case, got {metric!r} without any. {cure}"
+            f"`scores` must be finite, got an infinite one for {cases[case]!r}, {labels[label]!r}. "
+            "Evaluate it again."
         )
+
+    # A label that was missed or invented is the worst, whatever the metric.
+    described = METRICS[metric]
+    goodness = np.where(table.failed, -np.inf, described.goodness(table.values))
+    worst = worst_values({"": table}, described)
+    filled = np.where(table.failed, worst, table.values)
+
+    scores = []
+    for n, label in enumerate(labels):
+        if not np.isnan(goodness[:, n]).all():
+            scores.append(
+                LabelScores(
+                    label,
+                    values=table.values[:, n],
+                    failed=table.failed[:, n],
+                    goodness=goodness[:, n],
+                    filled=filled[:, n],
+                )
+            )
+
+    if not scores:
+        raise ValueError(
+            f"`metric` must have a value in some case, got {metric!r} without any. Choose another "
+            "label or metric."
+        )
+    return scores, _notes_on_undefined(scores, labels, described)
+
+
+def _notes_on_undefined(
+    scores: Sequence[LabelScores], labels: Sequence[str], metric: Metric
+) -> list[str]:
+    """What becomes of labels without scores, and of scores without a value."""
     notes = []
-    if gone := [label for label in labels if label not in {of_label.label for of_label in found}]:
+    scored = {scores_of_label.label for scores_of_label in scores}
+    gone = [label for label in labels if label not in scored]
+    if gone:
         notes.append(f"No case has a value of {', '.join(gone)}.")
-    if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
-        worst = (
-            "0" if known.more_is_better else f"the largest {known.noun} of any case for the label"
-        )
+
+    n_failed = sum(int(scores_of_label.failed.sum()) for scores_of_label in scores)
+    if n_failed:
+        counts = "counts" if n_failed == 1 else "count"
+        worst = "0"
+        if not metric.more_is_better:
+            worst = f"the largest {metric.noun} of any case for the label"
         notes.append(
             f"{count(n_failed, 'score')} without a value, of a label that was missed or invented, "
-            f"{'counts' if n_failed == 1 else 'count'} as the worst; in means as {worst}."
+            f"{counts} as the worst; in means as {worst}."
         )
-    if n_left_out := sum(int(np.isnan(of_label.goodness).sum()) for of_label in found):
+
+    n_left_out = sum(int(np.isnan(scores_of_label.goodness).sum()) for scores_of_label in scores)
+    if n_left_out:
         do = "does" if n_left_out == 1 else "do"
         notes.append(
             f"{count(n_left_out, 'score')} without a value for another reason {do} not count."
         )
-    return found, notes
+    return notes

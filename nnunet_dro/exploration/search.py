@@ -37,29 +37,38 @@ class Attribute:
     codes: CodeArray
     strata: tuple[str, ...]
 
+    @property
+    def n_cases(self) -> dict[str, int]:
+        """The number of cases of every stratum."""
+        counts = np.bincount(self.codes, minlength=len(self.strata)).tolist()
+        return dict(zip(self.strata, counts, strict=True))
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Which combinations are looked at."""
+    """Which combinations are looked at, and how many of them are tested."""
 
     max_attributes: int = 2  # the most attributes of a combination, 1 to 3
     min_cases: int = 5  # the fewest cases of a combination, and of the rest, in each half, >= 2
+    n_candidates: int = 3  # the most combinations of one half that are tested on the other, >= 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attributes <= 3:
-            cure = "Combinations of more have too few cases to say anything."
             raise ValueError(
-                f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. {cure}"
+                f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. "
+                "Combinations of more have too few cases to say anything."
             )
         if self.min_cases < 2:
             raise ValueError(
                 f"`min_cases` must be at least 2, got {self.min_cases!r}. One case is no group."
             )
+        if self.n_candidates < 1:
+            raise ValueError(f"`candidates` must be at least 1, got {self.n_candidates!r}. Try 3.")
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A combination."""
+class Combination:
+    """Cases that have the same strata of some attributes."""
 
     parts: tuple[tuple[str, str], ...]  # attribute and stratum of each
     members: BoolArray  # its cases, shape (n_cases,)
@@ -78,70 +87,104 @@ class Search:
     @property
     def n_sets(self) -> int:
         """How many sets of attributes there are."""
-        return sum(
-            comb(len(self.attributes), size) for size in range(1, self.limits.max_attributes + 1)
-        )
+        sizes = range(1, self.limits.max_attributes + 1)
+        return sum(comb(len(self.attributes), size) for size in sizes)
 
     def lowest(
-        self, goodness: FloatArray, *, progress: Callable[[], None] = lambda: None
-    ) -> tuple[Found | None, int]:
-        """The combination with the least z in the half that is searched, and the number of those that were looked at.
+        self,
+        goodness: FloatArray,
+        *,
+        progress: Callable[[], None] = lambda: None,
+    ) -> tuple[Combination | None, int]:
+        """Find the combination with the least z in the half that is searched.
 
-        The scores are larger where better, -inf is the worst, NaN does not count. Of the other half
-        only the attributes are looked at, and which scores there are. Of equal combinations the one
-        with the fewest attributes counts.
+        Of the other half only the attributes are looked at, and which scores there are. Of equal
+        combinations the one with the fewest attributes counts.
+
+        Args:
+            goodness: Scores, larger where better, shape (n_cases,). -inf is the worst, and a case
+                with NaN does not count.
+            progress: Called after every set of attributes.
+
+        Returns:
+            The combination, None if none is large enough, and the number of those that were looked
+            at.
         """
         counted = ~np.isnan(goodness)
+        searched = counted & self.searched
+        halves = (searched, counted & ~self.searched)
         min_cases = self.limits.min_cases
-        halves = (counted & self.searched, counted & ~self.searched)
-        ranks = rankdata(goodness[halves[0]])
-        blocks = patients_by_size(self.patients[halves[0]])
         large = [_large_strata(attribute, halves, min_cases) for attribute in self.attributes]
-        best = None
-        best_z = np.inf
-        n_looked = 0
+
+        # Ranks do not depend on the combination.
+        ranks = rankdata(goodness[searched])
+        blocks = patients_by_size(self.patients[searched])
+
+        lowest = None
+        n_looked_at = 0
         for chosen in self._sets(self.limits.max_attributes):
             groups, n_groups = _joint([large[n] for n in chosen])
             progress()
-            if not n_groups:
-                continue
-            enough = np.ones(n_groups, dtype=bool)
-            for half in halves:
-                counts = np.bincount(groups[half & (groups >= 0)], minlength=n_groups)
-                enough &= (counts >= min_cases) & (half.sum() - counts >= min_cases)
-            n_looked += int(enough.sum())
-            if not enough.any():
-                continue
-            z = np.where(enough, standardised(groups[halves[0]], n_groups, ranks, blocks), np.inf)
-            if z.min() < best_z - _ROUNDING:
-                best_z = float(z.min())
-                members = groups == int(z.argmin())
-                best = Found(self._parts(chosen, members), members, best_z)
-        return best, n_looked
 
-    def same_cases(self, found: Found, counted: BoolArray) -> list[tuple[tuple[str, str], ...]]:
-        """The other combinations that have exactly the same of the cases that count, and no more attributes."""
+            is_large = _have_enough_cases(
+                groups,
+                n_groups,
+                halves,
+                min_cases,
+            )
+            n_looked_at += int(is_large.sum())
+            if not is_large.any():
+                continue
+
+            z = standardised(
+                groups[searched],
+                n_groups,
+                ranks,
+                blocks,
+            )
+            z[~is_large] = np.inf
+            # Within rounding, the first one counts.
+            if lowest is None or z.min() < lowest.z - _ROUNDING:
+                members = groups == int(z.argmin())
+                lowest = Combination(self._parts(chosen, members), members, float(z.min()))
+        return lowest, n_looked_at
+
+    def same_cases(
+        self, combination: Combination, counted: BoolArray
+    ) -> list[tuple[tuple[str, str], ...]]:
+        """The parts of other combinations of exactly the same cases, and of no more attributes.
+
+        Only the cases that count are compared.
+        """
+        members = combination.members & counted
+        first = int(members.argmax())
+
         others = []
-        members = found.members & counted
-        for chosen in self._sets(len(found.parts)):
+        for chosen in self._sets(len(combination.parts)):
             theirs = np.ones(len(counted), dtype=bool)
             for n in chosen:
                 codes = self.attributes[n].codes
-                theirs &= codes == codes[members.argmax()]
-            if np.array_equal(theirs & counted, members):
-                others.append(self._parts(chosen, members))
-        return [parts for parts in others if parts != found.parts]
+                theirs &= codes == codes[first]
+
+            parts = self._parts(chosen, members)
+            if np.array_equal(theirs & counted, members) and parts != combination.parts:
+                others.append(parts)
+        return others
 
     def _sets(self, max_attributes: int) -> Iterator[tuple[int, ...]]:
+        """The places of the attributes of every set, small sets first."""
         for size in range(1, max_attributes + 1):
             yield from itertools.combinations(range(len(self.attributes)), size)
 
     def _parts(self, chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
+        """The chosen attributes with the stratum that all members have in common."""
         first = int(members.argmax())
-        attributes = [self.attributes[n] for n in chosen]
-        return tuple(
-            (attribute.name, attribute.strata[attribute.codes[first]]) for attribute in attributes
-        )
+
+        parts = []
+        for n in chosen:
+            attribute = self.attributes[n]
+            parts.append((attribute.name, attribute.strata[attribute.codes[first]]))
+        return tuple(parts)
 
 
 def _large_strata(
@@ -149,21 +192,42 @@ def _large_strata(
 ) -> tuple[CodeArray, int]:
     """The strata that have enough cases in each half, numbered anew, -1 for the others.
 
-    No combination needs them.
+    No combination needs the others, because it has no more cases than its smallest stratum.
     """
-    enough = np.ones(len(attribute.strata), dtype=bool)
+    is_large = np.ones(len(attribute.strata), dtype=bool)
     for half in halves:
-        enough &= np.bincount(attribute.codes[half], minlength=len(enough)) >= min_cases
-    number = np.where(enough, np.cumsum(enough) - 1, -1)
-    return number[attribute.codes], int(enough.sum())
+        counts = np.bincount(attribute.codes[half], minlength=len(is_large))
+        is_large &= counts >= min_cases
+
+    # The number of a large stratum is how many large ones come before it.
+    number = np.where(is_large, np.cumsum(is_large) - 1, -1)
+    return number[attribute.codes], int(is_large.sum())
+
+
+def _have_enough_cases(
+    groups: CodeArray, n_groups: int, halves: Sequence[BoolArray], min_cases: int
+) -> BoolArray:
+    """Whether each group, and the rest beside it, has enough cases in each half."""
+    enough = np.ones(n_groups, dtype=bool)
+    for half in halves:
+        n_inside = np.bincount(groups[half & (groups >= 0)], minlength=n_groups)
+        n_outside = half.sum() - n_inside
+        enough &= (n_inside >= min_cases) & (n_outside >= min_cases)
+    return enough
 
 
 def _joint(parts: Sequence[tuple[CodeArray, int]]) -> tuple[CodeArray, int]:
-    """The number of each case's combination of strata, -1 where a part is."""
+    """The number of each case's combination of strata, -1 where a part is -1.
+
+    Numbers are packed as soon as there are more of them than cases, so that arrays of groups stay
+    as short as those of cases.
+    """
     groups, n_groups = parts[0]
     for codes, n_strata in parts[1:]:
-        groups = np.where((groups >= 0) & (codes >= 0), groups * n_strata + codes, -1)
+        is_inside = (groups >= 0) & (codes >= 0)
+        groups = np.where(is_inside, groups * n_strata + codes, -1)
         n_groups *= n_strata
+
         if n_groups > len(groups):
             present, inverse = np.unique(groups, return_inverse=True)
             n_absent = int(present[0] < 0)

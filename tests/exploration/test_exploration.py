@@ -14,8 +14,8 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.page import findings
 from nnunet_dro.exploration.search import Attribute, Limits, Search
+from nnunet_dro.exploration.words import findings
 from tests.exploration.made import made
 from tests.ranking.made import evaluation_of
 
@@ -28,7 +28,7 @@ def test_an_interaction_that_neither_attribute_shows_alone_is_found():
     evaluation = made(200, effect=0.15)
     both = explore_evaluation(evaluation)
 
-    assert explore_evaluation(evaluation, max_attributes=1).confirmed.empty
+    assert explore_evaluation(evaluation, limits=Limits(max_attributes=1)).confirmed.empty
     assert both.confirmed["combination"].iloc[0] == "centre=A, scanner=X"
 
     row = both.confirmed.iloc[0]
@@ -38,7 +38,7 @@ def test_an_interaction_that_neither_attribute_shows_alone_is_found():
 
 
 def test_numbers_are_those_of_the_half_they_name():
-    exploration = explored(300, effect=0.15, n_candidates=3)
+    exploration = explored(300, effect=0.15)
     cases = exploration.cases
 
     assert exploration.n_searched == (cases["half"] == "searched").sum() == 150
@@ -101,7 +101,7 @@ def test_missed_cases_do_not_make_a_combination_look_better():
     }
     evaluation = evaluation_of("dro", {"hd95": {"liver": hd95}}, missed=missed, **given)
 
-    exploration = explore_evaluation(evaluation, max_attributes=1)
+    exploration = explore_evaluation(evaluation, limits=Limits(max_attributes=1))
 
     row = exploration.table.iloc[0]
 
@@ -125,7 +125,7 @@ def test_labels_that_neither_has_do_not_count():
     scores.loc[absent, ["n_reference", "n_prediction"]] = 0
     scores.loc[absent, "dice"] = np.nan
 
-    exploration = explore_evaluation(evaluation, min_cases=3)
+    exploration = explore_evaluation(evaluation, limits=Limits(min_cases=3))
 
     assert "10 scores without a value for another reason do not count." in exploration.notes
 
@@ -214,7 +214,7 @@ def test_too_many_attributes_are_refused_before_the_search():
         ValueError,
         match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets",
     ):
-        explore_evaluation(evaluation, max_attributes=3)
+        explore_evaluation(evaluation, limits=Limits(max_attributes=3))
 
 
 @pytest.mark.parametrize(("n", "expected"), [(44, 0.62), (240, 1.0)])
@@ -269,7 +269,7 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
 
 
 def test_what_could_have_been_found_is_said_where_nothing_stands_out():
-    few = explored(44, min_cases=3)
+    few = explored(44, limits=Limits(min_cases=3))
     many = explored(400)
 
     for exploration, halves in ((few, "22 and 22"), (many, "200 and 200")):
@@ -295,7 +295,9 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
     ],
 )
 def test_distances_and_errors_are_made_larger(metric, in_pixels, worse):
-    exploration = explore_evaluation(made(60, seed=2, metric=metric), metric=metric, min_cases=3)
+    exploration = explore_evaluation(
+        made(60, seed=2, metric=metric), metric=metric, limits=Limits(min_cases=3)
+    )
     assert exploration.confirmed.empty
 
     exploration = replace(exploration, about={**exploration.about, "in_pixels": in_pixels})
