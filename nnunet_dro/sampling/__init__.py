@@ -13,7 +13,8 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.draws import Draws
-from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupDRO, GroupRule
+from nnunet_dro.sampling.group_dro import GroupDRO
+from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.rules import (
     KL,

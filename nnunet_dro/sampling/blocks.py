@@ -152,8 +152,8 @@ class Blocks:
         """Factors that make the weights of the blocks comparable, and their sums times these.
 
         The weights of a block are relative to its own largest loss m_b, so its factor is
-        exp(beta (m_b - max m)). The sums are all 0 if no case has a weight. Both are copies, which a
-        change by another process cannot make contradict each other.
+        exp(beta (m_b - max m)). The sums are all 0 if no case has a weight. Both are copies, which
+        a change by another process cannot make contradict each other.
         """
         shared = self.shared
         beta = shared.beta[0]

@@ -98,10 +98,9 @@ def distinct_first_visits(
         indices.append(index)
         probabilities.append(probability)
 
-    n_others = n_places - len(indices)
     others, expected = draw_distinct(
         blocks,
-        n_others,
+        n_places - len(indices),
         rng,
         exploration=exploration,
         without=indices,

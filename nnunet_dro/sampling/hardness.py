@@ -1,6 +1,5 @@
 """The table of stale losses in shared memory: draw by hardness, update, save and restore."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_comm
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws, distinct_first_visits, first_visits, uniform_draws
 from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
-from nnunet_dro.sampling.spread import Spread
+from nnunet_dro.sampling.stale_losses import StaleLosses
 from nnunet_dro.sampling.systematic import draw_distinct
 
 #: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case
@@ -24,11 +23,9 @@ from nnunet_dro.sampling.systematic import draw_distinct
 #: passes for 1,000. With a share of 0.01 these would be 750 passes, longer than the training, and
 #: with the 1e-4 of the published code there are 50 uniform draws in all.
 EXPLORATION = 0.05
-#: A rule that looks at all cases does so after one update per so many cases, if there are more
-#: cases than that.
+#: A rule that looks at all cases does so after one update per so many cases.
 _CASES_PER_LOOK = 4096
-#: A rule whose numbers follow the losses does so after one update per so many cases, if there are
-#: more than that.
+#: A rule whose numbers follow the losses does so after one update per so many cases.
 _CASES_PER_FOLLOWING = 16
 
 
@@ -70,7 +67,6 @@ class HardnessTable:
         cases: Names of the cases, in the order of the indices.
         rule: The rule that decides how likely each case is to be drawn; valid in the training
             process.
-        refused: Number of losses that were not finite and therefore not stored.
 
     Raises:
         ValueError: If there is no case, a name is duplicated, or a number is out of range.
@@ -104,13 +100,6 @@ class HardnessTable:
         self.momentum = momentum
         self.exploration = exploration
         self.replace = replace
-        self.refused = 0
-
-        # The number of the last update, and of the one in which each loss was stored, in the
-        # training process only.
-        self._iteration = 0
-        self._stored_in = np.zeros(len(cases), dtype=np.int32)
-        self._spread = Spread(len(cases)) if auto_beta else None
         # Number of updates since the rule last looked at the losses, and since its numbers last
         # followed them.
         self._n_updates = 0
@@ -120,6 +109,7 @@ class HardnessTable:
         weigh = None if isinstance(self.rule, KL) else self._weigh
         self._blocks = Blocks(len(cases), weigh)
         self._shared = self._blocks.shared
+        self._stale = StaleLosses(self._blocks, momentum=momentum, auto_beta=auto_beta)
         self._adopt(self.rule)
         self._recompute()
 
@@ -134,7 +124,12 @@ class HardnessTable:
 
         Valid in the training process.
         """
-        return np.where(np.isnan(self._shared.losses), np.nan, self._iteration - self._stored_in)
+        return self._stale.ages()
+
+    @property
+    def refused(self) -> int:
+        """Number of losses that were not finite and therefore not stored."""
+        return self._stale.refused
 
     @property
     def n_unseen(self) -> int:
@@ -143,10 +138,7 @@ class HardnessTable:
 
     @property
     def warming_up(self) -> bool:
-        """Whether all cases are drawn uniformly while losses are collected.
-
-        The training process sets it.
-        """
+        """Whether cases are drawn uniformly to collect losses; the training process sets it."""
         return bool(self._shared.warming_up[0])
 
     @warming_up.setter
@@ -174,19 +166,8 @@ class HardnessTable:
             raise TypeError(
                 f"`rule` must have a beta to estimate, got {self.rule}. Use KL or Chi2."
             )
-        if self._spread is None:
-            raise ValueError(
-                "`auto_beta` must be True to estimate beta, got False. Set it when you make the "
-                "table."
-            )
-
-        stored = self._shared.losses[~np.isnan(self._shared.losses)]
-        if self.n_unseen or not len(stored):
-            return None
-
-        deviation = math.sqrt(self._spread.between_cases())
-        # Equal losses differ by rounding errors, which must not decide beta.
-        if deviation <= 1e-9 * max(1.0, float(np.abs(stored).max())):
+        deviation = self._stale.deviation()
+        if self.n_unseen or deviation is None:
             return None
 
         beta = 1 / deviation
@@ -265,7 +246,7 @@ class HardnessTable:
         losses = np.asarray(losses, dtype=np.float64)
         positions = indices.tolist()
         any_unseen = shared.unseen.any()
-        self._store(positions, losses.tolist())
+        self._stale.store(positions, losses.tolist())
         if not self.warming_up:
             is_finite = np.isfinite(losses)
             self.rule.learn(indices[is_finite], losses[is_finite])
@@ -291,38 +272,13 @@ class HardnessTable:
             blocks.refresh(touched)
         blocks.count(touched)
 
-    def _store(self, positions: list[int], losses: list[float]) -> None:
-        """Store the finite losses of a batch, and mark all of its cases as seen."""
-        shared = self._shared
-        self._iteration += 1
-        for i, loss in zip(positions, losses, strict=True):
-            if math.isfinite(loss):
-                old = shared.losses[i]
-                new = loss
-                if not math.isnan(old):
-                    new = self.momentum * old + (1 - self.momentum) * loss
-                shared.losses[i] = new
-                self._stored_in[i] = self._iteration
-                if self._spread is not None:
-                    self._spread.record(i, loss)
-            else:
-                self.refused += 1
-                self._blocks.has_gaps = True
-            shared.seen[i] = True
-
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, by the names of the cases."""
-        state = {
+        return {
             "cases": list(self.cases),
-            "losses": self.losses,
-            "seen": self._shared.seen.copy(),
-            "staleness": self.staleness,
-            "refused": self.refused,
             "rule": self.rule.state_dict(),
+            **self._stale.state_dict(),
         }
-        if self._spread is not None:
-            state["spread"] = self._spread.state_dict()
-        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Restore the losses of an earlier training, by the names of the cases.
@@ -333,22 +289,8 @@ class HardnessTable:
             One line for the log if the cases changed, otherwise None.
         """
         here, there = positions_in_common(self.cases, state["cases"])
-        shared = self._shared
-        shared.losses[:] = np.nan
-        shared.seen[:] = False
-        shared.claimed[:] = False
-        shared.losses[here] = np.asarray(state["losses"], dtype=np.float64)[there]
-        shared.seen[here] = np.asarray(state["seen"], dtype=bool)[there]
-        self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
-        self.refused = int(state["refused"])
-
-        # The updates of this training are counted from 0, so that those before have numbers below.
-        self._iteration = 0
-        self._stored_in[:] = 0
-        self._stored_in[here] = -np.nan_to_num(state["staleness"])[there]
-        if self._spread is not None:
-            self._spread.load_state_dict(state["spread"], here, there)
-
+        self._shared.claimed[:] = False
+        self._stale.load_state_dict(state, here, there)
         if state["rule"]:
             self.rule.load_state_dict(state["rule"])
         if self._can_follow():

@@ -1,7 +1,4 @@
-"""Rules that decide how likely each case is to be drawn.
-
-One class per rule, with its parameters.
-"""
+"""Rules that decide how likely each case is to be drawn: a class for each, with its parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,14 +29,15 @@ class Rule:
     def probabilities(self, losses: FloatArray) -> FloatArray:
         """Sampling probabilities, shape (n,), summing to 1.
 
-        0 for a case without a loss, all 0 if none has one.
+        A case without a loss has the probability 0; all have it if none has a loss.
         """
-        known = ~np.isnan(losses)
-        if known.all():
+        has_loss = ~np.isnan(losses)
+        if has_loss.all():
             return self._probabilities(losses)
+
         probabilities = np.zeros(len(losses))
-        if known.any():
-            probabilities[known] = self._probabilities(losses[known])
+        if has_loss.any():
+            probabilities[has_loss] = self._probabilities(losses[has_loss])
         return probabilities
 
     def robust_loss(self, losses: FloatArray) -> float:
@@ -47,13 +45,15 @@ class Rule:
 
         NaN without losses.
         """
-        known = losses[~np.isnan(losses)]
-        return self._robust_loss(known) if len(known) else float("nan")
+        stored = losses[~np.isnan(losses)]
+        if not len(stored):
+            return float("nan")
+        return self._robust_loss(stored)
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
-        """Bound on the loss that a share of the cases exceeds.
+        """Bound on the losses that at most this share of the cases exceeds.
 
-        Infinite if the rule gives no such bound.
+        It is infinite if the rule gives no such bound.
         """
         return float("inf")
 
@@ -89,7 +89,7 @@ class Rule:
     def following(self, losses: FloatArray) -> "Rule":
         """The rule with those of its numbers that follow from the losses of all cases.
 
-        Itself if there are none.
+        A rule without such numbers returns itself.
         """
         return self
 
@@ -110,7 +110,7 @@ class Rule:
 class ByWeight(Rule):
     """Draws every case in proportion to a weight of its own, whatever its loss is.
 
-    P_i = w_i / sum(w).
+        p_i = w_i / sum(w)
 
     Args:
         weights: Weight of every case, shape (n,), finite and > 0. Leave cases that must never be
@@ -124,12 +124,16 @@ class ByWeight(Rule):
     needs_losses = False
 
     def __init__(self, weights: ArrayLike) -> None:
-        given = np.asarray(weights, dtype=np.float64)
-        if given.ndim != 1 or not len(given) or not (np.isfinite(given) & (given > 0)).all():
+        numbers = np.asarray(weights, dtype=np.float64)
+        is_vector = numbers.ndim == 1 and len(numbers) > 0
+        is_valid = np.isfinite(numbers) & (numbers > 0)
+        if not is_vector or not is_valid.all():
             raise ValueError(
-                f"`weights` must have a finite number > 0 per case, got {weights!r}. Leave others out."
+                f"`weights` must have a finite number > 0 per case, got {weights!r}. Leave others "
+                "out."
             )
-        relative = given / given.max()  # the sum of large numbers may overflow
+
+        relative = numbers / numbers.max()  # the sum of large numbers may overflow
         self.weights = relative / relative.sum()
 
     def __str__(self) -> str:
@@ -141,12 +145,10 @@ class ByWeight(Rule):
 
     def robust_loss(self, losses: FloatArray) -> float:
         """Mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        known = ~np.isnan(losses)
-        return (
-            float(np.average(losses[known], weights=self.weights[known]))
-            if known.any()
-            else float("nan")
-        )
+        has_loss = ~np.isnan(losses)
+        if not has_loss.any():
+            return float("nan")
+        return float(np.average(losses[has_loss], weights=self.weights[has_loss]))
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,10 @@ class KL(RuleWithBeta):
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """See `kl_percentile_bound`."""
-        known = losses[~np.isnan(losses)]
-        return (
-            divergences.kl_percentile_bound(known, beta=self.beta, share=share)
-            if len(known)
-            else float("inf")
-        )
+        stored = losses[~np.isnan(losses)]
+        if not len(stored):
+            return float("inf")
+        return divergences.kl_percentile_bound(stored, beta=self.beta, share=share)
 
 
 UNIFORM = KL(0.0)  # Draws every case with the same probability.
@@ -190,7 +190,7 @@ UNIFORM = KL(0.0)  # Draws every case with the same probability.
 
 @dataclass(frozen=True)
 class KLBall(KL):
-    """Kullback-Leibler divergence, with the beta at which the effective cases are a given share of all.
+    """Kullback-Leibler divergence, with the beta that makes a share of the cases effective.
 
     Source: see `kl_ball_beta`.
     """
@@ -208,20 +208,22 @@ class KLBall(KL):
     def following(self, losses: FloatArray) -> "KLBall":
         """The rule with the beta of these losses, see `kl_ball_beta`.
 
-        Before any case has one, it stays as it is.
+        Before any case has a loss, the rule returns itself.
         """
-        known = losses[~np.isnan(losses)]
-        if not len(known):
+        stored = losses[~np.isnan(losses)]
+        if not len(stored):
             return self
-        return replace(
-            self, beta=uncertainty_sets.kl_ball_beta(known, share=self._effective(known))
-        )
 
-    def _effective(self, losses: FloatArray) -> float:
+        share = self._effective_share(stored)
+        beta = uncertainty_sets.kl_ball_beta(stored, share=share)
+        return replace(self, beta=beta)
+
+    def _effective_share(self, losses: FloatArray) -> float:
+        """The effective number of cases over their number, which may depend on the losses."""
         return self.share
 
     def _robust_loss(self, losses: FloatArray) -> float:
-        """The worst weighted mean on the ball, which is that of the probabilities."""
+        """The worst weighted mean on the ball, which has the probabilities as weights."""
         return float(self._probabilities(losses) @ losses)
 
 
@@ -229,15 +231,14 @@ class KLBall(KL):
 class EarnedBall(KLBall):
     """`KLBall` that draws the hardest cases more often only as far as they are learnt.
 
-    See `earned_share`.
-
-    Its losses are negative Dice plus cross-entropy, about 0 where nothing of a case is found.
+    Its losses are negative Dice plus cross-entropy, about 0 where nothing of a case is found; see
+    `earned_share`.
     """
 
     def __str__(self) -> str:
         return f"{super().__str__()}, as far as the hardest are learnt"
 
-    def _effective(self, losses: FloatArray) -> float:
+    def _effective_share(self, losses: FloatArray) -> float:
         return uncertainty_sets.earned_share(losses, share=self.share)
 
 
@@ -260,9 +261,9 @@ class Chi2(RuleWithBeta):
 
 @dataclass(frozen=True)
 class CVaR(Rule):
-    """Conditional value at risk.
+    """Conditional value at risk: draws the hardest share ``alpha`` of the cases.
 
-    The hardest ``alpha`` of the cases, without the ``epsilon`` hardest as outliers.
+    The share ``epsilon`` of the cases that is hardest of all is set aside as outliers.
 
     Source: Rockafellar and Uryasev 2000; Zhai et al. 2021 (DORO) for ``epsilon`` > 0.
     """
@@ -271,23 +272,22 @@ class CVaR(Rule):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        # Raises an error if a number is out of range.
+        # The probabilities check the numbers.
         uncertainty_sets.cvar_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
 
     def __str__(self) -> str:
-        aside = (
-            f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
-        )
-        return f"the hardest {100 * self.alpha:g} % of the cases{aside}"
+        drawn = f"the hardest {100 * self.alpha:g} % of the cases"
+        if not self.epsilon:
+            return drawn
+        return f"{drawn}, after setting the hardest {100 * self.epsilon:g} % aside"
 
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """See `set_aside`."""
-        known = np.flatnonzero(~np.isnan(losses))
-        return (
-            known[uncertainty_sets.set_aside(losses[known], epsilon=self.epsilon)]
-            if len(known)
-            else known
-        )
+        with_loss = np.flatnonzero(~np.isnan(losses))
+        if not len(with_loss):
+            return with_loss
+        aside = uncertainty_sets.set_aside(losses[with_loss], epsilon=self.epsilon)
+        return with_loss[aside]
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         return uncertainty_sets.cvar_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)

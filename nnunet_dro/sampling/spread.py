@@ -25,10 +25,13 @@ def _weights_and_variances() -> tuple[FloatArray, FloatArray]:
     """
     rates = np.zeros(64)
     variances = np.zeros(64)
-    for k in range(1, 64):  # from then on the variance stays at r / (2 - r)
-        rates[k] = max(1 / k, _SMALLEST_RATE)
-        kept = (1 - rates[k]) ** 2 * variances[k - 1]
-        variances[k] = kept + rates[k] ** 2
+
+    # After 63 losses the variance has settled at r / (2 - r).
+    for k in range(1, 64):
+        rate = max(1 / k, _SMALLEST_RATE)
+        kept = (1 - rate) ** 2 * variances[k - 1]
+        rates[k] = rate
+        variances[k] = kept + rate**2
     return rates, variances
 
 
@@ -68,17 +71,22 @@ class Spread:
         """Take one finite loss of a case."""
         k = min(int(self._counts[case]) + 1, len(_RATES) - 1)
         self._counts[case] = k
+        last = self._last[case]
+        self._last[case] = loss
         if k == 1:
-            self._means[case] = self._last[case] = loss
+            self._means[case] = loss
             return
 
-        self._means[case] += _RATES[k] * (loss - self._means[case])
-        noise = (loss - self._last[case]) ** 2 / 2
-        self._last[case] = loss
-        if k == 2:
-            self._noise[case] = noise
-        else:
-            self._noise[case] += _RATES[k - 1] * (noise - self._noise[case])
+        # H <- H + r_k (l - H)
+        mean = self._means[case]
+        self._means[case] = mean + _RATES[k] * (loss - mean)
+
+        # The k-th loss is the (k - 1)-th that follows another.
+        noise = (loss - last) ** 2 / 2
+        if k > 2:
+            old = self._noise[case]
+            noise = old + _RATES[k - 1] * (noise - old)
+        self._noise[case] = noise
 
     def between_cases(self) -> float:
         """Estimate of the variance between the cases, loss units squared, >= 0; NaN without losses.
@@ -94,15 +102,19 @@ class Spread:
         if n == 0:
             return math.nan
 
-        total = float(self._means[seen].var())
+        means = self._means[seen]
+        total = float(means.var())
         repeated = self._counts > 1
         if not repeated.any():
             return total
 
         # A case with a single loss is taken to be as noisy as the others are in the mean.
-        noise = np.where(repeated, self._noise, self._noise[repeated].mean())[seen]
-        variances_of_means = noise * _VARIANCES[self._counts[seen]]
-        due_to_noise = float(variances_of_means.mean()) * (1 - 1 / n)
+        mean_noise = self._noise[repeated].mean()
+        noise = np.where(repeated, self._noise, mean_noise)[seen]
+        counts = self._counts[seen]
+        variances = noise * _VARIANCES[counts]
+        due_to_noise = float(variances.mean()) * (1 - 1 / n)
+
         uncertainty = math.sqrt(min(1.0, 2 / max(1, n - 1)))
         return max(total - due_to_noise, total * uncertainty)
 

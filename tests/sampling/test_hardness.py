@@ -176,7 +176,7 @@ def test_table_uses_at_most_four_numbers_per_case():
 
     draws_in_the_log = 4 * n
 
-    assert table._shared.nbytes + table._stored_in.nbytes + draws_in_the_log < 4 * 8 * n
+    assert table._shared.nbytes + table._stale.stored_in.nbytes + draws_in_the_log < 4 * 8 * n
 
 
 def test_a_table_that_warms_up_draws_uniformly_and_says_so():

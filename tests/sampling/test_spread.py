@@ -64,7 +64,7 @@ def test_cases_that_are_seen_often_do_not_dominate():
 )
 def test_the_mean_of_a_case_varies_as_it_says(n_visits, variance):
     """Equal cases: what is left of the variance is nothing, and the smallest result."""
-    spread = trained(2000, n_visits, between=0.0)._spread
+    spread = trained(2000, n_visits, between=0.0)._stale.spread
     total = spread._means.var()
 
     assert spread.between_cases() == pytest.approx(total * np.sqrt(2 / 1999))
