@@ -4,6 +4,7 @@ Lesions fill a small part of an image, so only the numbering itself looks at eve
 looks at the voxels of the lesions.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.foreground import Box, IndexArray
+from nnunet_dro.evaluation.scoring.foreground import Box, IndexArray, Int64Array
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 from nnunet_dro.evaluation.scoring.instances import Instances, MatchRule
 
@@ -25,8 +26,8 @@ class Components:
 
     numbers: IntegerArray  # of each voxel's component, from 1; 0 outside
     voxels: IndexArray  # flat indices of the mask's voxels
-    of_voxel: npt.NDArray[np.int64]  # their numbers
-    n_voxels: npt.NDArray[np.int64]  # of each component
+    numbers_of_voxels: Int64Array  # the numbers of those voxels alone
+    n_voxels: Int64Array  # of each component
     boxes: list[Box]  # the smallest one around each
     centres: npt.NDArray[np.float64]  # of mass, in voxels, shape (n, 3)
 
@@ -36,7 +37,8 @@ class Components:
     @classmethod
     def of(cls, mask: BoolArray, *, connectivity: int) -> "Components":
         """The connected components of a mask (z, y, x)."""
-        return cls.numbered(mask, connected_components(mask, connectivity=connectivity))
+        numbers = connected_components(mask, connectivity=connectivity)
+        return cls.numbered(mask, numbers)
 
     @classmethod
     def numbered(cls, mask: BoolArray, numbers: IntegerArray) -> "Components":
@@ -45,19 +47,28 @@ class Components:
         Every number up to the largest must occur.
         """
         voxels = np.flatnonzero(mask)
-        of_voxel = numbers.ravel()[voxels].astype(np.int64)
-        n_voxels = np.bincount(of_voxel)[1:]
-        # One component after the other.
-        order = np.argsort(of_voxel, kind="stable")
+        numbers_of_voxels = numbers.ravel()[voxels].astype(np.int64)
+        n_voxels = np.bincount(numbers_of_voxels)[1:]
+
+        # The voxels of one component after those of the other.
+        order = np.argsort(numbers_of_voxels, kind="stable")
         starts = np.cumsum(n_voxels) - n_voxels
         places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
-        low = np.minimum.reduceat(places, starts)
-        high = np.maximum.reduceat(places, starts) + 1
-        boxes: list[Box] = [
-            tuple(map(slice, *ends)) for ends in zip(low.tolist(), high.tolist(), strict=True)
-        ]
-        centres = np.add.reduceat(places, starts) / n_voxels[:, None]
-        return cls(numbers, voxels, of_voxel, n_voxels, boxes, centres)
+
+        begins = np.minimum.reduceat(places, starts).tolist()
+        ends = (np.maximum.reduceat(places, starts) + 1).tolist()
+        boxes = []
+        for begin, end in zip(begins, ends, strict=True):
+            boxes.append(tuple(map(slice, begin, end)))
+
+        return cls(
+            numbers=numbers,
+            voxels=voxels,
+            numbers_of_voxels=numbers_of_voxels,
+            n_voxels=n_voxels,
+            boxes=boxes,
+            centres=np.add.reduceat(places, starts) / n_voxels[:, None],
+        )
 
 
 def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
@@ -65,33 +76,50 @@ def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
     import cc3d
 
     # As bytes the mask is numbered more than twice as fast.
-    return cc3d.connected_components(
-        np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity
-    )
+    mask_of_bytes = np.ascontiguousarray(mask).view(np.uint8)
+    return cc3d.connected_components(mask_of_bytes, connectivity=connectivity)
 
 
 def dilated(mask: BoolArray, *, n_dilations: int) -> BoolArray:
-    """A mask that is dilated some times by the 18 neighbours of each voxel, those that share a face or an edge."""
+    """A mask that is dilated some times.
+
+    The neighbours of a voxel are the 18 that share a face or an edge with it.
+    """
     from scipy import ndimage
 
-    neighbours = ndimage.generate_binary_structure(3, 2)
     # No iteration would mean to scipy: until nothing changes.
-    return (
-        ndimage.binary_dilation(mask, neighbours, iterations=n_dilations) if n_dilations else mask
-    )
+    if not n_dilations:
+        return mask
+    neighbours = ndimage.generate_binary_structure(3, 2)
+    return ndimage.binary_dilation(mask, neighbours, iterations=n_dilations)
 
 
 def meetings(numbers: IntegerArray, others: Components) -> dict[tuple[int, int], int]:
-    """Pairs of components (number, number of the other) to their voxels in common, for those that have any."""
-    first: npt.NDArray[Any] = numbers.ravel()[others.voxels].astype(np.int64)
-    codes, n_voxels = np.unique(first * (len(others) + 1) + others.of_voxel, return_counts=True)
-    pairs = zip(*np.divmod(codes, len(others) + 1), n_voxels, strict=True)
-    return {(int(a), int(b)): int(n) for a, b, n in pairs if a}
+    """Where numbered components meet those of another mask.
+
+    Returns:
+        Pair of components (number, number of the other) to its voxels in common, for the pairs
+        that have any.
+    """
+    n_codes = len(others) + 1
+    numbers_there: npt.NDArray[Any] = numbers.ravel()[others.voxels].astype(np.int64)
+    codes = numbers_there * n_codes + others.numbers_of_voxels
+    codes, counts = np.unique(codes, return_counts=True)
+
+    n_common = {}
+    for code, n_voxels in zip(codes.tolist(), counts.tolist(), strict=True):
+        number, other = divmod(code, n_codes)
+        if number != 0:
+            n_common[number, other] = n_voxels
+    return n_common
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A lesion of the reference, and the predicted lesions (none if it is missed) that it is compared with together."""
+    """A lesion of the reference, and the predicted lesions that it is compared with together.
+
+    There are none if it is missed.
+    """
 
     lesion: int
     n_voxels: int
@@ -103,17 +131,22 @@ class Match:
     @property
     def iou(self) -> float:
         """Voxels in common per voxels in either."""
-        return self.n_common / (self.n_voxels + self.n_predicted - self.n_common)
+        n_either = self.n_voxels + self.n_predicted - self.n_common
+        return self.n_common / n_either
 
     @property
     def dice(self) -> float:
         """Twice the voxels in common per voxels of both."""
-        return 2 * self.n_common / (self.n_voxels + self.n_predicted)
+        n_both = self.n_voxels + self.n_predicted
+        return 2 * self.n_common / n_both
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The lesions of a label in reference and prediction, and a match for each of the reference's, in their order."""
+    """The lesions of a label in reference and prediction.
+
+    There is a match for each of the reference's, in their order.
+    """
 
     reference: Components
     prediction: Components
@@ -126,24 +159,29 @@ class Matching:
 
     @cached_property
     def matched(self) -> Mapping[int, tuple[int, ...]]:
-        """The number of each predicted lesion that is matched, to the lesions of the reference that it belongs to."""
-        of_predicted: dict[int, tuple[int, ...]] = {}
+        """Number of a predicted lesion to the lesions of the reference that it is matched with.
+
+        Predicted lesions that are matched with none are not in it.
+        """
+        lesions: dict[int, tuple[int, ...]] = {}
         for match in self.matches:
             for number in match.predicted:
-                of_predicted[number] = (*of_predicted.get(number, ()), match.lesion)
-        return of_predicted
+                lesions[number] = (*lesions.get(number, ()), match.lesion)
+        return lesions
 
     @property
     def invented(self) -> tuple[int, ...]:
         """The numbers of the predicted lesions that are matched with no lesion of the reference."""
-        return tuple(
-            number for number in range(1, len(self.prediction) + 1) if number not in self.matched
-        )
+        numbers = range(1, len(self.prediction) + 1)
+        return tuple(number for number in numbers if number not in self.matched)
 
     @property
     def rightly_predicted(self) -> tuple[int, ...]:
         """The numbers of the predicted lesions that are matched with a lesion that is counted."""
-        return tuple(sorted({number for match in self.counted for number in match.predicted}))
+        numbers: set[int] = set()
+        for match in self.counted:
+            numbers.update(match.predicted)
+        return tuple(sorted(numbers))
 
 
 def match_lesions(
@@ -153,52 +191,64 @@ def match_lesions(
     predicted = Components.of(prediction, connectivity=instances.connectivity)
     rule = instances.rule
     if rule.name == "brats":
-        zones = connected_components(
-            dilated(reference, n_dilations=rule.n_dilations), connectivity=26
-        )
+        mask = dilated(reference, n_dilations=rule.n_dilations)
+        zones = connected_components(mask, connectivity=26)
         lesions = Components.numbered(reference, np.where(reference, zones, 0))
+        common = meetings(lesions.numbers, predicted)
         # The dilation of a lesion is the component of the dilation that holds it.
-        reached = list(meetings(zones, predicted))
+        pairs = list(meetings(zones, predicted))
     else:
         lesions = Components.of(reference, connectivity=instances.connectivity)
-        reached = []
-    common = meetings(lesions.numbers, predicted)
-    if rule.name == "overlap":
-        reached = list(common)
-    elif rule.name == "iou":
-        reached = _one_to_one(common, lesions.n_voxels, predicted.n_voxels, rule)
-    of_lesion: dict[int, list[int]] = {}
-    for lesion, number in reached:
-        of_lesion.setdefault(lesion, []).append(number)
+        common = meetings(lesions.numbers, predicted)
+        pairs = list(common)
+    if rule.name == "iou":
+        pairs = _one_to_one(common, lesions, predicted, rule)
+
+    numbers_of_lesion: dict[int, list[int]] = defaultdict(list)
+    for lesion, number in pairs:
+        numbers_of_lesion[lesion].append(number)
+
     matches = []
     for lesion, n_voxels in enumerate(lesions.n_voxels.tolist(), 1):
-        numbers = tuple(of_lesion.get(lesion, ()))
-        n_predicted = int(sum(predicted.n_voxels[number - 1] for number in numbers))
-        n_common = sum(common.get((lesion, number), 0) for number in numbers)
+        numbers = numbers_of_lesion[lesion]
         # Volumes are rounded so that 50 voxels of 1 mm, whose header says 0.99999994, are 50 mm3.
-        counted = round(n_voxels * voxel_mm3, 3) > instances.above_mm3
-        matches.append(Match(lesion, n_voxels, numbers, n_predicted, n_common, counted))
+        volume_mm3 = round(n_voxels * voxel_mm3, 3)
+        match = Match(
+            lesion=lesion,
+            n_voxels=n_voxels,
+            predicted=tuple(numbers),
+            n_predicted=int(sum(predicted.n_voxels[number - 1] for number in numbers)),
+            n_common=sum(common.get((lesion, number), 0) for number in numbers),
+            counted=volume_mm3 > instances.above_mm3,
+        )
+        matches.append(match)
     return Matching(lesions, predicted, tuple(matches))
 
 
 def _one_to_one(
     common: Mapping[tuple[int, int], int],
-    n_reference: npt.NDArray[np.int64],
-    n_prediction: npt.NDArray[np.int64],
+    lesions: Components,
+    predicted: Components,
     rule: MatchRule,
 ) -> list[tuple[int, int]]:
-    """Pairs with the least IoU or more, the largest IoU first.
+    """Pairs with the least IoU or more, each lesion in one, the largest IoU first.
 
-    Of equal ones the lesions that are numbered first.
+    Among pairs of equal IoU the lesions that are numbered first come first.
     """
-    iou = {
-        (r, p): n / int(n_reference[r - 1] + n_prediction[p - 1] - n)
-        for (r, p), n in common.items()
-    }
-    taken: dict[int, int] = {}
-    numbers = set()
-    for r, p in sorted(iou, key=lambda pair: (-iou[pair], pair)):
-        if iou[r, p] >= rule.threshold and r not in taken and p not in numbers:
-            taken[r] = p
-            numbers.add(p)
-    return list(taken.items())
+    iou = {}
+    for (lesion, number), n_common in common.items():
+        n_voxels = int(lesions.n_voxels[lesion - 1])
+        n_predicted = int(predicted.n_voxels[number - 1])
+        iou[lesion, number] = n_common / (n_voxels + n_predicted - n_common)
+
+    pairs: list[tuple[int, int]] = []
+    taken_lesions = set()
+    taken_numbers = set()
+    for pair in sorted(iou, key=lambda pair: (-iou[pair], pair)):
+        lesion, number = pair
+        is_free = lesion not in taken_lesions and number not in taken_numbers
+        if is_free and iou[pair] >= rule.threshold:
+            pairs.append(pair)
+            taken_lesions.add(lesion)
+            taken_numbers.add(number)
+    return pairs

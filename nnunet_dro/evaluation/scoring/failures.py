@@ -1,4 +1,7 @@
-"""Cases that failed: by what the user calls a failure, and labels that were missed altogether or invented."""
+"""Cases that failed.
+
+They did by what the user calls a failure, or because a label was missed altogether or invented.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -20,41 +23,46 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 
-KINDS = ("missed", "invented")  # The kinds of failures.
+#: The kinds of failures.
+KINDS = ("missed", "invented")
 
 #: What each kind says of the label, in words.
 IN_WORDS = {"missed": "missed", "invented": "predicted where the reference lacks it"}
+
+#: What fails unless the user says otherwise: less than half of what is marked is right.
+DEFAULT_FAILURE = "dice<0.5"
 
 
 def size_columns(metric: str) -> tuple[str, str]:
     """The columns that say how much of a label reference and prediction have.
 
-    Voxels, or lesions that are counted.
+    They count voxels, or the lesions that are counted where the metric is on lesions.
     """
-    on_lesions = metric in METRICS and METRICS[metric].on_lesions
-    return (
-        ("lesions_reference", "lesions_predicted")
-        if on_lesions
-        else ("n_reference", "n_prediction")
-    )
+    if metric in METRICS and METRICS[metric].on_lesions:
+        return ("lesions_reference", "lesions_predicted")
+    return ("n_reference", "n_prediction")
 
 
 def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
-    """Where a label was missed or invented, and so has no value (``left_out``).
+    """Where a label was missed or invented, a bool per row.
 
-    None if the scores have no counts.
+    ``left_out`` is where it has no value for that reason. False where a count is not known; None
+    where the scores have no counts.
     """
-    columns = size_columns(metric)
-    if not set(columns) <= set(scores.columns):
+    in_reference, in_prediction = size_columns(metric)
+    if in_reference not in scores or in_prediction not in scores:
         return None
-    reference, prediction = (scores[column].to_numpy(dtype=np.float64) for column in columns)
-    missed = (reference > 0) & (prediction == 0)
-    invented = (reference == 0) & (prediction > 0)
-    # A false positive volume is not what a missed label lacks.
-    either = invented if metric == "false_positive_volume" else missed | invented
-    left_out = (
-        either & scores[metric].isna().to_numpy() if metric in scores else np.zeros_like(either)
-    )
+
+    n_reference = scores[in_reference].to_numpy(dtype=np.float64)
+    n_prediction = scores[in_prediction].to_numpy(dtype=np.float64)
+    missed = (n_reference > 0) & (n_prediction == 0)
+    invented = (n_reference == 0) & (n_prediction > 0)
+
+    left_out = np.zeros(len(scores), dtype=np.bool_)
+    if metric in scores:
+        # A false positive volume is not what a missed label lacks.
+        failed = invented if metric == "false_positive_volume" else missed | invented
+        left_out = failed & scores[metric].isna().to_numpy()
     return {"missed": missed, "invented": invented, "left_out": left_out}
 
 
@@ -69,20 +77,23 @@ class Failure:
     @classmethod
     def of(cls, text: str) -> "Failure":
         """Read a condition on a metric."""
-        cure = "Write, for example, dice<0.5, hd95>20 or volume_error<-5, without a unit."
-        found = _CONDITION.fullmatch(text)
-        if not found or found[1] not in METRICS:
+        match = _CONDITION.fullmatch(text)
+        if match is None or match[1] not in METRICS:
+            cure = "Write, for example, dice<0.5, hd95>20 or volume_error<-5, without a unit."
             raise ValueError(f"`failure` must be a condition on one metric, got {text!r}. {cure}")
-        bound = float(found[3])
-        if is_bounded(found[1]) and not 0 <= bound <= 1:
+
+        metric, comparison, number = match.groups()
+        bound = float(number)
+        if is_bounded(metric) and not 0 <= bound <= 1:
+            cure = "Write 0.5 for 50 %."
             raise ValueError(
-                f"`failure` must compare {found[1]} with a fraction, got {text!r}. Write 0.5 for 50 %."
+                f"`failure` must compare {metric} with a fraction, got {text!r}. {cure}"
             )
-        if bound < 0 and not METRICS[found[1]].is_signed:
+        if bound < 0 and not METRICS[metric].is_signed:
             raise ValueError(
-                f"`failure` must compare {found[1]} with 0 or more, got {text!r}. Write hd95>20."
+                f"`failure` must compare {metric} with 0 or more, got {text!r}. Write hd95>20."
             )
-        return cls(found[1], found[2], bound)
+        return cls(metric, comparison, bound)
 
     def __str__(self) -> str:
         return f"{self.metric}{self.comparison}{self.bound:g}"
@@ -90,19 +101,16 @@ class Failure:
     def of_cases(
         self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
     ) -> npt.NDArray[np.float64]:
-        """Which cases fail (1, or 0).
+        """Which cases fail: 1 for those that do, and 0 for the others.
 
-        Without a value those whose label was missed or invented, and NaN of others.
+        Cases without a value fail if their label was missed or invented, and otherwise are NaN.
         """
-        lost = np.zeros(len(values), dtype=bool) if failed is None else failed["left_out"]
-        return np.where(
-            np.isnan(values),
-            np.where(lost, 1.0, np.nan),
-            COMPARE[self.comparison](values, self.bound),
-        )
-
-
-DEFAULT_FAILURE = "dice<0.5"  # What fails unless the user says otherwise: less than half of what is marked is right.
+        lost = np.zeros(len(values), dtype=np.bool_)
+        if failed is not None:
+            lost = failed["left_out"]
+        by_value = COMPARE[self.comparison](values, self.bound)
+        without_value = np.where(lost, 1.0, np.nan)
+        return np.where(np.isnan(values), without_value, by_value)
 
 
 def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
@@ -126,7 +134,8 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
 
     failed = np.asarray(n_failed, dtype=np.float64)
     size = np.asarray(n, dtype=np.float64)
+    # Where all failed, the second parameter would be 0.
     bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), 0.95)
-    return np.asarray(
-        np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan)
-    )
+    bound = np.where(failed >= size, 1.0, bound)
+    is_defined = (size > 0) & ~np.isnan(failed)
+    return np.where(is_defined, bound, np.nan)

@@ -97,14 +97,17 @@ class Foreground:
         reference, prediction = self.words
         if self._dtype.itemsize > 1:
             return np.zeros(len(reference), dtype=np.bool_)
+
         lowest_bytes = reference & _BYTE
-        return (reference == prediction) & (lowest_bytes * _REPEAT == reference)
+        has_one_value = lowest_bytes * _REPEAT == reference
+        return has_one_value & (reference == prediction)
 
     @cached_property
     def _uniform_values(self) -> IntegerArray:
         """The value in each uniform word."""
-        lowest_bytes = self.words[0][self._is_uniform] & _BYTE
-        return lowest_bytes.astype(np.uint8).view(self._dtype)
+        in_reference, _ = self.words
+        voxels = in_reference[self._is_uniform].view(self._dtype)
+        return voxels[:: self._per_word]
 
     @cached_property
     def counts(self) -> JointCounts:
@@ -128,11 +131,17 @@ class Foreground:
 
     def _uniform_counts(self) -> JointCounts:
         """The counts of the voxels in uniform words."""
-        n_words = np.bincount(self._uniform_values.view(np.uint8), minlength=256)
-        unsigned = np.flatnonzero(n_words)
-        values = unsigned.astype(np.uint8).view(self._dtype).astype(np.int64)
-        n_voxels = self._per_word * n_words[unsigned]
-        return JointCounts(values, values, n_voxels)
+        # Counted as if they had no sign, and then given it back.
+        values_as_bytes = self._uniform_values.view(np.uint8)
+        n_words = np.bincount(values_as_bytes, minlength=256)
+        occurring = np.flatnonzero(n_words)
+        values = occurring.astype(np.uint8).view(self._dtype)
+
+        return JointCounts(
+            reference=values.astype(np.int64),
+            prediction=values.astype(np.int64),
+            n_voxels=self._per_word * n_words[occurring],
+        )
 
     @cached_property
     def boxes(self) -> dict[int, Box]:

@@ -92,7 +92,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         return values
 
     # From voxel indices of the map to those of the reference, both (x, y, z).
-    mapping = np.linalg.solve(reference.affine, grid.affine)
+    mapping: npt.NDArray[Any] = np.linalg.solve(reference.affine, grid.affine)
     if not _permutes_voxels(mapping, grid.shape, reference.shape):
         raise ValueError(_what_differs(grid, reference))
     turn = np.rint(mapping[:3, :3])

@@ -1,4 +1,4 @@
-"""Which labels are compared lesion by lesion, and how the lesions of reference and prediction are matched."""
+"""Which labels are compared lesion by lesion, and how their lesions are matched."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -11,7 +11,8 @@ from nnunet_dro.naming import name_some
 if TYPE_CHECKING:
     import pandas as pd
 
-EVERY_LABEL = "*"  # Stands for every label.
+#: Stands for every label.
+EVERY_LABEL = "*"
 
 #: Numbers of lesions of a case, the last columns of its row.
 LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented")
@@ -19,13 +20,14 @@ LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "les
 #: The metrics on lesions that are computed where none is asked for.
 DEFAULT_LESION_METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "lesion_dice", "pq")
 
-CONNECTIVITIES = (
-    6,
-    18,
-    26,
-)  # The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
+#: The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
+CONNECTIVITIES = (6, 18, 26)
+
+_DEFAULT_CONNECTIVITY = 26
 
 _EXAMPLE = "Write iou:0.5, overlap or brats:3."
+
+_WITH_LABELS = "Add --instances LABEL, or --instances '*' for every label."
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,20 @@ class MatchRule:
         """The rule in one sentence."""
         if self.name == "iou":
             return (
-                "lesions of reference and prediction are matched one to one, the pair with the largest IoU first, if "
-                f"the IoU is at least {self.threshold:g} (a pair at exactly {self.threshold:g} counts)"
+                "lesions of reference and prediction are matched one to one, the pair with the "
+                f"largest IoU first, if the IoU is at least {self.threshold:g} (a pair at exactly "
+                f"{self.threshold:g} counts)"
             )
         if self.name == "overlap":
             return (
-                "a lesion is found if any predicted lesion overlaps it, and is compared with all those together; a "
-                "predicted lesion may be matched with several"
+                "a lesion is found if any predicted lesion overlaps it, and is compared with all "
+                "those together; a predicted lesion may be matched with several"
             )
         return (
-            f"as in BraTS 2023: lesions of the reference that touch after dilation by {self.n_dilations} voxels (18 "
-            "neighbours) are one; it is found if any predicted lesion overlaps the dilation, and is compared with all "
-            "those together, without dilation; a predicted lesion may be matched with several"
+            "as in BraTS 2023: lesions of the reference that touch after dilation by "
+            f"{self.n_dilations} voxels (18 neighbours) are one; it is found if any predicted "
+            "lesion overlaps the dilation, and is compared with all those together, without "
+            "dilation; a predicted lesion may be matched with several"
         )
 
 
@@ -83,6 +87,7 @@ def parse_match(text: str) -> MatchRule:
         )
     if not colon:
         return MatchRule(name)
+
     try:
         value = float(number)
     except ValueError:
@@ -93,6 +98,7 @@ def parse_match(text: str) -> MatchRule:
                 f"`match` must have an IoU above 0 and up to 1, got {text!r}. {_EXAMPLE}"
             )
         return MatchRule(name, threshold=value)
+
     if not (1 <= value <= 20 and value == int(value)):
         raise ValueError(f"`match` must have 1 to 20 dilations, got {text!r}. {_EXAMPLE}")
     return MatchRule(name, n_dilations=int(value))
@@ -117,21 +123,23 @@ class Instances:
 
     labels: tuple[str, ...]
     rule: MatchRule = MatchRule("iou")
-    connectivity: int = 26
+    connectivity: int = _DEFAULT_CONNECTIVITY
     above_mm3: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.labels or not all(self.labels):
+            got = list(self.labels)
             raise ValueError(
-                f"`instances` must name labels, got {list(self.labels)!r}. Give a name, or * for all."
+                f"`instances` must name labels, got {got!r}. Give a name, or * for all."
             )
         if self.connectivity not in CONNECTIVITIES:
             raise ValueError(
                 f"`connectivity` must be 6, 18 or 26, got {self.connectivity!r}. Choose one."
             )
         if not 0 <= self.above_mm3 < math.inf:
+            cure = "Give a volume in mm3."
             raise ValueError(
-                f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. Give a volume in mm3."
+                f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. {cure}"
             )
 
     @classmethod
@@ -144,66 +152,79 @@ class Instances:
         above_mm3: float | None,
     ) -> "Instances | None":
         """From the options of the command line; None where no label is named."""
-        given = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}
         if not labels:
-            if alone := [name for name, value in given.items() if value is not None]:
-                cure = "Add --instances LABEL, or --instances '*' for every label."
-                raise ValueError(
-                    f"`{alone[0]}` must come with labels, got {given[alone[0]]!r} alone. {cure}"
-                )
+            options = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}
+            for name, value in options.items():
+                if value is not None:
+                    raise ValueError(
+                        f"`{name}` must come with labels, got {value!r} alone. {_WITH_LABELS}"
+                    )
             return None
-        rule = parse_match("iou" if match is None else match)
+
+        if connectivity is None:
+            connectivity = _DEFAULT_CONNECTIVITY
         return cls(
-            tuple(dict.fromkeys(labels)),
-            rule,
-            26 if connectivity is None else connectivity,
-            above_mm3 or 0.0,
+            labels=tuple(dict.fromkeys(labels)),
+            rule=parse_match("iou" if match is None else match),
+            connectivity=connectivity,
+            above_mm3=above_mm3 or 0.0,
         )
 
     def covers(self, label: str) -> bool:
         """Whether the lesions of a label are compared."""
         return EVERY_LABEL in self.labels or label in self.labels
 
-    def check_labels(self, known: Collection[str]) -> None:
-        """Check the names of the labels."""
-        if unknown := [name for name in self.labels if name not in (*known, EVERY_LABEL)]:
-            cure = f"Choose from: {name_some(known, at_most=20)}, or * for all of them."
+    def check_labels(self, names: Collection[str]) -> None:
+        """Check that all labels are among these names."""
+        unknown = [label for label in self.labels if label not in (*names, EVERY_LABEL)]
+        if unknown:
+            cure = f"Choose from: {name_some(names, at_most=20)}, or * for all of them."
             raise ValueError(f"`instances` must be labels, got {name_some(unknown)}. {cure}")
 
     @property
     def definition(self) -> str:
         """What a lesion is and how it is matched, in a sentence."""
-        labels = "every label" if EVERY_LABEL in self.labels else name_some(self.labels, at_most=20)
-        counted = (
-            f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted"
-            if self.above_mm3
-            else ""
+        labels = name_some(self.labels, at_most=20)
+        if EVERY_LABEL in self.labels:
+            labels = "every label"
+        not_counted = ""
+        if self.above_mm3:
+            not_counted = f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted"
+        return (
+            f"connected components ({self.connectivity} neighbours) of {labels}; "
+            f"{self.rule.definition}{not_counted}"
         )
-        return f"connected components ({self.connectivity} neighbours) of {labels}; {self.rule.definition}{counted}"
 
     @property
     def about(self) -> dict[str, object]:
         """The options, for JSON."""
-        rule = self.rule
-        numbers = {"iou": f":{rule.threshold:g}", "brats": f":{rule.n_dilations}"}
+        match = self.rule.name
+        if match == "iou":
+            match += f":{self.rule.threshold:g}"
+        elif match == "brats":
+            match += f":{self.rule.n_dilations}"
         return {
             "labels": list(self.labels),
-            "match": rule.name + numbers.get(rule.name, ""),
+            "match": match,
             "connectivity": self.connectivity,
             "lesions_above_mm3": self.above_mm3,
         }
 
 
 def lesion_metrics(names: Collection[str]) -> list[str]:
-    """Those of some metrics that are on lesions; names that are not in `METRICS` are not."""
+    """Those of some metrics that are on lesions.
+
+    Names that are not in `METRICS` are left out.
+    """
     return [name for name in names if name in METRICS and METRICS[name].on_lesions]
 
 
 def labels_with_lesions(scores: "pd.DataFrame") -> list[str]:
     """The labels of a scores frame that were compared lesion by lesion."""
-    if LESION_COUNTS[0] not in scores.columns:
+    if "lesions_reference" not in scores.columns:
         return []
-    return [str(label) for label in scores.loc[scores[LESION_COUNTS[0]].notna(), "label"].unique()]
+    with_counts = scores[scores["lesions_reference"].notna()]
+    return [str(label) for label in with_counts["label"].unique()]
 
 
 def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tuple[str, ...]:
@@ -211,10 +232,12 @@ def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tu
 
     Where lesions are compared and no metric on them is named, some are added.
     """
-    of_lesions = lesion_metrics(names)
-    if of_lesions and instances is None:
-        cure = "Add --instances LABEL, or --instances '*' for every label."
+    on_lesions = lesion_metrics(names)
+    if on_lesions and instances is None:
+        got = name_some(on_lesions)
         raise ValueError(
-            f"`metrics` must come with instances to be on lesions, got {name_some(of_lesions)}. {cure}"
+            f"`metrics` must come with instances to be on lesions, got {got}. {_WITH_LABELS}"
         )
-    return (*names, *(DEFAULT_LESION_METRICS if instances and not of_lesions else ()))
+    if instances and not on_lesions:
+        return (*names, *DEFAULT_LESION_METRICS)
+    return tuple(names)

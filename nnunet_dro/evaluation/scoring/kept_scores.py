@@ -1,4 +1,7 @@
-"""The scores of the cases that a run has finished, kept in a file until it ends, for another run to go on."""
+"""The scores of the cases that a run has finished.
+
+They are kept in a file until the run ends, so that another run can go on.
+"""
 
 import hashlib
 import json
@@ -17,8 +20,8 @@ from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 _FORMAT = "nnunet-dro scored cases 1"
 
-#: A run that a mistake in the input or its user ends earlier is quickly made again, and leaves
-#: nothing behind, seconds.
+#: A run that a mistake in the input, or its user, ends earlier than this is quickly made again, and
+#: leaves nothing behind, seconds.
 _WORTH_KEEPING_S = 60.0
 
 _ADVICE = "The cases that were scored are kept: run it again with --resume."
@@ -28,7 +31,7 @@ _ADVICE = "The cases that were scored are kept: run it again with --resume."
 class KeptScores:
     """The finished cases of a run, in a file.
 
-    With ``resume`` what an earlier run left there is used.
+    With ``resume``, what an earlier run left there is used.
 
     A line is written with one call, so that a run that is killed leaves at most one line cut short;
     that is cut off when another run goes on.
@@ -44,9 +47,9 @@ class KeptScores:
     def known(self, labels: Labels | None, scoring: Scoring) -> dict[str, ScoredPair]:
         """The cases that an earlier run with the same options has finished, by name."""
         head = {"format": _FORMAT, "options": _digest(labels, scoring)}
-        found = _read(self.path, head) if self.resume else {}
-        self._first_line = b"" if found else _line(head)
-        return found
+        cases = _read(self.path, head) if self.resume else {}
+        self._first_line = b"" if cases else _line(head)
+        return cases
 
     def add(self, scored: ScoredPair) -> None:
         """Write a finished case; `known` is called before.
@@ -55,6 +58,7 @@ class KeptScores:
         """
         if self._gave_up:
             return
+
         try:
             if self._file is None:
                 self._file = self._open()
@@ -64,9 +68,14 @@ class KeptScores:
             logging.getLogger(__name__).warning("Finished cases are not kept: %s", error)
 
     def _open(self) -> BinaryIO:
+        """Open the file and note which folders are made for it.
+
+        It begins anew unless cases of an earlier run are in it.
+        """
         parent = self.path.parent
         self._made = [folder for folder in (parent, *parent.parents) if not folder.exists()]
         parent.mkdir(parents=True, exist_ok=True)
+
         file = self.path.open("wb" if self._first_line else "ab", buffering=0)
         file.write(self._first_line)
         return file
@@ -90,9 +99,13 @@ class KeptScores:
 def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
     """Keep the scores of finished cases in a file until the results are written.
 
-    At the end the file is removed, and also where a run that resumes nothing ends within its first
-    minute, because the input was wrong or its user interrupted it. It stays if the process is
-    killed.
+    At the end the file is removed. It is also removed where a run that resumes nothing ends within
+    its first minute because the input was wrong or its user interrupted it. It stays if the process
+    is killed.
+
+    Raises:
+        KeyboardInterrupt, ValueError, FileNotFoundError, PermissionError: As raised inside, with
+            the advice to resume where the file stays.
     """
     kept = KeptScores(path, resume)
     started = time.monotonic()
@@ -103,6 +116,7 @@ def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
         if is_quick and isinstance(error, Exception | KeyboardInterrupt):
             kept.remove()
         kept.close()
+
         if not path.exists():
             raise
         if isinstance(error, KeyboardInterrupt):
@@ -120,6 +134,7 @@ def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
     """
     if not path.is_file():
         return {}
+
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     head, *lines = whole.splitlines() or [b""]
@@ -128,18 +143,28 @@ def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
     if len(whole) < len(content):
         with path.open("r+b") as file:
             file.truncate(len(whole))
-    found = {}
-    for entry in filter(None, map(_parsed, lines)):
-        try:
-            tuples = {name: tuple(entry[name]) for name in ("reference_values", "sha256")}
-            one = ScoredPair(**{**entry, **tuples})
-        except (KeyError, TypeError):
-            continue
-        found[one.case] = one
-    return found
+
+    cases = {}
+    for line in lines:
+        scored = _scored_pair(_parsed(line))
+        if scored is not None:
+            cases[scored.case] = scored
+    return cases
+
+
+def _scored_pair(entry: dict[str, Any]) -> ScoredPair | None:
+    """The scores of a case from a line of the file; None where they are not whole."""
+    try:
+        # JSON has no tuples.
+        entry["reference_values"] = tuple(entry["reference_values"])
+        entry["sha256"] = tuple(entry["sha256"])
+        return ScoredPair(**entry)
+    except (KeyError, TypeError):
+        return None
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
+    """The entry that a line holds; an empty one for other lines."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -148,7 +173,10 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
-    # ASCII: names of files that are not UTF-8 survive as escapes.
+    """An entry as a line of JSON.
+
+    In ASCII, because then names of files that are not UTF-8 survive as escapes.
+    """
     return json.dumps(entry).encode("ascii") + b"\n"
 
 

@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
 from nnunet_dro.evaluation.scoring.foreground import enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
-from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.scoring.scoring import Scoring
+from nnunet_dro.evaluation.scoring.instances import Instances, lesion_metrics
+from nnunet_dro.evaluation.scoring.scoring import Scoring, ratio
 from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
 _NAN = float("nan")
@@ -22,18 +22,18 @@ LESION_COLUMNS = (
     *("matched", "matched_with", "iou", "dice"),
 )
 
-DISTANCE_COLUMNS = {
-    "hd95": "lesion_hd95",
-    "nsd": "lesion_nsd",
-}  # Column of lesions.csv to the metric that needs it.
+#: Column of lesions.csv to the metric that needs it.
+DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
 
 
 def lesion_columns(metrics: Collection[str]) -> list[str]:
     """The columns of lesions.csv where these metrics are computed."""
-    return [
-        *LESION_COLUMNS,
-        *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics),
-    ]
+    return [*LESION_COLUMNS, *_distance_columns(metrics)]
+
+
+def _distance_columns(metrics: Collection[str]) -> list[str]:
+    """The columns of distances where these metrics are computed."""
+    return [column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics]
 
 
 def score_lesions(
@@ -45,59 +45,98 @@ def score_lesions(
     *,
     corner: Sequence[int],
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Scores of the lesions of one label, in a box whose first voxel in the image is ``corner``."""
+    """Scores of the lesions of one label.
+
+    Args:
+        reference: Where the reference has the label, in a box (z, y, x).
+        prediction: The same of the prediction.
+        scoring: The metrics and their options.
+        instances: How lesions are found and matched.
+        grid: The grid of the whole image.
+        corner: The first voxel of the box in the image.
+
+    Returns:
+        The metrics on lesions with the numbers of lesions, and a row per lesion.
+    """
     voxel_mm3 = float(np.prod(grid.spacing))
-    penalty_mm = scoring.lesion_penalty_mm(grid)
     matching = match_lesions(reference, prediction, instances, voxel_mm3=voxel_mm3)
-    distances = {
-        match.lesion: _distances(matching, match, scoring, grid)
-        for match in matching.matches
-        if match.predicted
-        and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
+    columns = _distance_columns(scoring.metrics)
+    distances = {}
+    for match in matching.matches:
+        if columns and match.predicted:
+            distances[match.lesion] = _distances(matching, match, scoring, grid)
+
+    # The distances of a lesion that is missed or invented.
+    penalties = {"hd95": scoring.lesion_penalty_mm(grid), "nsd": 0.0}
+    penalties = {column: penalties[column] for column in columns}
+    values = _values(matching, scoring, distances, penalties)
+
+    if grid.affine is None:
+        voxel_mm3 = _NAN
+    rows = _rows_of_reference(matching, distances, penalties, corner, voxel_mm3)
+    rows += _rows_of_prediction(matching, columns, corner, voxel_mm3)
+    return values, rows
+
+
+def _counts(matching: Matching) -> dict[str, float]:
+    """How many lesions are in the reference, found, predicted and invented.
+
+    Those of the reference that are not counted are left out, with what is matched with them alone.
+    """
+    n_invented = len(matching.invented)
+    n_right = len(matching.rightly_predicted)
+    return {
+        "lesions_reference": len(matching.counted),
+        "lesions_found": sum(bool(match.predicted) for match in matching.counted),
+        "lesions_predicted": n_right + n_invented,
+        "lesions_invented": n_invented,
     }
-    volume = _NAN if grid.affine is None else voxel_mm3
-    rows = _rows(
-        matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume
-    )
-    return _values(matching, scoring, distances, penalty_mm), rows
 
 
 def _values(
     matching: Matching,
     scoring: Scoring,
     distances: Mapping[int, Mapping[str, float]],
-    penalty_mm: float,
+    penalties: Mapping[str, float],
 ) -> dict[str, float]:
-    lesions = matching.counted
-    found = [match for match in lesions if match.predicted]
-    n_invented = len(matching.invented)
-    n_right = len(matching.rightly_predicted)
-    counts = dict(
-        zip(
-            LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True
-        )
-    )
-    n_all = len(lesions) + n_invented
-    if not n_all:
+    """The metrics on lesions, and the numbers of lesions.
+
+    With TP lesions of the reference found, FN missed, and FP predicted ones invented:
+
+        recall = TP / (TP + FN)        rq = TP / (TP + FP / 2 + FN / 2)        pq = sq rq
+
+    and sq is the mean IoU of the lesions found. Means of Dice and of distances are over TP + FN +
+    FP lesions; those missed or invented have a Dice of 0, and the penalties as distances.
+    """
+    counts = _counts(matching)
+    n_reference, n_found, n_predicted, n_invented = counts.values()
+    n_all = n_reference + n_invented
+    if n_all == 0:
         return counts | scoring.without_lesions()
-    recall = len(found) / len(lesions) if lesions else _NAN
-    precision = n_right / (n_right + n_invented) if n_right + n_invented else _NAN
-    rq = len(found) / (len(found) + (n_invented + len(lesions) - len(found)) / 2)
-    sq = math.fsum(match.iou for match in found) / len(found) if found else 0.0
+
+    n_wrong = n_all - n_found  # missed or invented
+    recall = ratio(n_found, n_reference)
+    precision = ratio(n_predicted - n_invented, n_predicted)
     values = {
         "lesion_recall": recall,
         "lesion_precision": precision,
-        "lesion_f1": 2 * precision * recall / (precision + recall) if found else 0.0,
-        "pq": sq * rq,
-        "sq": sq,
-        "rq": rq,
-        "lesion_dice": math.fsum(match.dice for match in found) / n_all,
+        "lesion_f1": 0.0,
+        "sq": 0.0,
+        "rq": n_found / (n_found + n_wrong / 2),
     }
-    for column, metric in DISTANCE_COLUMNS.items():
-        if metric in scoring.metrics:
-            penalty = 0.0 if METRICS[metric].more_is_better else penalty_mm
-            of_found = math.fsum(distances[match.lesion][column] for match in found)
-            values[metric] = (of_found + penalty * (n_all - len(found))) / n_all
+
+    matches = [match for match in matching.counted if match.predicted]
+    if matches:
+        values["lesion_f1"] = 2 * precision * recall / (precision + recall)
+        values["sq"] = math.fsum(match.iou for match in matches) / n_found
+    values["pq"] = values["sq"] * values["rq"]
+    values["lesion_dice"] = math.fsum(match.dice for match in matches) / n_all
+
+    for column, penalty in penalties.items():
+        metric = DISTANCE_COLUMNS[column]
+        total = math.fsum(distances[match.lesion][column] for match in matches)
+        values[metric] = (total + penalty * n_wrong) / n_all
+
     return counts | {metric: values[metric] for metric in lesion_metrics(scoring.metrics)}
 
 
@@ -108,23 +147,26 @@ def _distances(matching: Matching, match: Match, scoring: Scoring, grid: Grid) -
     around = enclosing(boxes)
     lesion = matching.reference.numbers[around] == match.lesion
     predicted = np.isin(matching.prediction.numbers[around], match.predicted)
-    up_to = scoring.nsd_tolerance_mm if "lesion_nsd" in scoring.metrics else 0.0
-    measured = SurfaceDistances.on(grid, lesion, predicted, at_least_mm=up_to)
-    values = {"nsd": measured.nsd(up_to)} if "lesion_nsd" in scoring.metrics else {}
-    return values | ({"hd95": measured.hd95()} if "lesion_hd95" in scoring.metrics else {})
+
+    with_nsd = "lesion_nsd" in scoring.metrics
+    tolerance_mm = scoring.nsd_tolerance_mm if with_nsd else 0.0
+    distances = SurfaceDistances.on(grid, lesion, predicted, at_least_mm=tolerance_mm)
+    values = {}
+    if "lesion_hd95" in scoring.metrics:
+        values["hd95"] = distances.hd95()
+    if with_nsd:
+        values["nsd"] = distances.nsd(tolerance_mm)
+    return values
 
 
-def _rows(
+def _rows_of_reference(
     matching: Matching,
-    scoring: Scoring,
     distances: Mapping[int, Mapping[str, float]],
-    *,
-    penalty_mm: float,
+    penalties: Mapping[str, float],
     corner: Sequence[int],
     voxel_mm3: float,
 ) -> list[dict[str, Any]]:
-    asked = [column for column, metric in DISTANCE_COLUMNS.items() if metric in scoring.metrics]
-    missed = {"hd95": penalty_mm, "nsd": 0.0}
+    """A row per lesion of the reference; those that are missed have the penalties as distances."""
     rows = []
     for match, centre in zip(matching.matches, matching.reference.centres, strict=True):
         row = {
@@ -132,27 +174,52 @@ def _rows(
             "lesion": match.lesion,
             "counted": match.counted,
             "n_voxels": match.n_voxels,
-        }
-        row |= _place(match.n_voxels * voxel_mm3, centre, corner)
-        row |= {
+            **_place(match.n_voxels * voxel_mm3, centre, corner),
             "matched": bool(match.predicted),
             "matched_with": " ".join(map(str, match.predicted)),
+            "iou": match.iou,
+            "dice": match.dice,
+            **distances.get(match.lesion, penalties),
         }
-        row |= {"iou": match.iou, "dice": match.dice}
-        rows.append(row | {column: distances.get(match.lesion, missed)[column] for column in asked})
-    right = set(matching.rightly_predicted)
-    invented = set(matching.invented)
-    predicted = zip(matching.prediction.n_voxels.tolist(), matching.prediction.centres, strict=True)
-    for number, (n_voxels, centre) in enumerate(predicted, 1):
-        counted = number in right or number in invented
-        row = {"of": "prediction", "lesion": number, "counted": counted, "n_voxels": n_voxels}
-        row |= _place(n_voxels * voxel_mm3, centre, corner)
-        row |= {"matched": number not in invented}
-        row |= {"matched_with": " ".join(map(str, matching.matched.get(number, ())))}
-        rows.append(row | dict.fromkeys(("iou", "dice", *asked), _NAN))
+        rows.append(row)
     return rows
 
 
-def _place(volume_mm3: float, centre: Any, corner: Sequence[int]) -> dict[str, float]:
-    voxel = (round(float(along) + start) for along, start in zip(centre, corner, strict=True))
-    return {"volume_mm3": round(volume_mm3, 3)} | dict(zip("zyx", voxel, strict=True))
+def _rows_of_prediction(
+    matching: Matching, columns: Sequence[str], corner: Sequence[int], voxel_mm3: float
+) -> list[dict[str, Any]]:
+    """A row per predicted lesion; its overlap and distances stand in the rows of the reference."""
+    rows = []
+    rightly_predicted = set(matching.rightly_predicted)
+    sizes = matching.prediction.n_voxels.tolist()
+    for number, n_voxels in enumerate(sizes, 1):
+        centre = matching.prediction.centres[number - 1]
+        lesions = matching.matched.get(number, ())
+        row = {
+            "of": "prediction",
+            "lesion": number,
+            "counted": number in rightly_predicted or not lesions,
+            "n_voxels": n_voxels,
+            **_place(n_voxels * voxel_mm3, centre, corner),
+            "matched": bool(lesions),
+            "matched_with": " ".join(map(str, lesions)),
+            **dict.fromkeys(("iou", "dice", *columns), _NAN),
+        }
+        rows.append(row)
+    return rows
+
+
+def _place(
+    volume_mm3: float, centre: npt.NDArray[np.float64], corner: Sequence[int]
+) -> dict[str, float]:
+    """Volume and centre of a lesion, as a row has them.
+
+    The centre is one in a box with this corner, and becomes one in the image.
+    """
+    z, y, x = centre + np.array(corner)
+    return {
+        "volume_mm3": round(volume_mm3, 3),
+        "z": round(float(z)),
+        "y": round(float(y)),
+        "x": round(float(x)),
+    }

@@ -18,52 +18,56 @@ class Metric:
     name: str  # its column in scores.csv and its name at the command line
     title: str  # its name in headings
     definition: str  # its definition in one line
-    unit: str  # ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known
+    #: ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is
+    #: known.
+    unit: str
     more_is_better: bool  # whether larger values are better; if not, 0 is best
     on_surfaces: bool = False  # whether it needs the distances between the two borders
     #: The failures (``missed``, ``invented``) of a label for which it has no value, unless
     #: ``--empty`` gives it one.
     undefined_if: tuple[str, ...] = ()
-    on_lesions: bool = False  # whether it is computed from the lesions of a label, which `Instances` says how to find
-    of_volumes: bool = (
-        False  # whether it follows from the volumes of a label in reference and prediction
-    )
+    #: Whether it is computed from the lesions of a label, which `Instances` says how to find.
+    on_lesions: bool = False
+    #: Whether it follows from the volumes of a label in reference and prediction.
+    on_volumes: bool = False
     #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
 
     @property
     def tail(self) -> str:
-        """The statistic that reaches furthest into the bad cases without being one case.
+        """The statistic in strata.csv that reaches furthest into the bad cases.
 
-        Of signed errors the mean.
+        It is none that is the value of a single case. Of signed errors, whose bad cases lie on both
+        sides, it is the mean.
         """
-        return "mean" if self.is_signed else "p5" if self.more_is_better else "p75"
+        if self.is_signed:
+            return "mean"
+        return "p5" if self.more_is_better else "p75"
 
     @property
     def is_bounded(self) -> bool:
         """Whether the values lie between 0 and 1."""
-        return self.unit == "fraction" and not self.of_volumes
+        return self.unit == "fraction" and not self.on_volumes
 
     @property
     def sign(self) -> float:
-        """What makes a gain of a difference: 1 where more is better, and otherwise -1."""
+        """What a difference is multiplied by to be a gain: 1 where more is better, otherwise -1."""
         return 1.0 if self.more_is_better else -1.0
 
     @property
     def noun(self) -> str:
-        """What a value is of which less is better."""
-        return "error" if self.of_volumes else "distance"
+        """What a value is called of which less is better."""
+        return "error" if self.on_volumes else "distance"
 
     def goodness(self, values: Any) -> Any:
-        """Values, or an array or a series of them, such that more is better."""
+        """A value, or an array or a series of values, such that more is better."""
         return values if self.more_is_better else -abs(values)
 
     def measured(self, *, pixels: bool) -> "Metric":
-        """The metric with the unit of its distances and volumes.
-
-        ``px`` where no voxel size is known.
-        """
-        return replace(self, unit="px") if pixels and self.unit in ("mm", "ml") else self
+        """The metric with its unit, which is ``px`` where distances and volumes are in pixels."""
+        if pixels and self.unit in ("mm", "ml"):
+            return replace(self, unit="px")
+        return self
 
 
 _MISSED = ("missed",)
@@ -71,11 +75,15 @@ _INVENTED = ("invented",)
 
 #: Distances have no value where only one of reference and prediction has the label.
 _distance = partial(
-    Metric, unit="mm", more_is_better=False, on_surfaces=True, undefined_if=(*_MISSED, *_INVENTED)
+    Metric,
+    unit="mm",
+    more_is_better=False,
+    on_surfaces=True,
+    undefined_if=(*_MISSED, *_INVENTED),
 )
 _fraction = partial(Metric, unit="fraction", more_is_better=True)
 _on_lesions = partial(_fraction, on_lesions=True)
-_volume = partial(Metric, unit="ml", more_is_better=False, of_volumes=True)
+_volume = partial(Metric, unit="ml", more_is_better=False, on_volumes=True)
 _per_volume = partial(_volume, unit="fraction", undefined_if=_INVENTED)
 
 _NOT_FOUND = "lesions that are missed or invented count as"
@@ -92,12 +100,14 @@ _METRICS = (
     _distance(
         "hd95",
         "HD95",
-        f"larger of the directed 95th percentiles of the border voxels' distances to the other border ({_BORDER})",
+        "larger of the directed 95th percentiles of the border voxels' distances to the other "
+        f"border ({_BORDER})",
     ),
     _distance(
         "hd95_pooled",
         "HD95 pooled",
-        f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+        "95th percentile of the border voxels' distances to the other border, both directions "
+        f"pooled ({_BORDER})",
     ),
     _distance(
         "hd",
@@ -107,12 +117,14 @@ _METRICS = (
     _distance(
         "assd",
         "ASSD",
-        f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+        "mean of the border voxels' distances to the other border, both directions pooled "
+        f"({_BORDER})",
     ),
     _fraction(
         "nsd",
         "NSD",
-        f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
+        "share of the border voxels of both that lie within the tolerance of the other border "
+        f"({_BORDER})",
         on_surfaces=True,
     ),
     _volume(
@@ -140,7 +152,8 @@ _METRICS = (
     _volume(
         "false_positive_volume",
         "False positive volume",
-        "volume of the prediction in cases whose reference lacks the label; undefined in the others",
+        "volume of the prediction in cases whose reference lacks the label; undefined in the "
+        "others",
     ),
     _on_lesions(
         "lesion_recall",
@@ -172,39 +185,42 @@ _METRICS = (
     _on_lesions(
         "lesion_hd95",
         "Lesion-wise HD95",
-        f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
+        f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's "
+        "diagonal",
         unit="mm",
         more_is_better=False,
     ),
     _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
 )
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in _METRICS
-}  # Name to metric, in the order of columns.
+#: Name to metric, in the order of columns.
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
 def is_bounded(name: str) -> bool:
     """Whether the values of a metric lie between 0 and 1.
 
-    Not known of metrics that are not in `METRICS`.
+    False for metrics that are not in `METRICS`, of which it is not known.
     """
     return name in METRICS and METRICS[name].is_bounded
 
 
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:
-    """Check the names of metrics."""
-    known = name_some(METRICS, at_most=len(METRICS))
+    """Check the names of metrics, and leave out repeated ones."""
+    choices = name_some(METRICS, at_most=len(METRICS))
     if not names:
         raise ValueError(
-            f"`metrics` must name at least one metric, got none. Choose from: {known}."
+            f"`metrics` must name at least one metric, got none. Choose from: {choices}."
         )
     for name in names:
         if name not in METRICS:
-            raise ValueError(f"`metrics` must be among {known}, got {name!r}.")
+            raise ValueError(f"`metrics` must be among {choices}, got {name!r}.")
     return tuple(dict.fromkeys(names))
 
 
 def in_pixels(scores: "pd.DataFrame") -> bool:
-    """Whether the distances and volumes of a scores frame are in pixels, because it knows the voxel size of no case."""
+    """Whether the distances and volumes of a scores frame are in pixels.
+
+    They are where it knows the voxel size of no case.
+    """
     return "reference_ml" in scores and bool(scores["reference_ml"].isna().all())

@@ -1,12 +1,12 @@
 """The scores of a pair of label maps, a row per label."""
 
+import math
 from dataclasses import dataclass
-from functools import reduce
-from operator import ior
 from typing import Any
 
 import numpy as np
 
+from nnunet_dro.evaluation.scoring.components import BoolArray
 from nnunet_dro.evaluation.scoring.foreground import Box, Foreground, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
@@ -30,22 +30,34 @@ class PairOfMaps:
     def around(self, label: str, margin: int = 0) -> Box:
         """The smallest box that holds a label in both maps, with a margin where there is room."""
         boxes = self.foreground.boxes
-        sides = enclosing(boxes[value] for value in self.labels.values[label] if value in boxes)
-        return tuple(
-            slice(max(0, side.start - margin), min(n, side.stop + margin))
-            for side, n in zip(sides, self.reference.shape, strict=True)
-        )
+        values = self.labels.values[label]
+        sides = enclosing(boxes[value] for value in values if value in boxes)
 
-    def masks(self, label: str, around: Box) -> tuple[Any, Any]:
+        box = []
+        for side, length in zip(sides, self.reference.shape, strict=True):
+            begin = max(0, side.start - margin)
+            end = min(length, side.stop + margin)
+            box.append(slice(begin, end))
+        return tuple(box)
+
+    def masks(self, label: str, around: Box) -> tuple[BoolArray, BoolArray]:
         """A label in a box of both maps; voxels that are ignored are not predicted."""
         values = self.labels.values[label]
-        ignore = self.labels.ignore
-        in_reference, in_prediction = (
-            _mask(of_map[around], values) for of_map in (self.reference, self.prediction)
-        )
-        if ignore is not None:
-            in_prediction &= self.reference[around] != ignore
+        in_reference = _mask(self.reference[around], values)
+        in_prediction = _mask(self.prediction[around], values)
+        if self.labels.ignore is not None:
+            in_prediction &= self.reference[around] != self.labels.ignore
         return in_reference, in_prediction
+
+
+def _mask(label_map: IntegerArray, values: tuple[int, ...]) -> BoolArray:
+    """Where a label map has one of some values."""
+    # In place and one by one: a mask of a large volume has hundreds of megabytes.
+    first, *others = values
+    mask = label_map == first
+    for value in others:
+        mask |= label_map == value
+    return mask
 
 
 def score_case(
@@ -67,8 +79,7 @@ def score_case(
 
     Returns:
         A row per label: ``label``, the metrics (NaN where undefined; see `Scoring`), and
-            ``n_reference``,
-        ``n_prediction`` and ``n_intersection`` (voxels).
+        ``n_reference``, ``n_prediction`` and ``n_intersection`` (voxels).
 
     Raises:
         ValueError: If the shapes differ.
@@ -80,94 +91,113 @@ def score_case(
         [('liver', 0.667), ('tumour', 1.0)]
     """
     if reference.shape != prediction.shape:
-        raise ValueError(
-            f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}."
-        )
+        rule = f"of the reference's shape {reference.shape}"
+        raise ValueError(f"`prediction` must be {rule}, got {prediction.shape}.")
+
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference = reference.reshape(shape)
     prediction = prediction.reshape(shape)
-    size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    foreground = Foreground.of(reference, prediction)
-    grid = Grid(shape, np.diag([*size[::-1], 1.0]))
-    pair = PairOfMaps(reference, prediction, foreground, grid, labels, scoring or Scoring())
+    z, y, x = (1.0,) * (3 - len(spacing)) + tuple(spacing)
+    pair = PairOfMaps(
+        reference=reference,
+        prediction=prediction,
+        foreground=Foreground.of(reference, prediction),
+        grid=Grid(shape, np.diag([x, y, z, 1.0])),
+        labels=labels,
+        scoring=scoring or Scoring(),
+    )
     rows = score_volumes(pair)
     add_lesions(rows, pair)
     return rows
 
 
 def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
-    """As `score_case`, but for what is on lesions."""
+    """The rows that `score_case` returns, without the metrics on lesions."""
     scoring = pair.scoring
-    labels = pair.labels
     counts = pair.foreground.counts
     n_voxels = counts.n_voxels
-    if labels.ignore is not None:
-        n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
+    if pair.labels.ignore is not None:
+        n_voxels = np.where(counts.reference == pair.labels.ignore, 0, n_voxels)
     on_surfaces = any(METRICS[metric].on_surfaces for metric in scoring.metrics)
+
     rows = []
-    for name, values in labels.values.items():
+    for label, values in pair.labels.values.items():
         in_reference = np.isin(counts.reference, values)
         in_prediction = np.isin(counts.prediction, values)
-        voxels = [
-            int(n_voxels[where].sum())
-            for where in (in_reference, in_prediction, in_reference & in_prediction)
-        ]
-        row: dict[str, Any] = {"label": name}
+        n_reference = int(n_voxels[in_reference].sum())
+        n_prediction = int(n_voxels[in_prediction].sum())
+        n_intersection = int(n_voxels[in_reference & in_prediction].sum())
+        voxels = (n_reference, n_prediction, n_intersection)
+
+        row: dict[str, Any] = {"label": label}
         row |= scoring.of_counts(*voxels, grid=pair.grid)
         row |= dict(zip(COUNTS, voxels, strict=True))
-        rows.append(
-            row | (_distances(pair, name) if on_surfaces and voxels[0] and voxels[1] else {})
-        )
+        if on_surfaces and n_reference and n_prediction:
+            row |= _distances(pair, label)
+        rows.append(row)
     return rows
 
 
 def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
     """The surface metrics of a label that both maps have."""
     scoring = pair.scoring
-    # Metrics of every distance need the whole neighbourhood.
-    all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
-    asked_up_to = (
-        np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
-    )
+    around = pair.around(label)
+    in_reference, in_prediction = pair.masks(label, around)
     distances = SurfaceDistances.on(
-        pair.grid, *pair.masks(label, pair.around(label)), at_least_mm=asked_up_to
+        pair.grid,
+        in_reference,
+        in_prediction,
+        at_least_mm=_needed_up_to_mm(scoring),
     )
-    measured = {
-        m: getattr(distances, m)()
-        for m in ("hd95", "hd95_pooled", "hd", "assd")
-        if m in scoring.metrics
-    }
-    return measured | (
-        {"nsd": distances.nsd(scoring.nsd_tolerance_mm)} if "nsd" in scoring.metrics else {}
-    )
+
+    values = {}
+    for metric in ("hd95", "hd95_pooled", "hd", "assd"):
+        if metric in scoring.metrics:
+            values[metric] = getattr(distances, metric)()
+    if "nsd" in scoring.metrics:
+        values["nsd"] = distances.nsd(scoring.nsd_tolerance_mm)
+    return values
+
+
+def _needed_up_to_mm(scoring: Scoring) -> float:
+    """The length up to which every distance has to be found, mm.
+
+    Percentiles need no distance in particular.
+    """
+    if "hd" in scoring.metrics or "assd" in scoring.metrics:
+        return math.inf
+    if "nsd" in scoring.metrics:
+        return scoring.nsd_tolerance_mm
+    return 0.0
 
 
 def add_lesions(rows: list[dict[str, Any]], pair: PairOfMaps) -> list[dict[str, Any]]:
-    """Fill in the metrics on lesions, and list the lesions."""
+    """Fill the metrics on lesions into rows, and list the lesions."""
     lesions: list[dict[str, Any]] = []
     scoring = pair.scoring
     if scoring.instances is None:
         return lesions
+
     rule = scoring.instances.rule
+    margin = rule.n_dilations if rule.name == "brats" else 0
     for row in rows:
-        if not scoring.has_lesions(label := row["label"]):
+        label = row["label"]
+        if not scoring.has_lesions(label):
             continue
         row |= scoring.without_lesions()
         if not (row["n_reference"] or row["n_prediction"]):
             continue
-        around = pair.around(label, rule.n_dilations if rule.name == "brats" else 0)
-        of_case, of_lesions = score_lesions(
-            *pair.masks(label, around),
+
+        around = pair.around(label, margin)
+        in_reference, in_prediction = pair.masks(label, around)
+        values, rows_of_lesions = score_lesions(
+            in_reference,
+            in_prediction,
             scoring,
             scoring.instances,
             pair.grid,
             corner=[side.start for side in around],
         )
-        row |= of_case
-        lesions += [{"label": label} | lesion for lesion in of_lesions]
+        row |= values
+        lesions += [{"label": label, **lesion} for lesion in rows_of_lesions]
     return lesions
-
-
-def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:
-    # In place and one by one: a mask of a large volume has hundreds of megabytes.
-    return reduce(ior, (values == value for value in wanted))

@@ -16,14 +16,24 @@ from nnunet_dro.evaluation.scoring.instances import (
 )
 from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
 
-BRATS_DISTANCE_MM = 374.0  # The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
-COUNTS = ("n_reference", "n_prediction", "n_intersection")  # Voxel counts of a row.
+#: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
+BRATS_DISTANCE_MM = 374.0
+
+#: Voxel counts of a row.
+COUNTS = ("n_reference", "n_prediction", "n_intersection")
 
 #: Numbers of a row that are no metrics, and all that may be in one.
 _VOLUMES = ("reference_ml", "prediction_ml")
 NUMBERS = (*METRICS, *COUNTS, *_VOLUMES, *LESION_COUNTS)
 
 _NAN = float("nan")
+
+
+def ratio(part: float, whole: float) -> float:
+    """A part of a whole; NaN where the whole is 0."""
+    if whole == 0:
+        return _NAN
+    return part / whole
 
 
 @dataclass(frozen=True)
@@ -51,23 +61,32 @@ class Scoring:
     instances: Instances | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "metrics", with_lesion_metrics(check_metrics(self.metrics), self.instances)
-        )
+        metrics = with_lesion_metrics(check_metrics(self.metrics), self.instances)
+        object.__setattr__(self, "metrics", metrics)
+
         if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
             raise ValueError(
                 f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres."
             )
-        object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
+
+        rule = choice_of(EmptyRule, self.empty, name="empty")
+        object.__setattr__(self, "empty", rule)
 
     @property
     def columns(self) -> list[str]:
         """The columns of a row, after ``case``."""
-        counts = LESION_COUNTS if self.instances else ()
-        return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
+        columns = ["label", *self.metrics, *COUNTS, *_VOLUMES]
+        if self.instances:
+            columns += LESION_COUNTS
+        return columns
 
     def of_counts(
-        self, n_reference: int, n_prediction: int, n_intersection: int, *, grid: Grid | None = None
+        self,
+        n_reference: int,
+        n_prediction: int,
+        n_intersection: int,
+        *,
+        grid: Grid | None = None,
     ) -> dict[str, float]:
         """The metrics that follow from counts alone.
 
@@ -75,30 +94,28 @@ class Scoring:
 
         Without a grid volumes and the diagonal are NaN.
         """
-        of_voxels = [metric for metric in self.metrics if not METRICS[metric].on_lesions]
+        metrics = [name for name in self.metrics if not METRICS[name].on_lesions]
         n_both = n_reference + n_prediction
         if n_both == 0:
-            return self._of_nothing(of_voxels)
+            return self._of_nothing(metrics)
+
+        voxel_ml = _NAN if grid is None else grid.volume_of_voxel
         values = {
             "dice": 2 * n_intersection / n_both,
             "iou": n_intersection / (n_both - n_intersection),
-            "sensitivity": n_intersection / n_reference if n_reference else _NAN,
-            "precision": n_intersection / n_prediction if n_prediction else _NAN,
+            "sensitivity": ratio(n_intersection, n_reference),
+            "precision": ratio(n_intersection, n_prediction),
             "nsd": 0.0,
-            **self.of_volumes(n_reference, n_prediction, grid.volume_of_voxel if grid else _NAN),
         }
-        distances = {
-            EmptyRule.BRATS: BRATS_DISTANCE_MM,
-            EmptyRule.DIAGONAL: grid.diagonal_mm if grid else _NAN,
-        }
-        distance = distances.get(EmptyRule(self.empty), _NAN)
-        return {metric: values.get(metric, distance) for metric in of_voxels}
+        values |= self.of_volumes(n_reference, n_prediction, voxel_ml)
+        distance = self._distance_to_nothing(grid)
+        return {name: values.get(name, distance) for name in metrics}
 
     def of_volumes(self, n_reference: int, n_prediction: int, voxel_ml: float) -> dict[str, float]:
         """The metrics on the volumes of a label, from its voxels in reference and prediction."""
-        voxels = n_prediction - n_reference
-        error = voxels * voxel_ml
-        relative = voxels / n_reference if n_reference else _NAN
+        n_more = n_prediction - n_reference
+        error = n_more * voxel_ml
+        relative = ratio(n_more, n_reference)
         values = {
             "volume_error": error,
             "absolute_volume_error": abs(error),
@@ -108,31 +125,46 @@ class Scoring:
         }
         return {name: value for name, value in values.items() if name in self.metrics}
 
-    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
-        """The values where neither map has anything to compare.
+    def _distance_to_nothing(self, grid: Grid | None) -> float:
+        """The distance of a label that a single map has, mm; NaN where the rule gives it none."""
+        if self.empty == EmptyRule.BRATS:
+            return BRATS_DISTANCE_MM
+        if self.empty == EmptyRule.DIAGONAL and grid is not None:
+            return grid.diagonal_mm
+        return _NAN
 
-        Two volumes of 0 have a difference by every rule.
-        """
+    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
+        """The values where neither map has anything to compare."""
         is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
-        known = [METRICS[name] for name in metrics]
-        return {
-            m.name: _NAN if is_undefined and m.unit != "ml" else float(m.more_is_better)
-            for m in known
-        }
+        values = {}
+        for name in metrics:
+            metric = METRICS[name]
+            # Two volumes of 0 have a difference by every rule.
+            if is_undefined and metric.unit != "ml":
+                values[name] = _NAN
+            else:
+                values[name] = float(metric.more_is_better)
+        return values
 
     def worst(self, grid: Grid, n_reference: int) -> dict[str, float]:
-        """The values of a label of a case without a prediction, also of one that is compared lesion by lesion.
+        """The values of a label of a case without a prediction.
 
-        Its volume is that of the whole image: hardly any prediction could be worse.
+        The metrics on lesions are among them. Its volume is that of the whole image: hardly any
+        prediction could be worse.
         """
         distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else grid.diagonal_mm
-        of_lesions = self.lesion_penalty_mm(grid)
         values = {}
-        for metric in (METRICS[name] for name in self.metrics):
-            values[metric.name] = (
-                0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
-            )
-        return values | self.of_volumes(n_reference, math.prod(grid.shape), grid.volume_of_voxel)
+        for name in self.metrics:
+            metric = METRICS[name]
+            if metric.more_is_better:
+                values[name] = 0.0
+            elif metric.on_lesions:
+                values[name] = self.lesion_penalty_mm(grid)
+            else:
+                values[name] = distance
+
+        n_voxels = math.prod(grid.shape)
+        return values | self.of_volumes(n_reference, n_voxels, grid.volume_of_voxel)
 
     def has_lesions(self, label: str) -> bool:
         """Whether a label is compared lesion by lesion."""
@@ -141,7 +173,7 @@ class Scoring:
     def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
         """Those of some values that a label has.
 
-        Without the ones on lesions if its lesions are not compared.
+        Where its lesions are not compared, those are the values that are not on lesions.
         """
         if self.has_lesions(label):
             return dict(values)
@@ -151,12 +183,15 @@ class Scoring:
     def lesion_penalty_mm(self, grid: Grid) -> float:
         """The distance of a lesion that is missed or invented.
 
-        That of BraTS, or the image's diagonal if asked for.
+        It is that of BraTS, or the image's diagonal if asked for.
         """
-        return grid.diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
+        if self.empty == EmptyRule.DIAGONAL:
+            return grid.diagonal_mm
+        return BRATS_DISTANCE_MM
 
     def without_lesions(self) -> dict[str, float]:
         """The metrics on lesions and their counts where neither map has the label."""
         if self.instances is None:
             return {}
-        return self._of_nothing(lesion_metrics(self.metrics)) | dict.fromkeys(LESION_COUNTS, 0)
+        values = self._of_nothing(lesion_metrics(self.metrics))
+        return values | dict.fromkeys(LESION_COUNTS, 0)

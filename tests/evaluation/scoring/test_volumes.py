@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.scoring.failures import failed_rows
 from tests.commands import done, run
 from tests.evaluation import made_folders as made
 
-VOLUMES = tuple(name for name, metric in METRICS.items() if metric.of_volumes)
+VOLUMES = tuple(name for name, metric in METRICS.items() if metric.on_volumes)
 ALL_VOLUMES = ("--metrics", ",".join(VOLUMES))
 
 
