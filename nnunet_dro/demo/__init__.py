@@ -1,7 +1,4 @@
-"""A complete run on real images, small enough for a laptop.
-
-Plain nnU-Net compared with robust training.
-"""
+"""A complete run on real images, small enough for a laptop: plain against robust training."""
 
 from nnunet_dro.demo.preparation import Settings
 from nnunet_dro.demo.run import run_demo

@@ -1,9 +1,14 @@
-"""The demo's dataset: deformed slices of one real brain, as three acquisition protocols would show them."""
+"""The demo's dataset: deformed slices of one real brain.
+
+They look as three acquisition protocols would show them.
+"""
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,62 +47,85 @@ class Slice:
 
     orientation: str  # one of `ORIENTATIONS`
     index: int  # position of the slice along its axis
-    channels: (
-        FloatArray  # T1, probability of grey and of white matter, in [0, 1], shape (3, SIZE, SIZE)
-    )
+    #: T1, probability of grey and of white matter, in [0, 1], shape (3, SIZE, SIZE).
+    channels: FloatArray
 
 
 def read_template() -> FloatArray:
     """The ICBM 2009a symmetric template that ships with nilearn.
 
-    T1, grey and white matter in [0, 1], (3, z, y, x).
+    Returns:
+        T1, grey and white matter in [0, 1], in voxels of 2 mm, shape (3, z, y, x).
     """
     import importlib.resources
 
     import SimpleITK
 
     try:
-        folder = Path(str(importlib.resources.files("nilearn"))) / "datasets" / "data"
-        paths = [folder / _TEMPLATE_FILE.format(kind) for kind in ("t1", "gm", "wm")]
-        missing = next((path for path in paths if not path.is_file()), None)
+        nilearn = Path(str(importlib.resources.files("nilearn")))
     except ModuleNotFoundError:
-        missing = Path("nilearn")
-    if missing is not None:
-        got = f"got no {str(missing)!r}. {extra_cure('demo')}"
-        raise FileNotFoundError(f"`nilearn` must be installed with its template, {got}")
-    volumes = np.stack(
-        [SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths]
+        raise _no_template("nilearn") from None
+
+    volumes = []
+    for kind in ("t1", "gm", "wm"):
+        path = nilearn / "datasets" / "data" / _TEMPLATE_FILE.format(kind)
+        if not path.is_file():
+            raise _no_template(str(path))
+        image = SimpleITK.ReadImage(str(path))
+        volumes.append(SimpleITK.GetArrayFromImage(image))
+    return _halved(np.stack(volumes)) / np.float32(255)
+
+
+def _no_template(missing: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"`nilearn` must be installed with its template, got no {missing!r}. {extra_cure('demo')}"
     )
+
+
+def _halved(volumes: npt.NDArray[Any]) -> FloatArray:
+    """Means over blocks of 2 x 2 x 2 voxels; an odd last plane is left out."""
     depth, height, width = (n // 2 for n in volumes.shape[1:])
     even = volumes[:, : 2 * depth, : 2 * height, : 2 * width]
     blocks = even.astype(np.float32).reshape(3, depth, 2, height, 2, width, 2)
-    return blocks.mean(axis=(2, 4, 6)) / np.float32(255)
+    return blocks.mean(axis=(2, 4, 6))
 
 
 def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
     """Divide the usable slices of the template into slices for training and slices for the test."""
     split: dict[str, list[Slice]] = {"train": [], "test": []}
     for axis, orientation in enumerate(ORIENTATIONS):
-        # Of one hemisphere: the template is symmetric, and the other would show the test slices in
-        # training.
-        n_slices = (
-            template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
-        )
+        n_slices = template.shape[axis + 1]
+        if orientation == "sagittal":
+            # Of one hemisphere: the template is symmetric, and the other would show the test
+            # slices in training.
+            n_slices //= 2
+
         usable = []
         for index in range(n_slices):
-            channels = np.stack([_centred(channel.take(index, axis=axis)) for channel in template])
-            if (channels[1:] > 0.5).mean(axis=(1, 2)).min() >= MIN_TISSUE:
-                usable.append(Slice(orientation, index, channels))
+            slice_ = _slice(template, axis, index)
+            shows_tissue = (slice_.channels[1:] > 0.5).mean(axis=(1, 2))
+            if shows_tissue.min() >= MIN_TISSUE:
+                usable.append(slice_)
+
         first, last = (round(fraction * len(usable)) for fraction in TEST_RANGE)
         split["test"] += usable[first:last]
         split["train"] += usable[: first - GAP] + usable[last + GAP :]
     return split
 
 
+def _slice(template: FloatArray, axis: int, index: int) -> Slice:
+    images = [_centred(channel.take(index, axis=axis)) for channel in template]
+    return Slice(ORIENTATIONS[axis], index, np.stack(images))
+
+
 def _centred(image: FloatArray) -> FloatArray:
     """Crop or pad with zeros to SIZE x SIZE around the centre."""
-    missing = [max(0, SIZE - n) for n in image.shape]
-    padded = np.pad(image, [(n // 2, n - n // 2) for n in missing])
+    padding = []
+    for n in image.shape:
+        n_missing = max(0, SIZE - n)
+        padding.append((n_missing // 2, n_missing - n_missing // 2))
+    padded = np.pad(image, padding)
+
     row, column = ((n - SIZE) // 2 for n in padded.shape)
     return padded[row : row + SIZE, column : column + SIZE]
 
@@ -105,39 +133,53 @@ def _centred(image: FloatArray) -> FloatArray:
 def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
     """Make another anatomy.
 
-    A smooth random displacement of up to about 12 mm, a small rotation and a small scaling.
+    The slice is rotated and scaled a little, and displaced smoothly by up to about 12 mm.
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
-    grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float64)
+    pixels = np.arange(SIZE)
+    grid = np.stack(np.meshgrid(pixels, pixels, indexing="ij")).astype(np.float64)
     centre = (SIZE - 1) / 2
+
     angle = np.deg2rad(rng.uniform(-10, 10))
     scale = rng.uniform(0.92, 1.08)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * scale
+    cos = np.cos(angle)
+    sin = np.sin(angle)
+    turn = scale * np.array(
+        [
+            [cos, -sin],
+            [sin, cos],
+        ]
+    )
     positions = np.einsum("ij,jkl->ikl", turn, grid - centre) + centre
+
+    # A coarse and a fine displacement, the amplitudes in pixels.
     for sigma, amplitude in ((14.0, 4.0), (6.0, 2.0)):
         noise = rng.standard_normal((2, SIZE, SIZE))
         field = np.stack([gaussian_filter(part, sigma, mode="reflect") for part in noise])
-        positions += field / np.abs(field).max() * amplitude * rng.uniform(0.5, 1.0)
-    moved = [
-        map_coordinates(channel, positions, order=1, mode="constant") for channel in slice_.channels
-    ]
-    return replace(slice_, channels=np.stack(moved).astype(np.float32))
+        field /= np.abs(field).max()
+        positions += field * amplitude * rng.uniform(0.5, 1.0)
+
+    moved = np.stack(
+        [
+            map_coordinates(channel, positions, order=1, mode="constant")
+            for channel in slice_.channels
+        ]
+    )
+    return replace(slice_, channels=moved.astype(np.float32))
 
 
 def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
-    """The most probable tissue of each pixel.
-
-    0 for other tissue, 1 for grey matter, 2 for white matter.
-    """
+    """The most probable tissue of each pixel: 0 for other, 1 for grey and 2 for white matter."""
     _, grey, white = slice_.channels
-    return np.argmax([1 - grey - white, grey, white], axis=0).astype(np.uint8)
+    other = 1 - grey - white
+    return np.argmax([other, grey, white], axis=0).astype(np.uint8)
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Simulate the image, 0 to 255, of a centre.
+    """Simulate the image of a centre, 0 to 255.
 
-    A a plain T1, B with stronger gamma and noise, C inverted like T2.
+    Centre A shows a plain T1, B one with stronger gamma and noise, and C one inverted like T2.
     """
     from scipy.ndimage import gaussian_filter
 
@@ -154,6 +196,8 @@ def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArr
         brain = np.clip(t1 / 0.3, 0, 1)
         image = brain * (1.1 - t1) ** rng.uniform(0.9, 1.1)
         noise = 0.03
+
+    # The bias field of the coil, and noise whose magnitude is taken as in MRI.
     field = gaussian_filter(rng.standard_normal((SIZE, SIZE)), 24.0, mode="reflect")
     bias = np.exp(np.log(1.25) * field / np.abs(field).max())
     noisy = np.abs(image * bias + noise * rng.standard_normal((SIZE, SIZE)))
@@ -167,35 +211,51 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
     """
     slices = split_slices(read_template())
     partial = raw / f"{DATASET_NAME}.partial"
-    folder = raw / DATASET_NAME
     shutil.rmtree(partial, ignore_errors=True)
     for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
         (partial / name).mkdir(parents=True)
-    rows: list[tuple[str, str, str, str, int]] = []
-    for split, n_by_centre in N_CASES.items():
-        suffix = "Ts" if split == "test" else "Tr"
+
+    rows: list[dict[str, Any]] = []
+    for split, centre in _splits_and_centres():
+        name = f"brain_{len(rows) + 1:03d}"
         available = slices["test" if split == "test" else "train"]
-        for centre in (centre for centre, n_cases in n_by_centre.items() for _ in range(n_cases)):
-            case = f"brain_{len(rows) + 1:03d}"
-            slice_ = deform(available[rng.integers(len(available))], rng=rng)
-            _write_image(
-                render(slice_, centre, rng=rng), partial / f"images{suffix}" / f"{case}_0000.png"
-            )
-            _write_image(label_map(slice_), partial / f"labels{suffix}" / f"{case}.png")
-            rows.append((case, centre, split, slice_.orientation, slice_.index))
-    columns = ["case", "centre", "split", "orientation", "slice"]
-    pd.DataFrame(rows, columns=columns).to_csv(partial / "cases.csv", index=False)
+        slice_ = deform(available[rng.integers(len(available))], rng=rng)
+        image = render(slice_, centre, rng=rng)
+        suffix = "Ts" if split == "test" else "Tr"
+        _write_image(image, partial / f"images{suffix}" / f"{name}_0000.png")
+        _write_image(label_map(slice_), partial / f"labels{suffix}" / f"{name}.png")
+        rows.append(
+            {
+                "case": name,
+                "centre": centre,
+                "split": split,
+                "orientation": slice_.orientation,
+                "slice": slice_.index,
+            }
+        )
+    cases = pd.DataFrame(rows)
+    cases.to_csv(partial / "cases.csv", index=False)
+
     dataset = {
         "channel_names": {"0": "MRI"},
         "labels": {"background": 0, "grey_matter": 1, "white_matter": 2},
-        "numTraining": sum(row[2] != "test" for row in rows),
+        "numTraining": int((cases["split"] != "test").sum()),
         "file_ending": ".png",
-        "reference": "ICBM 2009a nonlinear symmetric template (Fonov et al. 2009), as shipped with nilearn",
+        "reference": "ICBM 2009a nonlinear symmetric template (Fonov et al. 2009), as shipped with "
+        "nilearn",
         "description": "One real anatomy; deformations and acquisition protocols are simulated.",
     }
     (partial / "dataset.json").write_text(json.dumps(dataset, indent=2), encoding="utf-8")
-    partial.rename(folder)
-    return folder
+    partial.rename(raw / DATASET_NAME)
+    return raw / DATASET_NAME
+
+
+def _splits_and_centres() -> Iterator[tuple[str, str]]:
+    """The split and the centre of each case."""
+    for split, n_by_centre in N_CASES.items():
+        for centre, n_cases in n_by_centre.items():
+            for _ in range(n_cases):
+                yield split, centre
 
 
 def _write_image(values: npt.NDArray[np.uint8], path: Path) -> None:

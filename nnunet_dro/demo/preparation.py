@@ -32,47 +32,52 @@ class Settings:
         names = {}
         for method, name in (("ERM", PLAIN_TRAINER), ("DRO", self.trainer)):
             base, options = parse_trainer_name(name)
-            names[method] = (
-                base + replace(options, epochs=self.epochs, iterations=self.iterations).suffix()
-            )
+            short = replace(options, epochs=self.epochs, iterations=self.iterations)
+            names[method] = base + short.suffix()
         return names
 
 
 def claim(out: Path, settings: Settings) -> None:
     """Reserve ``out`` for these settings, or check that it is reserved for them."""
     recorded = out / _SETTINGS_FILE
+    if recorded.is_file():
+        _check_recorded(recorded, settings)
+        return
+
     if out.exists() and not out.is_dir():
         raise ValueError(
             f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out."
         )
-    if not recorded.is_file():
-        if out.is_dir() and any(path.name != recorded.name for path in out.iterdir()):
-            cure = "Choose another with --out."
-            raise ValueError(
-                f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. {cure}"
-            )
-        out.mkdir(parents=True, exist_ok=True)
-        with replacing(recorded) as new:
-            new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
-        return
+    if out.is_dir() and any(path.name != recorded.name for path in out.iterdir()):
+        raise ValueError(
+            f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. "
+            "Choose another with --out."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(recorded) as new:
+        new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+
+
+def _check_recorded(recorded: Path, settings: Settings) -> None:
+    """Check that the recorded settings are these."""
+    out = recorded.parent
+    now = asdict(settings)
     try:
         before = json.loads(recorded.read_text(encoding="utf-8"))
-        now = asdict(settings)
         differing = next((name for name in now if before[name] != now[name]), None)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         got = f"{str(recorded)!r}. Remove {out}."
         raise ValueError(f"`out` must hold a readable {_SETTINGS_FILE}, got {got}") from error
     if differing:
-        was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
-        cure = "Choose another with --out."
         raise ValueError(
-            f"`out` must be a new folder or one with the same settings, got {was}. {cure}"
+            f"`out` must be a new folder or one with the same settings, got {str(out)!r}, which "
+            f"holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}. "
+            "Choose another with --out."
         )
 
 
-PLANS_NAME = (
-    "nnUNetPlansDemo"  # Name of the plans file with the small configuration (nnU-Net's ``-p``).
-)
+#: Name of the plans file with the small configuration (nnU-Net's ``-p``).
+PLANS_NAME = "nnUNetPlansDemo"
 
 #: Number of stages of the small network; its features, largest patch and batch size by number of
 #: dimensions.
@@ -83,30 +88,34 @@ BATCH_SIZE = {2: 4, 3: 2}
 
 
 def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
-    """Add a configuration ``PARENT_small``, with the first stages of the parent's network and fewer features."""
+    """Add a configuration ``PARENT_small`` to plans.
+
+    It has the first stages of the parent's network, with fewer features, and a smaller patch.
+    """
     configurations = plans["configurations"]
     if parent not in configurations:
-        known = ", ".join(configurations)
         raise ValueError(
-            f"`parent` must be one of {known}, got {parent!r}. nnU-Net has planned no other."
+            f"`parent` must be one of {', '.join(configurations)}, got {parent!r}. "
+            "nnU-Net has planned no other."
         )
+
     inherited = configurations[parent]
     n_dimensions = len(inherited["patch_size"])
     architecture = deepcopy(inherited["architecture"])
     kwargs = architecture["arch_kwargs"]
-    kept = min(N_STAGES, kwargs["n_stages"])
-    kwargs["n_stages"] = kept
-    kwargs["features_per_stage"] = list(FEATURES[n_dimensions][:kept])
-    kwargs["kernel_sizes"], kwargs["strides"] = (
-        kwargs["kernel_sizes"][:kept],
-        kwargs["strides"][:kept],
-    )
-    kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"] = [2] * kept, [2] * (kept - 1)
+    n_stages = min(N_STAGES, kwargs["n_stages"])
+    kwargs["n_stages"] = n_stages
+    kwargs["features_per_stage"] = list(FEATURES[n_dimensions][:n_stages])
+    kwargs["kernel_sizes"] = kwargs["kernel_sizes"][:n_stages]
+    kwargs["strides"] = kwargs["strides"][:n_stages]
+    kwargs["n_conv_per_stage"] = [2] * n_stages
+    kwargs["n_conv_per_stage_decoder"] = [2] * (n_stages - 1)
+
     # The parent's patch, no larger than allowed, and rounded down to what the strides divide.
     divisor = np.prod(kwargs["strides"], axis=0)
-    patch = np.maximum(
-        divisor, np.minimum(inherited["patch_size"], MAX_PATCH[n_dimensions]) // divisor * divisor
-    )
+    allowed = np.minimum(inherited["patch_size"], MAX_PATCH[n_dimensions])
+    patch = np.maximum(divisor, allowed // divisor * divisor)
+
     small = deepcopy(plans)
     small["plans_name"] = PLANS_NAME
     small["configurations"][f"{parent}_small"] = {

@@ -24,20 +24,36 @@ METRIC = "dice"
 def commands(out: Path, dataset: Path, methods: Collection[str]) -> list[tuple[str, ...]]:
     """The commands that do what `compare_methods` does."""
     lines: list[tuple[str, ...]] = []
+    results = []
     for method in methods:
         folder = str(out / "evaluation" / method)
-        files = (str(dataset / "labelsTs"), str(out / "predictions" / method), "-o", folder)
-        options = ("--by", BY, "--metrics", METRIC, "--method", method)
-        lines.append(("nnunet-dro", "evaluate", *files, *options))
-        lines.append(("nnunet-dro", "report", folder, "--images", str(dataset / "imagesTs")))
-    folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
-    return [*lines, ("nnunet-dro", "compare", *folders, "-o", str(out / "comparison"))]
+        results.append(f"{method}={folder}")
+        evaluation = (
+            "nnunet-dro",
+            "evaluate",
+            str(dataset / "labelsTs"),
+            str(out / "predictions" / method),
+            "-o",
+            folder,
+            "--by",
+            BY,
+            "--metrics",
+            METRIC,
+            "--method",
+            method,
+        )
+        report = ("nnunet-dro", "report", folder, "--images", str(dataset / "imagesTs"))
+        lines += [evaluation, report]
+    return [*lines, ("nnunet-dro", "compare", *results, "-o", str(out / "comparison"))]
 
 
 def compare_methods(
     out: Path, dataset: Path, methods: Collection[str], *, jobs: int, progress: StepProgress
 ) -> Comparison:
-    """Evaluate the predictions of the methods, the baseline first, compare them, and write the results."""
+    """Evaluate the predictions of the methods and compare them, and write the results.
+
+    The first method is the baseline.
+    """
     evaluations = {}
     for n_done, method in enumerate(methods):
         progress.update(n_done, len(methods) + 1)
@@ -54,18 +70,21 @@ def compare_methods(
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation, gallery)}
         write_files(out / "evaluation" / method, files)
         evaluations[method] = evaluation
+
     progress.update(len(methods), len(methods) + 1)
     comparison = compare(evaluations)
-    write_files(
-        out / "comparison", {**comparison_files(comparison), **comparison_reports(comparison)}
-    )
+    files = {**comparison_files(comparison), **comparison_reports(comparison)}
+    write_files(out / "comparison", files)
     return comparison
 
 
 def results_table(strata: pd.DataFrame, n_training: Mapping[str, int]) -> RenderableType:
-    """The strata of both methods side by side, and how many training cases each stratum has, for rich's console."""
-    tables = [table for _, table in strata_tables(strata, names=("stratum", "label", "method"))]
-    training = ", ".join(
-        f"{n_training.get(str(name), 0)} of {name}" for name in strata["stratum"].unique()
-    )
-    return printed([*tables, Prose(f"Cases to train on: {training}.", kind="first")])
+    """The strata of both methods side by side, for rich's console.
+
+    A sentence below says how many training cases each stratum has.
+    """
+    tables = strata_tables(strata, names=("stratum", "label", "method"))
+    names = strata["stratum"].unique()
+    numbers = [f"{n_training.get(str(name), 0)} of {name}" for name in names]
+    training = Prose(f"Cases to train on: {', '.join(numbers)}.", kind="first")
+    return printed([*(table for _, table in tables), training])

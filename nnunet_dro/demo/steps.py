@@ -24,7 +24,9 @@ class StepProgress:
     """The progress display of one step."""
 
     def __init__(self, progress: Progress, title: str) -> None:
-        self._progress, self._title, self._start = progress, title, monotonic()
+        self._progress = progress
+        self._title = title
+        self._start = monotonic()
         self._task: TaskID | None = progress.add_task(title, total=None)
 
     def update(self, n_done: int, n_total: int) -> None:
@@ -38,19 +40,27 @@ class StepProgress:
             return
         self._progress.remove_task(self._task)
         self._task = None
-        self._progress.console.print(
-            f"{self._title}: {monotonic() - self._start:.0f} s", highlight=False
-        )
+        seconds = monotonic() - self._start
+        self._progress.console.print(f"{self._title}: {seconds:.0f} s", highlight=False)
 
 
 @contextmanager
 def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[StepProgress]]:
-    """Show steps that run at the same time, and the duration of each once it, or this context, has ended."""
-    text = TextColumn("{task.description}")
-    columns = (SpinnerColumn(), text, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    """Show steps that run at the same time.
+
+    The duration of each is shown once it, or this context, has ended.
+    """
     if not console.is_terminal:
         for title in titles:
             console.print(f"{title} ...", highlight=False)
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         displays = [StepProgress(progress, title) for title in titles]
         yield displays
@@ -67,9 +77,8 @@ class Step:
     command: tuple[str, ...]  # command of nnU-Net that the step runs
     log: Path
     begin: Callable[[], object] = lambda: None  # function that does what comes before the command
-    environment: Mapping[str, str] = field(
-        default_factory=dict
-    )  # environment variables for that command alone
+    #: Environment variables for that command alone.
+    environment: Mapping[str, str] = field(default_factory=dict)
     #: Function that returns the command for this run, if it differs from what a first run or a
     #: shell would use.
     command_now: Callable[[], tuple[str, ...]] | None = None
@@ -83,9 +92,11 @@ def together(steps: Iterable[Step], *, at_most: int) -> Iterator[list[Step]]:
     """Group steps that run at the same time: trainings that follow each other."""
     group: list[Step] = []
     for step in steps:
-        if group and not (step.is_training and group[-1].is_training and len(group) < at_most):
-            yield group
-            group = []
+        if group:
+            are_trainings = step.is_training and group[-1].is_training
+            if not are_trainings or len(group) == at_most:
+                yield group
+                group = []
         group.append(step)
     if group:
         yield group
@@ -108,5 +119,6 @@ def carry_out(steps: Sequence[Step], *, environment: Mapping[str, str], console:
             words = step.command_now() if step.command_now else step.command
             commands.append(Command(words, step.log, {**environment, **step.environment}))
         run_commands(commands, while_running=show)
+
         for step in steps:
             step.end()
