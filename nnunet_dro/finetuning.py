@@ -212,11 +212,10 @@ def _check_equal(
     model: SourceModel, *, before: Mapping[str, Any], now: Mapping[str, Any], cure: str
 ) -> None:
     """Check properties of the source against those of what is to be trained."""
-    for name in before:
-        if before[name] != now[name]:
+    for name, value in before.items():
+        if value != now[name]:
             rule = f"have the {name} of what is trained, {now[name]!r}"
-            got = f"{before[name]!r} in {model.path}"
-            raise ValueError(f"`from` must {rule}, got {got}. {cure}")
+            raise ValueError(f"`from` must {rule}, got {value!r} in {model.path}. {cure}")
 
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,7 +256,8 @@ def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> Non
     """Check that the source's weights fit a network; the error names the first difference."""
     before = {name: tuple(values.shape) for name, values in model.weights.items()}
     now = {name: tuple(values.shape) for name, values in weights.items()}
-    differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    names = {**now, **before}
+    differing = [name for name in names if before.get(name) != now.get(name)]
     if not differing:
         return
 

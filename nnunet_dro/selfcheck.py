@@ -63,9 +63,10 @@ class Number:
     @property
     def agrees(self) -> bool:
         """Whether both are the same, but for rounding."""
-        if math.isnan(self.expected) or math.isnan(self.computed):
-            return math.isnan(self.expected) and math.isnan(self.computed)
-        return abs(self.expected - self.computed) <= TOLERANCE * max(1.0, abs(self.expected))
+        if math.isnan(self.expected):
+            return math.isnan(self.computed)
+        difference = abs(self.expected - self.computed)
+        return difference <= TOLERANCE * max(1.0, abs(self.expected))
 
     def line(self) -> str:
         """The number as a line of a table."""
@@ -107,7 +108,8 @@ def _scores() -> Iterator[Number]:
     yield Number("scores", "hd95 of a label that was missed", math.nan, missed["hd95"])
     for rule, expected in (("brats", 374.0), ("diagonal", math.hypot(11, 11, 22))):
         name = f"hd95 of a label that was missed, --empty {rule}, mm"
-        yield Number("scores", name, expected, _evaluated(rule)["missed"]["hd95"])
+        missed = _evaluated(rule)["missed"]
+        yield Number("scores", name, expected, missed["hd95"])
 
 
 def _evaluated(empty: str) -> dict[str, dict[str, float]]:
@@ -165,7 +167,8 @@ def _bounds() -> Iterator[Number]:
     # 0.95^58 = 0.051 and 0.95^59 = 0.048: only then the smallest of the values is a lower bound.
     for n, expected in ((58, 0), (59, 1), (93, 2), (124, 3), (153, 4)):
         name = f"rank of the lower 95 % bound of the 5th percentile, {n} values"
-        yield Number("intervals", name, expected, bound_ranks(n, 5, tail=0.05)[0])
+        lower, _ = bound_ranks(n, 5, tail=0.05)
+        yield Number("intervals", name, expected, lower)
 
     # P(B <= 5) = 21700 / 2^20 = 0.0207 and P(B <= 6) = 0.0577, with B ~ Binomial(20, 1/2).
     lower, upper = bound_ranks(20, 50, tail=0.025)

@@ -93,7 +93,7 @@ def share_model(
     if not re.fullmatch(r"Dataset\d{3,}_.+", dataset_name):
         dataset_name = str(plans["dataset_name"])  # the model has been moved
 
-    cases = set()
+    cases: set[str] = set()
     if isinstance(dataset.get("dataset"), Mapping):
         cases = set(map(str, dataset["dataset"]))
     left_out: dict[str, Sequence[str]] = {}
@@ -108,13 +108,19 @@ def share_model(
             )
             _check_trainer(state["trainer_name"])
             cases |= _logged_cases(state)
+
             configuration = state["init_args"]["configuration"]
             folder = f"{dataset_name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _KEYS_OF_CHECKPOINT]
             archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", _for_prediction(state))
         progress(len(shared_folds), len(shared_folds))
 
-        left_out[PLANS_JSON] = _write_json(archive, f"{folder}/{PLANS_JSON}", plans, _KEYS_OF_PLANS)
+        left_out[PLANS_JSON] = _write_json(
+            archive,
+            f"{folder}/{PLANS_JSON}",
+            plans,
+            _KEYS_OF_PLANS,
+        )
         left_out[DATASET_JSON] = _write_json(
             archive,
             f"{folder}/{DATASET_JSON}",
@@ -122,6 +128,7 @@ def share_model(
             # The logs of the checkpoints may name cases that the description does not list.
             (*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)),
         )
+
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
@@ -225,8 +232,9 @@ def _check_trainer(name: str) -> None:
 
 def _logged_cases(checkpoint: Mapping[str, Any]) -> set[str]:
     """The training cases that the log of a checkpoint names; sub-volumes are named CASE@0,0,1."""
-    table = checkpoint.get("logging", {}).get(STATE_KEY, {}).get("table", {})
-    return {str(case).split("@")[0] for case in table.get("cases", ())}
+    state = checkpoint.get("logging", {}).get(STATE_KEY, {})
+    names = state.get("table", {}).get("cases", ())
+    return {str(name).split("@")[0] for name in names}
 
 
 def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
@@ -245,10 +253,10 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
 
 def _anonymous_texts(dataset: Mapping[str, Any], cases: Collection[str]) -> list[str]:
     """The keys of the texts of a description that name no training case, as a word of its own."""
-    any_case = "|".join(rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases)
-    name_of_case = re.compile(any_case or "(?!)")  # without cases, nothing is one
-    texts = [key for key in _TEXTS if key in dataset]
-    return [key for key in texts if not name_of_case.search(str(dataset[key]))]
+    patterns = [rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases]
+    name_of_case = re.compile("|".join(patterns) or "(?!)")  # without cases, no text has one
+    texts = {key: str(dataset[key]) for key in _TEXTS if key in dataset}
+    return [key for key, text in texts.items() if not name_of_case.search(text)]
 
 
 def _write_json(

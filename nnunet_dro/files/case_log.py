@@ -152,13 +152,18 @@ def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
     _check_finite(rows, path, kind)
     epochs, row_numbers = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
     column_numbers, cases = pd.factorize(rows["case"])
+    names = [str(case) for case in cases]
 
     def wide(column: str, missing: float) -> pd.DataFrame:
         table = np.full((len(epochs), len(cases)), missing)
         table[row_numbers, column_numbers] = rows[column]
-        return pd.DataFrame(table, index=epochs, columns=[str(case) for case in cases])
+        return pd.DataFrame(table, index=epochs, columns=names)
 
-    return EpochLog(kind, wide(kind.value, np.nan), wide(kind.times, 0).astype("int64"))
+    return EpochLog(
+        kind=kind,
+        values=wide(kind.value, missing=np.nan),
+        times_seen=wide(kind.times, missing=0).astype("int64"),
+    )
 
 
 def _check_finite(rows: pd.DataFrame, path: Path, kind: LogKind) -> None:

@@ -165,7 +165,8 @@ _READERS = {".csv": _read_text, ".tsv": _read_text, ".xlsx": _read_xlsx, ".json"
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if twice := repeated([name for name, _ in pairs]):
+    twice = repeated(name for name, _ in pairs)
+    if twice:
         raise ValueError(f"{twice[0]!r} is duplicated")
     return {name.strip(): value for name, value in pairs}
 
@@ -198,14 +199,22 @@ def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[st
     for number, row in rows:
         _check_length(row, len(names), number, path)
 
-    # Spreadsheets leave behind columns that are empty from top to bottom.
-    kept = [n for n, name in enumerate(names) if name or any(row[n] for _, row in rows)]
-    if unnamed := [str(n + 1) for n in kept if not names[n]]:
+    columns = []
+    unnamed = []
+    for n, name in enumerate(names):
+        entries = [row[n] for _, row in rows]
+        if name:
+            columns.append((name, entries))
+        # Spreadsheets leave behind columns that are empty from top to bottom.
+        elif any(entries):
+            unnamed.append(str(n + 1))
+
+    if unnamed:
         got = f"none for column {name_some(unnamed)}"
         raise _refusal("have a name for every column", got, path, "Name it, or remove it.")
-    if twice := repeated(names[n] for n in kept):
+    if twice := repeated(name for name, _ in columns):
         raise _refusal("name every column once", f"{name_some(twice)} twice", path, "Rename one.")
-    return {names[n]: [row[n] for _, row in rows] for n in kept}
+    return dict(columns)
 
 
 def _check_length(row: list[str], n_columns: int, number: int, path: Path) -> None:

@@ -83,6 +83,7 @@ def check_writable(
     """Check, before long work, that a folder can be written to, or made."""
     path = folder.absolute()
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
+
     if not existing.is_dir():
         raise NotADirectoryError(
             f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}"
