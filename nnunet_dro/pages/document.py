@@ -1,6 +1,6 @@
-"""What reports are made of.
+"""What reports are made of: five kinds of blocks.
 
-Five kinds of blocks, which HTML, Markdown, LaTeX and the terminal print alike.
+HTML, Markdown, LaTeX and the terminal print the same blocks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,8 @@ class Heading:
     level: int = 2  # 1 (of all) to 4
     anchor: str = ""  # name of the section, for links
     short: str = ""  # the section's name in the list of contents; empty where it is not listed
-    folded: bool = False  # whether a page shows what follows, up to the next such heading or section, only on request
+    #: Whether a page shows what follows only on request, up to the next such heading or section.
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,7 @@ class Note:
 class Figure:
     """What only a page can show."""
 
-    charts: Sequence[
-        tuple[str, Sequence[Markup]]
-    ] = ()  # the heading, or none, and the drawings of each chart
+    charts: Sequence[tuple[str, Sequence[Markup]]] = ()  # heading, or none, and drawings of each
     legend: Sequence[tuple[Sequence[Markup], str]] = ()  # icons and what they stand for
     drawing: str | Markup = ""  # another drawing, as HTML
 
@@ -61,10 +60,12 @@ class Column:
     """A column of a table."""
 
     title: str
-    kind: str = "num"  # at the right; or ``text``, or ``name`` (what a row is about; such columns come first)
+    #: ``num`` (at the right), ``text``, or ``name`` (what a row is about; such columns come first).
+    kind: str = "num"
     above: str = ""  # a heading above this one and its neighbours that have the same
     hint: str = ""  # what the heading means, where that needs saying
-    spare: str = ""  # what a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing
+    #: What a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing.
+    spare: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,18 @@ class Cell:
     below: tuple[str, ...] = ()  # what belongs to it and is less important, such as its interval
     #: Signs of footnotes to what they mean here; empty text where the table's notes say it.
     marks: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""  # words for its looks: ``better``, ``worse``, ``few`` (cases), ``best`` (of several methods) ...
+    #: Words for its looks: ``better``, ``worse``, ``few`` (cases), ``best`` (of methods) ...
+    kind: str = ""
     strong: bool = False  # whether a page emphasises the entry over what is below
 
     @property
     def beside(self) -> list[str]:
         """What is below as it is written beside the entry: in brackets of some kind."""
-        others = ", ".join(text for text in self.below if not text.startswith("["))
-        return [
-            *(text for text in self.below if text.startswith("[")),
-            *([f"({others})"] if others else []),
-        ]
+        beside = [text for text in self.below if text.startswith("[")]
+        without_brackets = [text for text in self.below if not text.startswith("[")]
+        if without_brackets:
+            beside.append(f"({', '.join(without_brackets)})")
+        return beside
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,22 @@ class Table:
         records: Sequence[Any],
         **described: Any,
     ) -> "Table":
-        """The one way in which tables are made: every column says what it has of a record."""
+        """Make a table with a row per record: every column says what it has of a record.
+
+        Args:
+            title: The title of the table.
+            columns: Each column with a function from a record to its cell, or to the cell's text.
+            records: What the rows are made of.
+            described: Further fields of the table.
+        """
         columns = list(columns)
         rows = []
         for record in records:
-            cells = (cell_of(record) for _, cell_of in columns)
-            rows.append([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
+            row = []
+            for _, cell_of in columns:
+                cell = cell_of(record)
+                row.append(cell if isinstance(cell, Cell) else Cell(cell))
+            rows.append(row)
         return cls(title, tuple(column for column, _ in columns), rows, **described)
 
     @classmethod
@@ -137,28 +149,37 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, list[tuple[str, Sequence[Cell]]]]]:
-        """The rows by the first of several names, which they lack then.
+        """The rows, grouped by the first of several names.
 
-        Groups of a name and rows of kind and cells.
+        Returns:
+            The name of each group, and its rows, each as its kind and its cells without that name.
+            With one name only, all rows are in one group, whose name is empty.
         """
-        rows = list(zip(self.row_kinds or [""] * len(self.rows), self.rows, strict=True))
+        row_kinds = self.row_kinds or [""] * len(self.rows)
+        rows = list(zip(row_kinds, self.rows, strict=True))
         if self.n_names < 2:
             return [("", rows)]
-        groups = groupby(rows, key=lambda row: row[1][0].text)
-        return [(name, [(kind, cells[1:]) for kind, cells in inside]) for name, inside in groups]
+
+        groups = []
+        for name, members in groupby(rows, key=lambda row: row[1][0].text):
+            rest = [(kind, cells[1:]) for kind, cells in members]
+            groups.append((name, rest))
+        return groups
 
     @property
     def hints(self) -> list[str]:
         """What headings mean, in sentences."""
-        return [f"{column.title}: {column.hint}." for column in self.columns if column.hint]
+        explained = [column for column in self.columns if column.hint]
+        return [f"{column.title}: {column.hint}." for column in explained]
 
     @property
     def heads(self) -> list[str]:
         """The headings on one line, with what is above them."""
-        return [
-            f"{column.above}: {column.title}" if column.above else column.title
-            for column in self.columns
-        ]
+        heads = []
+        for column in self.columns:
+            above = f"{column.above}: " if column.above else ""
+            heads.append(f"{above}{column.title}")
+        return heads
 
 
 Block = Heading | Prose | Note | Table | Figure

@@ -1,4 +1,7 @@
-"""Pages: one HTML file of blocks and a table to sort, that sends no request and holds nothing from elsewhere."""
+"""Pages: HTML files of blocks and a table to sort.
+
+A page is one file that sends no request and loads nothing from elsewhere.
+"""
 
 import math
 import re
@@ -14,17 +17,24 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from nnunet_dro.pages.document import Block, Figure, Heading, Note
+from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
 from nnunet_dro.pages.pictures import Picture
 
 #: What a browser may load into a page: its own styles, scripts and pictures, and nothing from
 #: anywhere else.
 CONTENT_SECURITY_POLICY = Markup(
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 _ASSETS = Path(__file__).parent / "assets"
+
+#: Where a name may be broken: after ``_``, ``/`` and ``-``, after a full stop, and before the humps
+#: of camel case.
+_BREAKS = re.compile(r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])")
+
+#: Level of a folded heading: between a section and the headings inside.
+_LEVEL_OF_FOLDED = 2.5
 
 #: With more dots the browser draws only the figures in view: the page opens faster and scrolls more
 #: slowly.
@@ -50,21 +60,15 @@ def page_environment(*folders: Path) -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, and before the humps of camel case."""
-    return Markup(
-        re.sub(
-            r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])", "<wbr>", str(escape(name))
-        )
-    )
+    """A name that a browser may break after ``_``, ``-``, ``/`` and ``.``, and in camel case."""
+    return Markup(_BREAKS.sub("<wbr>", str(escape(name))))
 
 
 def page_assets() -> dict[str, Markup]:
     """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
+    style = page_environment().get_template("style.css").render()
     script = (_ASSETS / "page.js").read_text(encoding="utf-8")
-    return {
-        "style": Markup(page_environment().get_template("style.css").render()),
-        "script": Markup(script),
-    }
+    return {"style": Markup(style), "script": Markup(script)}
 
 
 def page(
@@ -77,64 +81,64 @@ def page(
 ) -> str:
     """A page, in which all names are escaped.
 
-    The appendix stands below the table, and ``about``, how all was made, is last. ``head`` has
-    ``kind``, ``title``, ``heading`` and ``lede``.
+    Args:
+        blocks: What stands above the table.
+        appendix: What stands below the table.
+        about: How all was made, which stands last.
+        table: The table that readers sort and filter.
+        head: ``kind``, ``title``, ``heading`` and ``lede`` of the page.
     """
     if about:
-        macros: Any = page_environment().get_template("blocks.html").module
+        macros = _macros()
         appendix = [
             *appendix,
             Heading("How this was made", 3),
             Figure(drawing=Markup(macros.tree(about))),
         ]
-    every = (*blocks, Heading("", anchor="cases", short="Cases" if table else ""), *appendix)
-    content = {
-        "contents": [
-            (block.anchor, block.short)
-            for block in every
-            if isinstance(block, Heading) and block.short
-        ],
-        "content": html(blocks),
-        "appendix": html(appendix),
-        "table": table,
-        "payload": table.payload() if table else {"columns": []},
-    }
-    return page_environment().get_template("base.html").render({**page_assets(), **content, **head})
+
+    cases = Heading("", anchor="cases", short="Cases" if table else "")
+    headings = [block for block in (*blocks, cases, *appendix) if isinstance(block, Heading)]
+    payload: dict[str, Any] = {"columns": []}
+    if table:
+        payload = table.payload()
+
+    template = page_environment().get_template("base.html")
+    return template.render(
+        **page_assets(),
+        contents=[(heading.anchor, heading.short) for heading in headings if heading.short],
+        content=html(blocks),
+        appendix=html(appendix),
+        table=table,
+        payload=payload,
+        **head,
+    )
 
 
 def html(blocks: Sequence[Block]) -> Markup:
     """Blocks as HTML, a section for each heading of level 2."""
-    macros: Any = page_environment().get_template("blocks.html").module
-    charts = [
-        drawing
-        for b in blocks
-        if isinstance(b, Figure)
-        for _, drawings in b.charts
-        for drawing in drawings
-    ]
-    many = " many" if sum(drawing.count("data-row=") for drawing in charts) > _MANY_DOTS else ""
-    runs = [
-        list(run)
-        for _, run in groupby(blocks, key=lambda b: b.kind if isinstance(b, Note) else id(b))
-    ]
-    has_lead = sum(isinstance(run[0], Note) and run[0].kind == "finding" for run in runs) == 1
+    macros = _macros()
+    many = " many" if _n_dots(blocks) > _MANY_DOTS else ""
+    runs = [list(run) for _, run in groupby(blocks, key=_run_of)]
+    has_lead = sum(_are_findings(run) for run in runs) == 1
+
     parts: list[Markup] = []
     #: Level and end of the elements that are open.
     opened: list[tuple[float, Markup]] = []
 
     def close(level: float) -> None:
         while opened and opened[-1][0] >= level:
-            parts.append(opened.pop()[1])
+            _, end = opened.pop()
+            parts.append(end)
 
     for run in runs:
         block = run[0]
         if isinstance(block, Heading):
             # What is folded holds headings of its level.
-            close(2.5 if block.folded else block.level)
-            if block.folded:
-                opened.append((2.5, Markup("</details>\n")))
-            elif block.level == 2:
-                opened.append((2, Markup("</section>\n")))
+            level = _LEVEL_OF_FOLDED if block.folded else block.level
+            end = _end_of(block)
+            close(level)
+            if end:
+                opened.append((level, end))
             parts.append(macros.heading(block))
         elif isinstance(block, Note):
             if block.kind == "remark":
@@ -142,10 +146,45 @@ def html(blocks: Sequence[Block]) -> Markup:
             parts.append(macros.notes(run, has_lead))
         elif isinstance(block, Figure):
             parts.append(macros.figure(block, many))
+        elif isinstance(block, Prose):
+            parts.append(macros.prose(block))
         else:
-            parts.append(getattr(macros, type(block).__name__.lower())(block))
+            parts.append(macros.table(block))
     close(0)
     return Markup("").join(parts)
+
+
+def _macros() -> Any:
+    """The macros of the templates that write a block of each kind."""
+    return page_environment().get_template("blocks.html").module
+
+
+def _end_of(heading: Heading) -> Markup:
+    """The end of the element that holds what follows a heading, if it has one."""
+    if heading.folded:
+        return Markup("</details>\n")
+    if heading.level == 2:
+        return Markup("</section>\n")
+    return Markup("")
+
+
+def _run_of(block: Block) -> object:
+    """What blocks share that are written together: notes of one kind that follow each other."""
+    return block.kind if isinstance(block, Note) else id(block)
+
+
+def _are_findings(run: Sequence[Block]) -> bool:
+    return isinstance(run[0], Note) and run[0].kind == "finding"
+
+
+def _n_dots(blocks: Sequence[Block]) -> int:
+    """The number of cases that are drawn in the figures among blocks."""
+    n_dots = 0
+    for block in blocks:
+        if isinstance(block, Figure):
+            for _, drawings in block.charts:
+                n_dots += sum(drawing.count("data-row=") for drawing in drawings)
+    return n_dots
 
 
 def gallery(
@@ -153,7 +192,8 @@ def gallery(
 ) -> Figure:
     """Pictures of cases; the legend has words for the looks of outlines, and what these are."""
     template = page_environment().get_template("gallery.html")
-    return Figure(drawing=Markup(template.render(pictures=pictures, legend=legend, kind=kind)))
+    drawing = template.render(pictures=pictures, legend=legend, kind=kind)
+    return Figure(drawing=Markup(drawing))
 
 
 @dataclass(frozen=True)
@@ -168,14 +208,28 @@ class SortableColumn:
     filtered: bool = False  # whether the page offers a choice of its values
 
     def payload(self) -> dict[str, Any]:
-        """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
-        head = {"title": self.title, "kind": self.kind, "filtered": self.filtered}
-        if self.kind != "text":
-            return head | {
-                "values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]
-            }
-        codes, names = pd.factorize(np.asarray([str(value) for value in self.values], dtype=object))
-        return head | {"names": [str(name) for name in names], "codes": codes.tolist()}
+        """The column as JSON.
+
+        Text becomes codes into its different values. Numbers have three decimals, and null stands
+        for those that are undefined.
+        """
+        payload: dict[str, Any] = {
+            "title": self.title,
+            "kind": self.kind,
+            "filtered": self.filtered,
+        }
+        if self.kind == "text":
+            texts = np.asarray([str(value) for value in self.values], dtype=object)
+            codes, names = pd.factorize(texts)
+            payload["names"] = [str(name) for name in names]
+            payload["codes"] = codes.tolist()
+            return payload
+
+        numbers = []
+        for value in self.values:
+            is_defined = math.isfinite(value)
+            numbers.append(round(float(value), 3) if is_defined else None)
+        return payload | {"values": numbers}
 
 
 @dataclass(frozen=True)
@@ -200,14 +254,17 @@ class SortableTable:
 
     def payload(self) -> dict[str, Any]:
         """Everything the page's script needs, as JSON."""
+        pictures = {}
+        links = {}
+        for row, key in enumerate(self.keys):
+            if key in self.pictures:
+                pictures[row] = self.pictures[key]
+            if key in self.links:
+                links[row] = self.links[key]
         return {
             "columns": [column.payload() for column in self.columns],
             "sortedBy": self.sorted_by,
             "descending": self.descending,
-            "pictures": {
-                row: self.pictures[key] for row, key in enumerate(self.keys) if key in self.pictures
-            },
-            "links": {
-                row: self.links[key] for row, key in enumerate(self.keys) if key in self.links
-            },
+            "pictures": pictures,
+            "links": links,
         }

@@ -1,35 +1,40 @@
 """Tables in LaTeX: booktabs, with names that span the rows that they hold for."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
 
-_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"}
-_SPECIAL |= {
+#: Characters that LaTeX would not typeset as they are, and how they are written for it.
+_SPECIAL = {
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "|": r"\textbar{}",
-}
-_SPECIAL |= {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     '"': r"\textquotedbl{}",
     "–": "--",
     "−": "$-$",
-}
-_SPECIAL |= {
     "×": r"$\times$",
     "∞": r"$\infty$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "→": r"$\rightarrow$",
+    "▲": r"$\blacktriangle$",
+    "▼": r"$\blacktriangledown$",
+    "³": r"\textsuperscript{3}",
+    "†": r"\textsuperscript{\textdagger}",
+    "‡": r"\textsuperscript{\textdaggerdbl}",
 }
-_SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "³": r"\textsuperscript{3}"}
-_SPECIAL |= {"†": r"\textsuperscript{\textdagger}", "‡": r"\textsuperscript{\textdaggerdbl}"}
 
 #: An entry with what is below it.
 _BELOW = (
@@ -40,26 +45,29 @@ _BELOW = (
 def latex(blocks: Sequence[Block], *remarks: str) -> str:
     """The tables among blocks, after remarks as comments; all names are escaped."""
     needed = r"% \usepackage{booktabs,multirow}; names outside ASCII need XeLaTeX or LuaLaTeX"
+    comments = [f"% {remark}" for remark in remarks]
     tables = [_table(block) for block in blocks if isinstance(block, Table)]
-    return "\n".join((needed, *(f"% {remark}" for remark in remarks), _BELOW, *tables))
+    return "\n".join([needed, *comments, _BELOW, *tables])
 
 
 def escape(text: str) -> str:
     """Text that LaTeX typesets as it is, on one line."""
     flat = " ".join(text.split())
-    return re.sub("|".join(map(re.escape, _SPECIAL)), lambda found: _SPECIAL[found.group()], flat)
+    return "".join(_SPECIAL.get(character, character) for character in flat)
 
 
 def _table(table: Table) -> str:
-    caption = " ".join(filter(None, (f"{table.title}.", table.about, *table.notes, *table.hints)))
+    sentences = [f"{table.title}.", table.about, *table.notes, *table.hints]
+    caption = " ".join(sentence for sentence in sentences if sentence)
+    alignment = "".join("r" if column.kind == "num" else "l" for column in table.columns)
     heads = [rf"\textbf{{{escape(head)}}}" for head in table.heads]
     lines = [
         r"\begin{table}[tb]",
         r"  \centering",
         rf"  \caption{{{escape(caption)}}}",
-        rf"  \begin{{tabular}}{{{''.join('r' if column.kind == 'num' else 'l' for column in table.columns)}}}",
+        rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
-        f"    {' & '.join(heads)} \\\\",
+        rf"    {' & '.join(heads)} \\",
         r"    \midrule",
         *(f"    {line}" for line in _body(table)),
         r"    \bottomrule",
@@ -70,31 +78,58 @@ def _table(table: Table) -> str:
 
 
 def _body(table: Table) -> Iterator[str]:
-    """The rows, and rules between those that differ in a name that spans rows."""
+    """The rows, and rules between those that differ in a name that spans rows.
+
+    All names but the last span the rows that have them.
+    """
+    n_spanning = table.n_names - 1
     names = [tuple(cell.text for cell in row[: table.n_names]) for row in table.rows]
+
     for place, row in enumerate(table.rows):
-        # The first name in which this row differs from the one above.
-        new = next(
-            (n for n, name in enumerate(names[place]) if not place or names[place - 1][n] != name),
-            0,
-        )
-        if place and new < table.n_names - 1:
-            yield r"\midrule" if new == 0 else rf"\cmidrule{{{new + 1}-{len(table.columns)}}}"
+        new = 0
+        if place > 0:
+            new = _first_difference(names[place - 1], names[place])
+            if new == 0 and n_spanning > 0:
+                yield r"\midrule"
+            elif new < n_spanning:
+                yield rf"\cmidrule{{{new + 1}-{len(table.columns)}}}"
+
         written = [_cell(cell) for cell in row]
-        for n in range(table.n_names - 1):
-            alike = takewhile(
-                names[place][: n + 1].__eq__, (other[: n + 1] for other in names[place:])
-            )
+        for n in range(n_spanning):
             if n < new:
                 written[n] = ""
-            elif (n_rows := len(list(alike))) > 1:
+                continue
+            n_rows = _n_alike(names[place:], n + 1)
+            if n_rows > 1:
                 written[n] = rf"\multirow[t]{{{n_rows}}}{{*}}{{{written[n]}}}"
+
         # A bracket or a star after the line break of the row above would belong to it.
         guard = "{}" if written[0].startswith(("[", "*")) else ""
-        yield f"{guard}{' & '.join(written)} \\\\"
+        yield rf"{guard}{' & '.join(written)} \\"
+
+
+def _first_difference(above: Sequence[str], names: Sequence[str]) -> int:
+    """The index of the first name that differs from that of the row above; 0 if none does."""
+    for n, name in enumerate(names):
+        if above[n] != name:
+            return n
+    return 0
+
+
+def _n_alike(rows: Sequence[tuple[str, ...]], n_names: int) -> int:
+    """The number of rows, from the first one on, that have its first names."""
+    first = rows[0][:n_names]
+    alike = takewhile(lambda names: names[:n_names] == first, rows)
+    return len(list(alike))
 
 
 def _cell(cell: Cell) -> str:
     text = "--" if cell.text == NO_VALUE else escape(cell.text)
-    text = (rf"\textbf{{{text}}}" if "best" in cell.kind else text) + escape("".join(cell.marks))
-    return rf"\withbelow{{{text}}}{{{escape('; '.join(cell.below))}}}" if cell.below else text
+    if "best" in cell.kind:
+        text = rf"\textbf{{{text}}}"
+    text += escape("".join(cell.marks))
+
+    if not cell.below:
+        return text
+    below = escape("; ".join(cell.below))
+    return rf"\withbelow{{{text}}}{{{below}}}"

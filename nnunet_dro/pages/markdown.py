@@ -9,24 +9,37 @@ from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose,
 
 def markdown(blocks: Sequence[Block]) -> str:
     """Blocks without the figures; all names are escaped, and the text ends with a line break."""
-    # Remarks follow each other without a blank line, and so do other notes.
-    runs = groupby(
-        blocks, key=lambda block: block.kind == "remark" if isinstance(block, Note) else id(block)
-    )
-    text = "\n\n".join(
-        "\n".join(line for block in run for line in _printed(block)) for _, run in runs
-    )
-    return re.sub(r"\n{3,}", "\n\n", text.strip()) + "\n"
+    paragraphs = []
+    for _, run in groupby(blocks, key=_run_of):
+        lines = []
+        for block in run:
+            lines += _printed(block)
+        paragraphs.append("\n".join(lines))
+
+    text = "\n\n".join(paragraphs).strip()
+    return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line, also inside a table and where HTML is allowed."""
+    """Text that Markdown shows as it is, on one line.
+
+    It may stand inside a table, and where HTML is allowed.
+    """
+    flat = " ".join(text.split())
     # Entities, not backslashes, for what begins HTML: every flavour of Markdown knows them.
-    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
 
 
+def _run_of(block: Block) -> object:
+    """What blocks share that follow each other without a blank line: remarks, or other notes."""
+    if isinstance(block, Note):
+        return block.kind == "remark"
+    return id(block)
+
+
 def _printed(block: Block) -> list[str]:
+    """The lines of a block; the last one is empty where a blank line has to follow."""
     match block:
         case Heading():
             return [f"{'#' * block.level} {escape(block.text)}", ""]
@@ -49,24 +62,28 @@ def _printed(block: Block) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    rule = "".join(" ---: |" if column.kind == "num" else " --- |" for column in table.columns)
-    title = [f"## {escape(table.title)}", ""] if table.title else []
-    lines = [
-        *title,
-        _line(map(escape, table.heads)),
-        f"|{rule}",
-        *(_line(map(_cell, row)) for row in table.rows),
-    ]
-    return [
-        *lines,
-        *(line for note in (*table.notes, *table.hints) for line in ("", escape(note))),
-        "",
-    ]
+    lines = []
+    if table.title:
+        lines += [f"## {escape(table.title)}", ""]
+
+    rules = ["---:" if column.kind == "num" else "---" for column in table.columns]
+    lines.append(_line(map(escape, table.heads)))
+    lines.append(_line(rules))
+    lines += [_line(map(_cell, row)) for row in table.rows]
+
+    for note in (*table.notes, *table.hints):
+        lines += ["", escape(note)]
+    lines.append("")
+    return lines
 
 
 def _cell(cell: Cell) -> str:
     text = escape(cell.text) + "".join(cell.marks)
-    return " ".join([f"**{text}**" if "best" in cell.kind else text, *map(escape, cell.beside)])
+    if "best" in cell.kind:
+        text = f"**{text}**"
+
+    beside = map(escape, cell.beside)
+    return " ".join([text, *beside])
 
 
 def _line(cells: Iterable[str]) -> str:

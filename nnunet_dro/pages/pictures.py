@@ -1,7 +1,11 @@
-"""Grey images as small pictures inside a page, with the outlines of masks along the edges of their pixels."""
+"""Grey images as small pictures inside a page, with the outlines of masks.
+
+The outlines run along the edges of pixels.
+"""
 
 import base64
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,9 +26,8 @@ _WINDOW = (0.5, 99.5)  # Percentiles of the image that become black and white.
 
 Vertex = tuple[int, int]
 
-Masks = Iterable[
-    tuple[str, npt.NDArray[np.bool_]]
-]  # Masks, each with a word for the looks of its outline.
+#: Masks, each with a word for the looks of its outline.
+Masks = Iterable[tuple[str, npt.NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,8 @@ class Plane:
     aspect: float  # physical width / height
     line: float  # width of the outlines, CSS pixels
     image: str  # in grey, as a data URI
-    outlines: tuple[
-        tuple[str, str], ...
-    ]  # word for the looks of each outline that is there, and its path
+    #: A word for the looks of each outline that is there, and its path.
+    outlines: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(
@@ -52,12 +54,31 @@ class Plane:
         shown: int,
         size: tuple[int, int] = SMALL,
     ) -> "Plane":
-        """The picture of an array (rows, columns) from 0 (black) to 1 (white), shown about so many CSS pixels wide."""
+        """Draw a plane.
+
+        Args:
+            name: Name of the plane.
+            grey: Grey levels (rows, columns), from 0 (black) to 1 (white).
+            masks: Masks of the same shape, each with a word for the looks of its outline.
+            spacing: Spacing of rows and of columns, mm.
+            shown: About how many CSS pixels wide it is shown.
+            size: The longest side of the picture in pixels, and the most bytes.
+        """
         height, width = grey.shape
-        aspect = round(width * spacing[1] / (height * spacing[0]), 4)
+        width_mm = width * spacing[1]
+        height_mm = height * spacing[0]
+
         # About a third of a voxel, so that thin structures stay visible.
-        line = round(min(max(0.35 * shown / width, 0.6), 1.8), 2)
-        return cls(name, width, height, aspect, line, data_uri(grey, *size), outlines_of(masks))
+        line = min(max(0.35 * shown / width, 0.6), 1.8)
+        return cls(
+            name,
+            width,
+            height,
+            aspect=round(width_mm / height_mm, 4),
+            line=round(line, 2),
+            image=data_uri(grey, *size),
+            outlines=outlines_of(masks),
+        )
 
 
 @dataclass(frozen=True)
@@ -77,14 +98,24 @@ class Picture:
 def cut(volume: npt.NDArray[Any], axis: int, index: int) -> npt.NDArray[Any]:
     """A plane of a volume (z, y, x), in which superior is up."""
     plane: npt.NDArray[Any] = np.take(volume, index, axis=axis)
-    return plane[::-1] if axis else plane
+    # Axial planes have their front up as they are.
+    return plane if axis == 0 else plane[::-1]
 
 
 def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The values of an image from 0 (black) to 1 (white), but for the darkest and brightest few."""
+    """The values of an image from 0 (black) to 1 (white), but for the darkest and brightest few.
+
+    (image - low) / (high - low), clipped, with the percentiles of `_WINDOW` as ends. A constant
+    image is black.
+    """
+    # Two million voxels are enough for the percentiles.
     step = max(1, image.size // 2_000_000)
-    low, high = np.percentile(image.ravel()[::step], _WINDOW)
-    return np.asarray(np.clip((image - low) / max(float(high - low), 1e-9), 0, 1))
+    sample = image.ravel()[::step]
+    low, high = np.percentile(sample, _WINDOW)
+    span = max(float(high - low), 1e-9)
+
+    levels = (image - low) / span
+    return np.asarray(np.clip(levels, 0, 1))
 
 
 def data_uri(
@@ -92,45 +123,44 @@ def data_uri(
 ) -> str:
     """A grey image as WebP in a data URI.
 
-    Its longest side fits, and quality is given up for bytes, to a limit.
+    A larger one is made smaller until its longest side fits. For the bytes, quality is given up,
+    down to the last of `_QUALITIES`.
     """
     from PIL import Image
 
     picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     for quality in _QUALITIES:
-        picture.save(buffer := io.BytesIO(), "WEBP", quality=quality, method=4)
+        buffer = io.BytesIO()
+        picture.save(buffer, "WEBP", quality=quality, method=4)
         if buffer.tell() <= most_bytes:
             break
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f"data:image/webp;base64,{encoded}"
 
 
 def outlines_of(masks: Masks) -> tuple[tuple[str, str], ...]:
     """The outlines of the masks that are not empty, with the words for their looks."""
-    paths = ((kind, outline(mask)) for kind, mask in masks)
-    return tuple((kind, path) for kind, path in paths if path)
+    outlines = []
+    for kind, mask in masks:
+        path = outline(mask)
+        if path:
+            outlines.append((kind, path))
+    return tuple(outlines)
 
 
 def outline(mask: npt.NDArray[np.bool_]) -> str:
-    """The outline of a mask (rows, columns) as closed loops of an SVG path in pixels, not smoothed.
+    """The outline of a mask (rows, columns) as an SVG path in pixels, not smoothed.
 
-    Or empty.
+    It is of closed loops, one subpath each; the text is empty for an empty mask.
     """
     return "".join(_subpath(loop) for loop in _loops(mask))
 
 
 def _loops(mask: npt.NDArray[np.bool_]) -> list[list[Vertex]]:
     """Closed sequences of corners (x, y), the mask on their right."""
-    following: dict[Vertex, list[Vertex]] = {}
-    padded = np.pad(mask, 1).astype(np.int8)
-    for axis, inside in ((0, np.s_[:, 1:-1]), (1, np.s_[1:-1, :])):
-        change: npt.NDArray[Any] = np.diff(padded, axis=axis)[inside]
-        for y, x in np.argwhere(change).tolist():
-            ends = [(x, y), (x, y + 1) if axis else (x + 1, y)]
-            # Where the mask begins downwards its upper edge runs right, and where it begins to the
-            # right, up.
-            start, end = ends if (change[y, x] > 0) == (axis == 0) else ends[::-1]
-            following.setdefault(start, []).append(end)
+    following = _edges(mask)
     loops = []
     while following:
         start = next(iter(following))
@@ -147,16 +177,53 @@ def _loops(mask: npt.NDArray[np.bool_]) -> list[list[Vertex]]:
     return loops
 
 
+def _edges(mask: npt.NDArray[np.bool_]) -> dict[Vertex, list[Vertex]]:
+    """Corners to the corners where the edges of pixels lead that begin there.
+
+    They are the edges between the mask and what is outside, each with the mask on its right. Two
+    edges begin where two pixels of the mask touch at a corner.
+    """
+    following: dict[Vertex, list[Vertex]] = defaultdict(list)
+    padded = np.pad(mask, 1).astype(np.int8)
+
+    # Where the mask begins downwards, its upper edge runs right; where it ends, left.
+    below = np.diff(padded, axis=0)[:, 1:-1]
+    for y, x in np.argwhere(below).tolist():
+        left = (x, y)
+        right = (x + 1, y)
+        if below[y, x] > 0:
+            following[left].append(right)
+        else:
+            following[right].append(left)
+
+    # Where it begins to the right, its left edge runs up; where it ends, down.
+    beside = np.diff(padded, axis=1)[1:-1, :]
+    for y, x in np.argwhere(beside).tolist():
+        upper = (x, y)
+        lower = (x, y + 1)
+        if beside[y, x] > 0:
+            following[lower].append(upper)
+        else:
+            following[upper].append(lower)
+    return following
+
+
 def _subpath(loop: list[Vertex]) -> str:
     """One loop as relative steps; corners on a straight line are left out."""
-    around = zip([loop[-1], *loop], loop, [*loop[1:], loop[0]], strict=False)
-    # The corners before and after a turn differ in both coordinates.
-    turns = [
-        corner
-        for before, corner, after in around
-        if before[0] != after[0] and before[1] != after[1]
-    ]
-    parts = [f"M{turns[0][0]} {turns[0][1]}"]
-    for (x0, y0), (x1, y1) in pairwise(turns):
-        parts.append(f"h{x1 - x0}" if y0 == y1 else f"v{y1 - y0}")
+    befores = [loop[-1], *loop[:-1]]
+    afters = [*loop[1:], loop[0]]
+    turns = []
+    for before, corner, after in zip(befores, loop, afters, strict=True):
+        # The corners before and after a turn differ in both coordinates.
+        x_differs = before[0] != after[0]
+        y_differs = before[1] != after[1]
+        if x_differs and y_differs:
+            turns.append(corner)
+
+    first = turns[0]
+    parts = [f"M{first[0]} {first[1]}"]
+    for start, end in pairwise(turns):
+        right = end[0] - start[0]
+        down = end[1] - start[1]
+        parts.append(f"h{right}" if down == 0 else f"v{down}")
     return "".join(parts) + "z"

@@ -1,4 +1,4 @@
-"""Scales, ticks and the escaping of SVG text."""
+"""What figures in SVG are made of: scales, axes, marks and curves."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,9 @@ class Scale:
             value = math.log10(value)
             low = math.log10(low)
             high = math.log10(high)
-        return self.start + (value - low) / (high - low) * (self.end - self.start)
+
+        share = (value - low) / (high - low)
+        return self.start + share * (self.end - self.start)
 
     def ticks(self, at_most: int = 6) -> list[float]:
         """Round values inside the scale.
@@ -46,41 +48,60 @@ class Scale:
         Powers of ten (with 2 and 5 between if few) or multiples of a round step.
         """
         if self.logarithmic:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            for factors in ((1, 2, 5), (1,)):
-                places = [factor * 10.0**power for power in powers for factor in factors]
-                ticks = [tick for tick in places if self.low * 0.999 <= tick <= self.high * 1.001]
-                if len(ticks) <= at_most + 1:
-                    return ticks
-            return ticks[:: math.ceil(len(ticks) / at_most)]
+            return self._logarithmic_ticks(at_most)
+
         step = round_step((self.high - self.low) / at_most)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [round(n * step, 10) for n in range(first, last + 1)]
 
+    def _logarithmic_ticks(self, at_most: int) -> list[float]:
+        lowest_power = math.floor(math.log10(self.low))
+        highest_power = math.ceil(math.log10(self.high))
+        least = self.low * 0.999
+        most = self.high * 1.001
+
+        for factors in ((1, 2, 5), (1,)):
+            ticks = []
+            for power in range(lowest_power, highest_power + 1):
+                for factor in factors:
+                    tick = factor * 10.0**power
+                    if least <= tick <= most:
+                        ticks.append(tick)
+            if len(ticks) <= at_most + 1:
+                return ticks
+
+        every = math.ceil(len(ticks) / at_most)
+        return ticks[::every]
+
 
 def round_step(least: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is not below ``least`` (> 0)."""
     power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+    # A step that is smaller by rounding alone is enough.
+    enough = least * (1 - 1e-9)
+    steps = [factor * power for factor in (1, 2, 5, 10)]
+    return next(step for step in steps if step >= enough)
 
 
 def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, float]:
-    """Rounded limits of an axis in shown units that hold every value.
+    """Limits of an axis that hold every value, with rounded ends.
 
-    Fractions end at 100 %, to compare figures.
+    Args:
+        values: Values in shown units (per cent or mm); there may be none.
+        fraction: Whether they are fractions, whose upper end is 100 %, so that figures compare.
     """
     low = min(values, default=0.0)
     high = max(values, default=1.0)
     if fraction:
-        high = 100.0
         # A little air, or the worst case would lie on the edge.
         low = max(0.0, math.floor((low - 2) / 10) * 10)
-        return min(low, 80.0), high
+        return min(low, 80.0), 100.0
+
     step = round_step(max(high, -low, 1e-3) / 5)
-    return min(0.0, math.floor(low / step - 1e-9) * step), max(
-        0.0, math.ceil(high / step + 1e-9) * step
-    )
+    low = math.floor(low / step - 1e-9) * step
+    high = math.ceil(high / step + 1e-9) * step
+    return min(0.0, low), max(0.0, high)
 
 
 def tick_text(value: float) -> str:
@@ -91,13 +112,25 @@ def tick_text(value: float) -> str:
 def text(x: float, y: float, content: str, *, anchor: str = "start", kind: str = "tick") -> Markup:
     """An SVG text, escaped."""
     form = Markup('<text x="{}" y="{}" text-anchor="{}" class="{}">{}</text>')
-    return form.format(at(x), at(y), anchor, kind, content)
+    return form.format(
+        at(x),
+        at(y),
+        anchor,
+        kind,
+        content,
+    )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
     """An SVG line."""
     form = Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>')
-    return form.format(at(x1), at(y1), at(x2), at(y2), kind)
+    return form.format(
+        at(x1),
+        at(y1),
+        at(x2),
+        at(y2),
+        kind,
+    )
 
 
 def scales(
@@ -108,9 +141,9 @@ def scales(
     logarithmic: bool = False,
 ) -> tuple[Scale, Scale]:
     """The scales of a figure with `axes`; ``logarithmic`` is the horizontal one."""
-    return Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic), Scale(
-        *y_limits, height - 46, 26
-    )
+    x = Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic)
+    y = Scale(*y_limits, height - 46, 26)
+    return x, y
 
 
 def axes(
@@ -123,15 +156,38 @@ def axes(
     x_kind: str = "grid",
 ) -> list[Markup]:
     """The grid of two scales, its numbers, and the titles of the axes."""
-    x_ticks = x.ticks() if x_ticks is None else x_ticks
-    return [
-        *(line(x.start, y(tick), x.end, y(tick), "grid") for tick in y.ticks()),
-        *(text(x.start - 7, y(tick) + 4, tick_text(tick), anchor="end") for tick in y.ticks()),
-        *(line(x(tick), y.end, x(tick), y.start, x_kind) for tick in x_ticks),
-        *(text(x(tick), y.start + 16, tick_text(tick), anchor="middle") for tick in x_ticks),
-        text((x.start + WIDTH) / 2, y.start + 38, x_title, anchor="middle", kind="axis"),
+    y_ticks = y.ticks()
+    if x_ticks is None:
+        x_ticks = x.ticks()
+
+    grid = [line(x.start, y(tick), x.end, y(tick), "grid") for tick in y_ticks]
+    grid_numbers = [
+        text(
+            x.start - 7,
+            y(tick) + 4,
+            tick_text(tick),
+            anchor="end",
+        )
+        for tick in y_ticks
+    ]
+
+    rules = [line(x(tick), y.end, x(tick), y.start, x_kind) for tick in x_ticks]
+    rule_numbers = [
+        text(
+            x(tick),
+            y.start + 16,
+            tick_text(tick),
+            anchor="middle",
+        )
+        for tick in x_ticks
+    ]
+
+    middle = (x.start + WIDTH) / 2
+    titles = [
+        text(middle, y.start + 38, x_title, anchor="middle", kind="axis"),
         text(4, 11, y_title, kind="axis"),
     ]
+    return [*grid, *grid_numbers, *rules, *rule_numbers, *titles]
 
 
 def figure(
@@ -142,13 +198,30 @@ def figure(
     height: float = HEIGHT,
     width: float = WIDTH,
 ) -> Markup:
-    """The SVG element; ``label`` is for those who do not see it, ``columns`` for the tooltips of dots."""
+    """The SVG element.
+
+    Args:
+        parts: What it shows.
+        label: What it says to those who do not see it.
+        columns: Columns of the table of cases that the tooltip of a dot names. With any, a script
+            makes the dots reachable by keyboard.
+        height: Height in figure units.
+        width: Width in figure units.
+    """
     form = Markup(
-        '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>'
+        '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" '
+        'data-columns="{}">{}</svg>'
     )
     role = "group" if columns else "img"
+    column_numbers = ",".join(map(str, columns))
+    content = Markup("").join(parts)
     return form.format(
-        at(width), at(height), role, label, ",".join(map(str, columns)), Markup("").join(parts)
+        at(width),
+        at(height),
+        role,
+        label,
+        column_numbers,
+        content,
     )
 
 
@@ -162,16 +235,19 @@ def dot(x: float, y: float, row: int, *, colour: int, shape: int = 0) -> Markup:
         "y1": at(y - 3.9),
         "y2": at(y + 3.1),
     }
-    path = _SHAPES[shape % len(_SHAPES)].format(**places)
+    form = _SHAPES[shape % len(_SHAPES)]
+    path = form.format(**places)
     # Not Markup.format: all of it is made here, and there are tens of thousands of dots.
     return Markup(f'<path class="dot s{colour % N_COLOURS}" d="{path}" data-row="{row}"/>')
 
 
 def legend_mark(index: int) -> Markup:
     """The mark of the stratum of this index as an icon for a legend."""
-    mark = dot(7, 7, 0, colour=index, shape=index)
-    mark = Markup(str(mark).replace('class="dot ', 'class="').replace(' data-row="0"', ""))
-    return Markup('<svg class="mark" viewBox="0 0 14 14" aria-hidden="true">{}</svg>').format(mark)
+    mark = str(dot(7, 7, 0, colour=index, shape=index))
+    # It is no case: without its class and row, no tooltip belongs to it.
+    mark = mark.replace('class="dot ', 'class="').replace(' data-row="0"', "")
+    form = Markup('<svg class="mark" viewBox="0 0 14 14" aria-hidden="true">{}</svg>')
+    return form.format(Markup(mark))
 
 
 def legend_line(kind: str, dashes: str = "") -> Markup:
@@ -185,14 +261,16 @@ def legend_line(kind: str, dashes: str = "") -> Markup:
 
 def curve(points: Iterable[tuple[float, float]], kind: str, dashes: str = "") -> Markup:
     """A curve through some places."""
-    written = " ".join(f"{at(x)},{at(y)}" for x, y in points)
+    places = " ".join(f"{at(x)},{at(y)}" for x, y in points)
     form = Markup('<polyline class="curve {}" points="{}" stroke-dasharray="{}"/>')
-    return form.format(kind, written, dashes)
+    return form.format(kind, places, dashes)
 
 
 def shortened(name: str, at_most: int = 44) -> str:
     """A name cut to a length, with an ellipsis."""
-    return name if len(name) <= at_most else name[: at_most - 1] + "…"
+    if len(name) <= at_most:
+        return name
+    return name[: at_most - 1] + "…"
 
 
 def at(position: float) -> str:

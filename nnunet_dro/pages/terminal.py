@@ -6,131 +6,196 @@ from typing import Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
+from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from nnunet_dro.naming import NO_VALUE, plain
-from nnunet_dro.pages.document import Block, Cell, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 
 #: Words for the looks of a cell or a row to styles.
-_STYLES = {"better": "green", "worse": "red", "failed": "red"}
-_STYLES |= {"best": "bold", "confirmed": "bold", "few": "dim", "refuted": "dim"}
+_STYLES = {
+    "better": "green",
+    "worse": "red",
+    "failed": "red",
+    "best": "bold",
+    "confirmed": "bold",
+    "few": "dim",
+    "refuted": "dim",
+}
+
+#: Kinds of prose to styles.
+_PROSE_STYLES = {"about": "dim", "key": "dim", "first": "bold"}
 
 
 def printed(blocks: Sequence[Block]) -> RenderableType:
     """Blocks without figures and requirements for rich's console.
 
-    Names from files are never read as markup.
+    Names from files are shown as they are, never read as markup. What tables have in common is said
+    below the first of them.
     """
     parts: list[RenderableType] = []
     said: set[str] = set()
     for block in blocks:
         match block:
             case Table():
-                new = tuple(note for note in (*block.notes, *block.hints) if note not in said)
-                said |= set(new)
-                parts.append(_FittingTable(block, new))
+                notes = [*block.notes, *block.hints]
+                notes = [note for note in notes if note not in said]
+                said.update(notes)
+                parts.append(_FittingTable(block, notes))
             case Heading():
                 parts.append(Text(plain(block.text), style="bold"))
             case Prose(str(text), kind):
-                style = {"about": "dim", "key": "dim", "first": "bold"}.get(kind, "")
-                parts.append(Text("    " * (kind == "command") + plain(text), style=style))
+                indent = "    " if kind == "command" else ""
+                style = _PROSE_STYLES.get(kind, "")
+                parts.append(Text(indent + plain(text), style=style))
             case Prose(points):
                 parts += [Text(plain(point)) for point in points]
             case Note(kind="finding"):
                 where = f" ({block.where})" if block.where else ""
-                parts.append(
-                    Text.assemble((plain(f"{block.title}{where}: "), "bold"), plain(block.text))
-                )
+                title = plain(f"{block.title}{where}: ")
+                parts.append(Text.assemble((title, "bold"), plain(block.text)))
             case Note(kind="remark"):
-                parts.append(Text(plain(f"Note: {block.text}"), style="yellow"))
+                sentence = plain(f"Note: {block.text}")
+                parts.append(Text(sentence, style="yellow"))
     return Group(*parts)
 
 
 @dataclass(frozen=True)
 class _FittingTable:
-    """A table; a narrow terminal lacks what can be spared, a very narrow one shows the rest below the entries."""
+    """A table that fits into the terminal.
+
+    A narrow terminal lacks what can be spared; a very narrow one shows what is beside the entries
+    below them, and breaks lines.
+    """
 
     table: Table
-    notes: tuple[str, ...]
+    notes: Sequence[str]
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         unlimited = options.update(max_width=10_000)
-        for without_spare in (False, True):
-            drawn = self._drawn(without_spare=without_spare, between=" ")
-            if Measurement.get(console, unlimited, drawn).maximum <= options.max_width:
-                break
-        else:
+
+        def width_of(content: RenderableType) -> Measurement:
+            return Measurement.get(console, unlimited, content)
+
+        drawn = self._drawn(without_spare=False, between=" ")
+        lacks_spare = width_of(drawn).maximum > options.max_width
+        if lacks_spare:
+            drawn = self._drawn(without_spare=True, between=" ")
+        if lacks_spare and width_of(drawn).maximum > options.max_width:
             drawn = self._drawn(without_spare=True, between="\n")
-            widths = [
-                Measurement.get(console, unlimited, Group(c.header, *c.cells))
-                for c in drawn.columns
-            ]
-            room = options.max_width - sum(width.minimum + 1 for width in widths)
-            # No word is broken where there is room for the longest of every column; who lacks least
-            # is helped first.
-            if room >= 0:
-                for width, column in sorted(
-                    zip(widths, drawn.columns, strict=True), key=lambda pair: pair[0].span
-                ):
-                    column.width = width.minimum + min(room, width.span)
-                    room -= column.width - width.minimum
+            widths = [width_of(Group(column.header, *column.cells)) for column in drawn.columns]
+            _divide(options.max_width, drawn.columns, widths)
+
         if self.table.title:
             yield Text(plain(self.table.title), style="bold")
         yield drawn
-        spared = any(
-            row[n].below
-            for row in self.table.rows
-            for n, c in enumerate(self.table.columns)
-            if c.spare
-        )
-        notes = [
-            *self.notes,
-            *(["A wider terminal has room for all of it."] if without_spare and spared else []),
-        ]
+        notes = list(self.notes)
+        if lacks_spare and self._has_spare_entries():
+            notes.append("A wider terminal has room for all of it.")
         if self.notes:
             yield Text(plain(" ".join(notes)), style="dim")
 
+    def _has_spare_entries(self) -> bool:
+        """Whether anything stands below the entries of a column that can be spared."""
+        for n, column in enumerate(self.table.columns):
+            if column.spare and any(row[n].below for row in self.table.rows):
+                return True
+        return False
+
     def _drawn(self, *, without_spare: bool, between: str) -> RichTable:
+        """The table for rich.
+
+        Args:
+            without_spare: Whether to leave out what can be spared.
+            between: What separates an entry from what is beside it.
+        """
         table = self.table
+        padding = (0, 1, 0, 0) if without_spare else (0, 1)
         drawn = RichTable(
             box=None,
             pad_edge=False,
-            padding=(0, 1, 0, 0) if without_spare else (0, 1),
+            padding=padding,
             show_header=table.has_head,
         )
-        shown = [
-            n
-            for n, column in enumerate(table.columns)
-            if not (without_spare and column.spare == "column")
-        ]
-        for place in shown:
-            column = table.columns[place]
-            is_number = column.kind == "num"
-            # Numbers stay whole; long headings and entries, and what is below, may be broken.
-            texts = (column.title, *(row[place].text for row in table.rows))
-            is_long = any(len(text) > 10 and " " in text for text in texts)
-            breaks = not is_number or is_long or any(row[place].below for row in table.rows)
-            head = Text("\n".join(map(plain, filter(None, (column.above, column.title)))))
-            justify: Literal["right", "left"] = "right" if is_number else "left"
-            least = 6 if column.kind == "name" else None
-            drawn.add_column(
-                head, justify=justify, overflow="fold", no_wrap=not breaks, min_width=least
-            )
+
+        shown = []
+        for n, column in enumerate(table.columns):
+            if without_spare and column.spare == "column":
+                continue
+            shown.append(n)
+            _add_column(drawn, column, [row[n] for row in table.rows])
+
         for place, row in enumerate(table.rows):
-            style = _STYLES.get(table.row_kinds[place], "") if table.row_kinds else ""
-            is_last = place + 1 == len(table.rows) or row[0].text != table.rows[place + 1][0].text
-            beside = {
-                n: [] if without_spare and table.columns[n].spare else row[n].beside for n in shown
-            }
-            cells = [_cell(row[n], beside[n], between) for n in shown]
-            drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
+            cells = []
+            for n in shown:
+                is_spared = without_spare and table.columns[n].spare
+                beside = [] if is_spared else row[n].beside
+                cells.append(_cell(row[n], beside, between))
+            kind = table.row_kinds[place] if table.row_kinds else ""
+            style = _STYLES.get(kind, "")
+            drawn.add_row(*cells, style=style, end_section=self._ends_section(place))
         return drawn
+
+    def _ends_section(self, place: int) -> bool:
+        """Whether the row at this place is the last one of a name that spans rows."""
+        rows = self.table.rows
+        if self.table.n_names < 2:
+            return False
+        if place + 1 == len(rows):
+            return True
+
+        name = rows[place][0].text
+        next_name = rows[place + 1][0].text
+        return name != next_name
+
+
+def _divide(width: int, columns: Sequence[RichColumn], needed: Sequence[Measurement]) -> None:
+    """Divide the width of the terminal among columns.
+
+    No word is broken where there is room for the longest of every column; the columns that lack
+    least are helped first. Where there is no such room, rich divides the width.
+    """
+    room = width - sum(measured.minimum + 1 for measured in needed)
+    if room < 0:
+        return
+
+    pairs = zip(needed, columns, strict=True)
+    by_need = sorted(pairs, key=lambda pair: pair[0].span)
+    for measured, column in by_need:
+        more = min(room, measured.span)
+        column.width = measured.minimum + more
+        room -= more
+
+
+def _add_column(drawn: RichTable, column: Column, cells: Sequence[Cell]) -> None:
+    """Add a column to a table of rich, with the rules for its lines."""
+    is_number = column.kind == "num"
+    justify: Literal["right", "left"] = "right" if is_number else "left"
+    # Numbers stay whole; long headings and entries, and what is below, may be broken.
+    texts = (column.title, *(cell.text for cell in cells))
+    is_long = any(len(text) > 10 and " " in text for text in texts)
+    has_below = any(cell.below for cell in cells)
+
+    least_width = 6 if column.kind == "name" else None
+    titles = [plain(title) for title in (column.above, column.title) if title]
+    drawn.add_column(
+        Text("\n".join(titles)),
+        justify=justify,
+        overflow="fold",
+        no_wrap=is_number and not is_long and not has_below,
+        min_width=least_width,
+    )
 
 
 def _cell(cell: Cell, beside: Sequence[str], between: str) -> Text:
+    """An entry with what is beside it, in the style of its kind."""
     styles = [_STYLES[word] for word in cell.kind.split() if word in _STYLES]
-    style = "dim" if cell.text == NO_VALUE else " ".join(styles)
-    return Text(between.join(map(plain, (cell.text + "".join(cell.marks), *beside))), style=style)
+    if cell.text == NO_VALUE:
+        styles = ["dim"]
+
+    entry = cell.text + "".join(cell.marks)
+    lines = [plain(text) for text in (entry, *beside)]
+    return Text(between.join(lines), style=" ".join(styles))

@@ -11,6 +11,7 @@ import optuna
 import sqlalchemy
 from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 _ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is about.
@@ -133,7 +134,7 @@ def open_study(
     Raises:
         ValueError: If Optuna cannot open it, or if it is about something else.
     """
-    direction = "maximize" if maximise else "minimize"
+    direction = StudyDirection.MAXIMIZE if maximise else StudyDirection.MINIMIZE
     try:
         study = optuna.create_study(
             storage=storage,

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,11 @@ from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.pages.pictures import grey_levels
+
+MB = 1_000_000  # Bytes of a megabyte.
+
+#: The size of the page unless another is asked for, MB: mail and browsers can still handle it.
+MOST_MB = 100
 
 #: Margin around the labels: a share of their longest side, and the least, in voxels of the finest
 #: spacing.
@@ -37,13 +43,14 @@ Box = tuple[slice, slice, slice]
 
 @dataclass(frozen=True)
 class Volumes:
-    """What the page holds of one case, every volume on one grid."""
+    """What the page holds of one case, every volume on one grid.
 
-    channels: tuple[
-        str, ...
-    ]  # NIfTI files with values from 0 to 255, compressed and in base64: an image per channel
-    reference: str  # a NIfTI file of label values, packed likewise
-    prediction: str  # likewise
+    A volume is a NIfTI file, compressed and in base64.
+    """
+
+    channels: tuple[str, ...]  # an image per channel, with values from 0 to 255
+    reference: str  # label values
+    prediction: str  # label values
     #: Name to values of the labels that lie in the volumes as a whole, those it is shown for first.
     labels: Mapping[str, tuple[int, ...]]
     is_flat: bool  # whether it is one plane
@@ -53,7 +60,8 @@ class Volumes:
 
     def n_bytes(self, n_channels: int) -> int:
         """Bytes in the page with the first channels."""
-        return sum(map(len, (*self.channels[:n_channels], self.reference, self.prediction)))
+        blocks = [*self.channels[:n_channels], self.reference, self.prediction]
+        return sum(len(block) for block in blocks)
 
 
 def packed_volumes(
@@ -66,32 +74,48 @@ def packed_volumes(
 ) -> Volumes:
     """Read a case and pack what lies around some labels, without resampling.
 
-    What is too large is cut.
+    Args:
+        images: The images of the channels.
+        files: The reference and the prediction.
+        labels: The labels of the dataset.
+        wanted: Names of the labels that the case is shown for.
+        most_voxels: Voxels of the largest volume; what is larger is cut.
     """
     grid, reference, prediction = read_case(files)
-    ignored = None if labels.ignore is None else reference == labels.ignore
-    if ignored is not None:
+    has_ignored = False
+    if labels.ignore is not None:
+        ignored = reference == labels.ignore
         prediction = np.where(ignored, 0, prediction)
-    values = [value for name in wanted for value in labels.values[name]]
+        has_ignored = bool(ignored.any())
+
+    values: list[int] = []
+    for name in wanted:
+        values += labels.values[name]
     box, is_cut = crop(
-        np.isin(reference, values), np.isin(prediction, values), grid.spacing, most_voxels
+        np.isin(reference, values),
+        np.isin(prediction, values),
+        grid.spacing,
+        most_voxels,
     )
     affine = _affine(grid, box)
+
     channels = []
     for path in images:
-        grey = read_channel(path, grid, files[0])[box]
+        image = read_channel(path, grid, files[0])[box]
         # The grey levels are those of the crop: the air around a patient would leave few of them to
         # what is shown.
-        channels.append(_packed(np.rint(grey_levels(grey) * 255).astype(np.uint8), affine))
+        grey = np.rint(grey_levels(image) * 255)
+        channels.append(_packed(grey.astype(np.uint8), affine))
+
     return Volumes(
         tuple(channels),
-        _packed(reference[box], affine),
-        _packed(prediction[box], affine),
-        _whole_labels(labels, wanted, (reference, prediction), box),
-        grid.shape[0] == 1,
-        is_cut,
-        ignored is not None and bool(ignored.any()),
-        tuple(int(n) for n in reference[box].shape[::-1]),
+        reference=_packed(reference[box], affine),
+        prediction=_packed(prediction[box], affine),
+        labels=_whole_labels(labels, wanted, (reference, prediction), box),
+        is_flat=grid.shape[0] == 1,
+        is_cut=is_cut,
+        has_ignored=has_ignored,
+        shape=tuple(int(n) for n in reference[box].shape[::-1]),
     )
 
 
@@ -101,63 +125,93 @@ def crop(
     spacing: Sequence[float],
     most_voxels: int,
 ) -> tuple[Box, bool]:
-    """The box to show around two masks (z, y, x), everything where both are empty, and whether a mask reaches out."""
-    shape = reference.shape
+    """The box to show around two masks.
+
+    Args:
+        reference: Mask (z, y, x).
+        prediction: Mask of the same shape.
+        spacing: Spacing (z, y, x), mm.
+        most_voxels: The most voxels of the box. Where the masks with their margin have more, it is
+            cut around the place of most disagreement.
+
+    Returns:
+        The box, which is everything where both masks are empty, and whether a mask reaches out.
+    """
     either = reference | prediction
-    around = find_objects(either.astype(np.uint8))
-    extents = [(span.start, span.stop) for span in around[0]] if around else [(0, n) for n in shape]
-    longest = max((end - start) * mm for (start, end), mm in zip(extents, spacing, strict=True))
-    margin = max(_MARGIN * longest, _LEAST_MARGIN * min(spacing))
-    margins = [int(np.ceil(margin / mm)) for mm in spacing]
-    box = [
-        (max(0, a - m), min(n, b + m)) for (a, b), m, n in zip(extents, margins, shape, strict=True)
-    ]
-    sizes = [min(LONGEST, end - start) for start, end in box]
+    extents = _surroundings(either, spacing)
+    sizes = [min(LONGEST, end - start) for start, end in extents]
     while np.prod(sizes) > most_voxels:
         axis = int(np.argmax(sizes))
         sizes[axis] = max(1, int(0.95 * sizes[axis]))
-    found: list[slice] = []
-    for (start, end), size, middle in zip(
-        box, sizes, worst_place(reference, prediction), strict=True
-    ):
+
+    middles = worst_place(reference, prediction)
+    slices = []
+    for (start, end), size, middle in zip(extents, sizes, middles, strict=True):
         first = min(max(start, middle - size // 2), end - size)
-        found.append(slice(first, first + size))
-    made = (found[0], found[1], found[2])
-    return made, bool(either[made].sum() < either.sum())
+        slices.append(slice(first, first + size))
+    box = (slices[0], slices[1], slices[2])
+    is_cut = either[box].sum() < either.sum()
+    return box, bool(is_cut)
+
+
+def _surroundings(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> list[tuple[int, int]]:
+    """The start and the end, on each axis, of what lies around a mask with a margin.
+
+    The margin is the same on all sides, in mm. All is around an empty mask.
+    """
+    around = tuple(slice(0, n_voxels) for n_voxels in mask.shape)
+    boxes = find_objects(mask.astype(np.uint8))
+    if boxes:
+        around = boxes[0]
+
+    longest_mm = 0.0
+    for span, mm in zip(around, spacing, strict=True):
+        longest_mm = max(longest_mm, (span.stop - span.start) * mm)
+    margin_mm = max(_MARGIN * longest_mm, _LEAST_MARGIN * min(spacing))
+
+    extents = []
+    for span, mm, n_voxels in zip(around, spacing, mask.shape, strict=True):
+        margin = math.ceil(margin_mm / mm)
+        start = max(0, span.start - margin)
+        end = min(n_voxels, span.stop + margin)
+        extents.append((start, end))
+    return extents
 
 
 def _whole_labels(
     labels: Labels, wanted: Sequence[str], maps: Sequence[npt.NDArray[Any]], box: Box
 ) -> dict[str, tuple[int, ...]]:
     """The wanted labels, then those others that are there and that no side of the box cuts."""
-    # Voxels of each value, in the whole of both maps and in the box.
-    full, inside = (
-        _counts(np.concatenate([m.ravel() for m in part]))
-        for part in (maps, [m[box] for m in maps])
-    )
-    others = [
-        name
-        for name, values in labels.values.items()
-        if name not in wanted
-        and 0 < sum(full.get(v, 0) for v in values) == sum(inside.get(v, 0) for v in values)
-    ]
-    return {name: labels.values[name] for name in (*wanted, *others)}
+    everywhere = _n_voxels_by_value(maps)
+    inside = _n_voxels_by_value([label_map[box] for label_map in maps])
+
+    names = list(wanted)
+    for name, values in labels.values.items():
+        n_voxels = sum(everywhere.get(value, 0) for value in values)
+        n_inside = sum(inside.get(value, 0) for value in values)
+        if name not in wanted and 0 < n_voxels == n_inside:
+            names.append(name)
+    return {name: labels.values[name] for name in names}
 
 
-def _counts(values: npt.NDArray[Any]) -> dict[int, int]:
-    found, counts = np.unique(values, return_counts=True)
-    return {int(value): int(n) for value, n in zip(found, counts, strict=True)}
+def _n_voxels_by_value(maps: Sequence[npt.NDArray[Any]]) -> dict[int, int]:
+    """The number of voxels with each value in some label maps together."""
+    voxels = np.concatenate([label_map.ravel() for label_map in maps])
+    values, counts = np.unique(voxels, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def _affine(grid: Grid, box: Box) -> FloatArray:
-    """Voxel index (x, y, z) of the crop to position, mm, in NIfTI's axes.
+    """The matrix from a voxel's index (x, y, z) in the crop to its position, mm.
 
-    Right, anterior, superior.
+    The axes of the position are NIfTI's: right, anterior, superior. Those of the grid are left,
+    posterior, superior, so that two signs change.
     """
     affine = np.eye(4)
     if grid.affine is not None and grid.shape[0] > 1:
         affine = grid.affine.copy()
-        affine[:3, 3] += affine[:3, :3] @ np.array([box[axis].start for axis in (2, 1, 0)])
+        start = np.array([box[axis].start for axis in (2, 1, 0)])
+        affine[:3, 3] += affine[:3, :3] @ start
     else:
         # A picture: its rows go down, and its columns to the right, where the viewer has the
         # patient's left.
@@ -170,13 +224,12 @@ def _packed(values: npt.NDArray[Any], affine: FloatArray) -> str:
     """A volume (z, y, x) as a NIfTI file, compressed, in base64."""
     from nibabel.nifti1 import Nifti1Image
 
-    small = values.astype(np.uint8 if values.max() <= 255 else np.uint16)
-    file = Nifti1Image(np.ascontiguousarray(small).transpose(), affine).to_bytes()
-    return base64.b64encode(gzip.compress(file, _LEVEL, mtime=0)).decode("ascii")
-
-
-MB = 1_000_000  # Bytes of a megabyte.
-MOST_MB = 100  # The size of the page unless another is asked for, MB: mail and browsers can still handle it.
+    dtype = np.uint8 if values.max() <= 255 else np.uint16
+    small = np.ascontiguousarray(values.astype(dtype))
+    file = Nifti1Image(small.transpose(), affine).to_bytes()
+    # Without a time, the same volume is the same text.
+    compressed = gzip.compress(file, _LEVEL, mtime=0)
+    return base64.b64encode(compressed).decode("ascii")
 
 
 @dataclass
@@ -193,9 +246,17 @@ class ShownCases:
         return 1 if self.only_first_channel else len(self.volumes[case].channels)
 
     @property
+    def has_further_channels(self) -> bool:
+        """Whether any case has a channel after the first."""
+        return any(len(volumes.channels) > 1 for volumes in self.volumes.values())
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of all volumes in the page."""
-        return sum(volumes.n_bytes(self.n_channels(case)) for case, volumes in self.volumes.items())
+        n_bytes = 0
+        for case, volumes in self.volumes.items():
+            n_bytes += volumes.n_bytes(self.n_channels(case))
+        return n_bytes
 
 
 def shown_cases(
@@ -208,27 +269,51 @@ def shown_cases(
     frame_bytes: int = 0,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> ShownCases:
-    """Read and pack cases until the room is used up, then with first channels only.
+    """Read and pack cases until the room is used up.
 
-    The first is cut until it fits.
+    When a case has no room, further channels are given up, those of all cases. The first case is
+    cut until it fits; others that do not fit are left out.
+
+    Args:
+        choices: Cases with the labels that they are shown for, the most urgent first.
+        images: Folder of the images.
+        files: Case to its reference and its prediction.
+        labels: The labels of the dataset.
+        most_mb: Largest size of the page, MB.
+        frame_bytes: Bytes of the page without the volumes.
+        progress: Called with the number of cases that are done and that of all.
+
+    Raises:
+        ValueError: If there is no room for a single case.
     """
-    pairs = dict.fromkeys((choice.case, choice.label) for choice in choices)
-    wanted = {case: [label for other, label in pairs if other == case] for case, _ in pairs}
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for choice in choices:
+        if choice.label not in wanted[choice.case]:
+            wanted[choice.case].append(choice.label)
     # All images are looked for before the first is read: a missing one is told at once.
     channels = {case: find_channels(images, case) for case in wanted}
     room = int(most_mb * MB) - frame_bytes
+
     shown = ShownCases()
     for n_done, (case, names) in enumerate(wanted.items(), start=1):
-        paths = channels[case][:1] if shown.only_first_channel else channels[case]
+        paths = channels[case]
+        if shown.only_first_channel:
+            paths = paths[:1]
         shown.volumes[case] = packed_volumes(paths, files[case], labels, names)
-        if shown.n_bytes > room:
-            shown.only_first_channel |= any(
-                len(volumes.channels) > 1 for volumes in shown.volumes.values()
+
+        if shown.n_bytes > room and shown.has_further_channels:
+            shown.only_first_channel = True
+        is_too_large = shown.n_bytes > room
+        if is_too_large and n_done == 1:
+            pack = partial(
+                packed_volumes,
+                paths[:1],
+                files[case],
+                labels,
+                names,
             )
-        if shown.n_bytes > room and n_done == 1:
-            pack = partial(packed_volumes, paths[:1], files[case], labels, names)
             shown.volumes[case] = _cut_to_fit(pack, case, room, most_mb)
-        elif shown.n_bytes > room:
+        elif is_too_large:
             del shown.volumes[case]
             shown.left_out.append(case)
         progress(n_done, len(wanted))
@@ -243,9 +328,11 @@ def _cut_to_fit(pack: Callable[..., Volumes], case: str, room: int, most_mb: flo
         if volumes.n_bytes(1) <= room:
             return volumes
         most_voxels //= 2
+
     # Rounded up, so that the number it names is enough.
-    least = math.ceil(10 * (most_mb + (volumes.n_bytes(1) - room) / MB)) / 10
+    lacking_mb = (volumes.n_bytes(1) - room) / MB
+    least_mb = math.ceil(10 * (most_mb + lacking_mb)) / 10
     got = f"{case!r}, got {most_mb:g}"
     raise ValueError(
-        f"`viewer_mb` must be at least {least:.1f} to have room for one case, {got}. Raise it."
+        f"`viewer_mb` must be at least {least_mb:.1f} to have room for one case, {got}. Raise it."
     )
