@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +53,7 @@ class Components:
         order = np.argsort(numbers_of_voxels, kind="stable")
         starts = np.cumsum(n_voxels) - n_voxels
         places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
+        centres = np.add.reduceat(places, starts) / n_voxels[:, None]
 
         begins = np.minimum.reduceat(places, starts).tolist()
         ends = (np.maximum.reduceat(places, starts) + 1).tolist()
@@ -67,7 +67,7 @@ class Components:
             numbers_of_voxels=numbers_of_voxels,
             n_voxels=n_voxels,
             boxes=boxes,
-            centres=np.add.reduceat(places, starts) / n_voxels[:, None],
+            centres=centres,
         )
 
 
@@ -101,14 +101,15 @@ def meetings(numbers: IntegerArray, others: Components) -> dict[tuple[int, int],
         Pair of components (number, number of the other) to its voxels in common, for the pairs
         that have any.
     """
-    n_codes = len(others) + 1
-    numbers_there: npt.NDArray[Any] = numbers.ravel()[others.voxels].astype(np.int64)
-    codes = numbers_there * n_codes + others.numbers_of_voxels
+    # A pair of numbers is the number with these two digits.
+    n_others = len(others) + 1
+    numbers_there = numbers.ravel()[others.voxels]
+    codes = numbers_there.astype(np.int64) * n_others + others.numbers_of_voxels
     codes, counts = np.unique(codes, return_counts=True)
 
     n_common = {}
     for code, n_voxels in zip(codes.tolist(), counts.tolist(), strict=True):
-        number, other = divmod(code, n_codes)
+        number, other = divmod(code, n_others)
         if number != 0:
             n_common[number, other] = n_voxels
     return n_common
@@ -211,6 +212,7 @@ def match_lesions(
     matches = []
     for lesion, n_voxels in enumerate(lesions.n_voxels.tolist(), 1):
         numbers = numbers_of_lesion[lesion]
+
         # Volumes are rounded so that 50 voxels of 1 mm, whose header says 0.99999994, are 50 mm3.
         volume_mm3 = round(n_voxels * voxel_mm3, 3)
         match = Match(
@@ -239,16 +241,16 @@ def _one_to_one(
     for (lesion, number), n_common in common.items():
         n_voxels = int(lesions.n_voxels[lesion - 1])
         n_predicted = int(predicted.n_voxels[number - 1])
-        iou[lesion, number] = n_common / (n_voxels + n_predicted - n_common)
+        n_either = n_voxels + n_predicted - n_common
+        iou[lesion, number] = n_common / n_either
 
-    pairs: list[tuple[int, int]] = []
-    taken_lesions = set()
-    taken_numbers = set()
-    for pair in sorted(iou, key=lambda pair: (-iou[pair], pair)):
-        lesion, number = pair
-        is_free = lesion not in taken_lesions and number not in taken_numbers
-        if is_free and iou[pair] >= rule.threshold:
-            pairs.append(pair)
-            taken_lesions.add(lesion)
-            taken_numbers.add(number)
-    return pairs
+    number_of_lesion: dict[int, int] = {}
+    taken = set()
+    largest_first = sorted(iou, key=lambda pair: (-iou[pair], pair))
+    for lesion, number in largest_first:
+        if iou[lesion, number] < rule.threshold:
+            break
+        if lesion not in number_of_lesion and number not in taken:
+            number_of_lesion[lesion] = number
+            taken.add(number)
+    return list(number_of_lesion.items())

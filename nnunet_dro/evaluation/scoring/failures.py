@@ -60,10 +60,18 @@ def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArr
 
     left_out = np.zeros(len(scores), dtype=np.bool_)
     if metric in scores:
-        # A false positive volume is not what a missed label lacks.
-        failed = invented if metric == "false_positive_volume" else missed | invented
-        left_out = failed & scores[metric].isna().to_numpy()
-    return {"missed": missed, "invented": invented, "left_out": left_out}
+        left_out = scores[metric].isna().to_numpy()
+        if metric == "false_positive_volume":
+            # It is not what a missed label lacks.
+            left_out = left_out & invented
+        else:
+            left_out = left_out & (missed | invented)
+
+    return {
+        "missed": missed,
+        "invented": invented,
+        "left_out": left_out,
+    }
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ class Failure:
         lost = np.zeros(len(values), dtype=np.bool_)
         if failed is not None:
             lost = failed["left_out"]
+
         by_value = COMPARE[self.comparison](values, self.bound)
         without_value = np.where(lost, 1.0, np.nan)
         return np.where(np.isnan(values), without_value, by_value)
@@ -117,7 +126,8 @@ def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
     """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed."""
     failure = Failure.of(text or DEFAULT_FAILURE)
     if text and failure.metric not in metrics:
-        cure = f"Add {failure.metric} to --metrics, or choose from: {name_some(list(metrics))}."
+        computed = name_some(list(metrics))
+        cure = f"Add {failure.metric} to --metrics, or choose from: {computed}."
         raise ValueError(f"`failure` must be about a metric that is computed, got {text!r}. {cure}")
     return failure
 
@@ -134,8 +144,11 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
 
     failed = np.asarray(n_failed, dtype=np.float64)
     size = np.asarray(n, dtype=np.float64)
+
     # Where all failed, the second parameter would be 0.
-    bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), 0.95)
+    successes = np.maximum(size - failed, 1e-300)
+    bound = betaincinv(failed + 1, successes, 0.95)
     bound = np.where(failed >= size, 1.0, bound)
+
     is_defined = (size > 0) & ~np.isnan(failed)
     return np.where(is_defined, bound, np.nan)

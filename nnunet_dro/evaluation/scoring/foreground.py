@@ -64,6 +64,7 @@ class Foreground:
         if not np.issubdtype(dtype, np.integer):
             # Only int64 and uint64 have no integer type in common.
             dtype = np.dtype(np.int64)
+
         reference_voxels = np.ascontiguousarray(reference, dtype=dtype).ravel()
         prediction_voxels = np.ascontiguousarray(prediction, dtype=dtype).ravel()
 
@@ -131,16 +132,18 @@ class Foreground:
 
     def _uniform_counts(self) -> JointCounts:
         """The counts of the voxels in uniform words."""
-        # Counted as if they had no sign, and then given it back.
-        values_as_bytes = self._uniform_values.view(np.uint8)
-        n_words = np.bincount(values_as_bytes, minlength=256)
+        # Counted without a sign, which is given back to the values that occur.
+        unsigned = self._uniform_values.view(np.uint8)
+        n_words = np.bincount(unsigned, minlength=256)
         occurring = np.flatnonzero(n_words)
-        values = occurring.astype(np.uint8).view(self._dtype)
 
+        n_voxels = self._per_word * n_words[occurring]
+        values = occurring.astype(np.uint8).view(self._dtype)
+        values = values.astype(np.int64)
         return JointCounts(
-            reference=values.astype(np.int64),
-            prediction=values.astype(np.int64),
-            n_voxels=self._per_word * n_words[occurring],
+            reference=values,
+            prediction=values,
+            n_voxels=n_voxels,
         )
 
     @cached_property
@@ -155,8 +158,10 @@ class Foreground:
 
         codes, value_of_code = _codes(values)
         sides = self._sides(codes, first)
+
         boxes = {}
-        for code in np.flatnonzero(np.bincount(codes)).tolist():
+        occurring = np.flatnonzero(np.bincount(codes))
+        for code in occurring.tolist():
             box = [slice(int(begin[code]), int(end[code])) for begin, end in sides]
             value = int(value_of_code[code])
             boxes[value] = tuple(box)
@@ -173,6 +178,7 @@ class Foreground:
         per_word = self._per_word
         plane = first // (n_y * n_x)
         row = first // n_x % n_y
+
         if n_x % per_word == 0:
             # Every word lies in one row.
             word_of_row = first % n_x // per_word
@@ -189,6 +195,7 @@ class Foreground:
         last_row = last // n_x % n_y
         planes = _extent(codes, [plane, last_plane], n_z)
         rows = _extent(codes, [row, last_row], n_y)
+
         begin = np.zeros_like(rows[0])
         if n_x < per_word:
             # Rows are shorter than a word, which may cover several.
@@ -208,16 +215,21 @@ class Foreground:
         begin = np.repeat(self.first[is_mixed], self._per_word)
         n_voxels = math.prod(self.shape)
         for words, rest in zip(self.words, self.rest, strict=True):
-            voxels = words[is_mixed].view(self._dtype).reshape(-1, self._per_word)
+            voxels = words[is_mixed].view(self._dtype)
+            voxels = voxels.reshape(-1, self._per_word)
+
             # The first of a run of equal voxels in a word is enough.
             is_wanted = voxels != 0
-            is_wanted[:, 1:] &= voxels[:, 1:] != voxels[:, :-1]
+            begins_run = voxels[:, 1:] != voxels[:, :-1]
+            is_wanted[:, 1:] &= begins_run
             values.append(voxels[is_wanted])
             first.append(begin[is_wanted.ravel()])
 
+            # Voxels after the last whole word stand for themselves.
             in_rest = np.flatnonzero(rest)
             values.append(rest[in_rest])
             first.append(n_voxels - len(rest) + in_rest)
+
         return np.concatenate(values), np.concatenate(first)
 
 
@@ -241,14 +253,17 @@ def _extent(
     n_codes = int(codes.max()) + 1
     shape = (n_codes, length)
     is_there = np.zeros(shape, dtype=np.bool_)
+
     for coordinate in coordinates:
         places = codes * length + coordinate
         counts = np.bincount(places, minlength=n_codes * length)
         is_there |= counts.reshape(shape) > 0
 
+    # Of equal numbers argmax takes the first.
     begin = is_there.argmax(axis=1)
     n_after = is_there[:, ::-1].argmax(axis=1)
-    return begin, length - n_after
+    end = length - n_after
+    return begin, end
 
 
 def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray:
@@ -257,6 +272,7 @@ def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray
     # Every step writes into the same memory.
     either = np.empty(_STEP, dtype=np.uint64)
     is_foreground = np.empty(_STEP, dtype=np.bool_)
+
     for start in range(0, len(reference), _STEP):
         step = slice(start, start + _STEP)
         if start + _STEP > len(reference):
@@ -264,6 +280,7 @@ def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray
             n_words = len(reference) - start
             either = either[:n_words]
             is_foreground = is_foreground[:n_words]
+
         np.bitwise_or(reference[step], prediction[step], out=either)
         np.not_equal(either, 0, out=is_foreground)
         here = np.flatnonzero(is_foreground)
@@ -279,6 +296,8 @@ def _count(reference: IntegerArray, prediction: IntegerArray) -> JointCounts:
     """How often each pair of values occurs in two arrays of voxels."""
     reference_codes, reference_values = _codes(reference)
     prediction_codes, prediction_values = _codes(prediction)
+
+    # A pair of values is the number with these two digits.
     n_prediction = len(prediction_values)
     codes = reference_codes * n_prediction + prediction_codes
     if len(reference_values) * n_prediction <= _MAX_INDEXED_PAIRS:
@@ -308,5 +327,6 @@ def _codes(voxels: IntegerArray) -> tuple[Int64Array, Int64Array]:
         values = np.arange(largest + 1, dtype=np.int64)
         return voxels.astype(np.int64), values
 
+    # Large or negative ones are not.
     values, codes = np.unique(voxels, return_inverse=True)
     return codes.astype(np.int64), values.astype(np.int64)

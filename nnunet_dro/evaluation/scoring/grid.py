@@ -88,6 +88,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         if grid.shape != reference.shape:
             raise ValueError(_what_differs(grid, reference))
         return values
+
     if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
         return values
 
@@ -95,6 +96,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     mapping: npt.NDArray[Any] = np.linalg.solve(reference.affine, grid.affine)
     if not _permutes_voxels(mapping, grid.shape, reference.shape):
         raise ValueError(_what_differs(grid, reference))
+
     turn = np.rint(mapping[:3, :3])
     return _turned(values, turn)
 
@@ -119,11 +121,12 @@ def _permutes_voxels(
     shift = np.rint(offset)
     far_corner = np.array(shape[::-1]) - 1
 
-    drift_of_axes = np.abs(linear - turn) * far_corner
-    drift = drift_of_axes.sum(axis=1) + np.abs(offset - shift)
+    drift_along_axes = np.abs(linear - turn) * far_corner
+    drift = drift_along_axes.sum(axis=1) + np.abs(offset - shift)
     if (drift > TOLERANCE_VOXELS).any():
         return False
 
+    # Every axis has to come from one axis, and to go to one.
     n_sources = np.abs(turn).sum(axis=1)
     n_targets = np.abs(turn).sum(axis=0)
     if (n_sources != 1).any() or (n_targets != 1).any():
@@ -133,6 +136,7 @@ def _permutes_voxels(
     first = shift
     last = turn @ far_corner + shift
     reference_far_corner = np.array(reference_shape[::-1]) - 1
+
     begins_there = np.minimum(first, last) == 0
     ends_there = np.maximum(first, last) == reference_far_corner
     return bool(begins_there.all() and ends_there.all())
@@ -150,7 +154,9 @@ def _turned(values: IntegerArray, turn: FloatArray) -> IntegerArray:
         step = int(turn[axis, source])
         order.append(2 - source)
         flips.append(slice(None, None, step))
-    return values.transpose(order)[tuple(flips)]
+
+    permuted = values.transpose(order)
+    return permuted[tuple(flips)]
 
 
 def _what_differs(grid: Grid, reference: Grid) -> str:

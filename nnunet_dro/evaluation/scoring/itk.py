@@ -104,11 +104,12 @@ def _value_of_ones(path: Path) -> int | None:
 def itk_affine(image: Any) -> FloatArray:
     """The affine of SimpleITK's image, see `Grid`."""
     n_axes = min(image.GetDimension(), 3)
-    direction = np.reshape(image.GetDirection(), (image.GetDimension(), image.GetDimension()))
     spacing = np.array(image.GetSpacing()[:n_axes])
+    direction = np.reshape(image.GetDirection(), (image.GetDimension(), -1))
+    direction = direction[:n_axes, :n_axes]
 
     affine = np.eye(4)
-    affine[:n_axes, :n_axes] = direction[:n_axes, :n_axes] * spacing
+    affine[:n_axes, :n_axes] = direction * spacing
     affine[:n_axes, 3] = image.GetOrigin()[:n_axes]
     return affine
 

@@ -145,12 +145,14 @@ def _distances(matching: Matching, match: Match, scoring: Scoring, grid: Grid) -
     boxes = [matching.reference.boxes[match.lesion - 1]]
     boxes += [matching.prediction.boxes[number - 1] for number in match.predicted]
     around = enclosing(boxes)
+
     lesion = matching.reference.numbers[around] == match.lesion
     predicted = np.isin(matching.prediction.numbers[around], match.predicted)
 
     with_nsd = "lesion_nsd" in scoring.metrics
     tolerance_mm = scoring.nsd_tolerance_mm if with_nsd else 0.0
     distances = SurfaceDistances.on(grid, lesion, predicted, at_least_mm=tolerance_mm)
+
     values = {}
     if "lesion_hd95" in scoring.metrics:
         values["hd95"] = distances.hd95()

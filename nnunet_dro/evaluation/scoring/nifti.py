@@ -72,7 +72,12 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     if len(content) < header.n_bytes:
         raise ValueError("it is truncated")
 
-    voxels = np.frombuffer(content, dtype=header.dtype, count=header.n_voxels, offset=header.offset)
+    voxels = np.frombuffer(
+        content,
+        dtype=header.dtype,
+        count=header.n_voxels,
+        offset=header.offset,
+    )
     if (header.slope, header.intercept) != (1.0, 0.0):
         voxels = voxels * header.slope + header.intercept
     if not voxels.dtype.isnative:
@@ -145,6 +150,7 @@ def _parse(start: bytes) -> _Header:
         # A slope of 0 or NaN is stored where nothing is scaled.
         slope = 1.0
         intercept = 0.0
+
     offset = header["vox_offset"]
     is_scaled = (slope, intercept) != (1.0, 0.0)
     has_usual_type = dtype.kind == "f" or (dtype.kind in "iu" and not is_scaled)
@@ -180,7 +186,9 @@ def _affine_of(header: Any) -> FloatArray:
 
 def _check_axes(n_axes: int, lengths: list[int]) -> None:
     """Check that there is one volume with voxels in it."""
-    if 3 < n_axes <= 7 and any(length > 1 for length in lengths[3:n_axes]):
+    # Axes beyond the third are time, and others that a label map does not have.
+    others = lengths[3:n_axes]
+    if 3 < n_axes <= 7 and any(length > 1 for length in others):
         named = ", ".join(map(str, lengths[:n_axes]))
         raise ValueError(f"it has {n_axes} axes, of length {named}")
 

@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
 
@@ -45,6 +45,7 @@ class PairOfMaps:
         values = self.labels.values[label]
         in_reference = _mask(self.reference[around], values)
         in_prediction = _mask(self.prediction[around], values)
+
         if self.labels.ignore is not None:
             in_prediction &= self.reference[around] != self.labels.ignore
         return in_reference, in_prediction
@@ -117,21 +118,26 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
     counts = pair.foreground.counts
     n_voxels = counts.n_voxels
     if pair.labels.ignore is not None:
-        n_voxels = np.where(counts.reference == pair.labels.ignore, 0, n_voxels)
+        is_ignored = counts.reference == pair.labels.ignore
+        n_voxels = np.where(is_ignored, 0, n_voxels)
     on_surfaces = any(METRICS[metric].on_surfaces for metric in scoring.metrics)
 
     rows = []
     for label, values in pair.labels.values.items():
         in_reference = np.isin(counts.reference, values)
         in_prediction = np.isin(counts.prediction, values)
+        in_both = in_reference & in_prediction
         n_reference = int(n_voxels[in_reference].sum())
         n_prediction = int(n_voxels[in_prediction].sum())
-        n_intersection = int(n_voxels[in_reference & in_prediction].sum())
-        voxels = (n_reference, n_prediction, n_intersection)
+        n_intersection = int(n_voxels[in_both].sum())
 
         row: dict[str, Any] = {"label": label}
-        row |= scoring.of_counts(*voxels, grid=pair.grid)
-        row |= dict(zip(COUNTS, voxels, strict=True))
+        row |= scoring.of_counts(n_reference, n_prediction, n_intersection, grid=pair.grid)
+        row |= {
+            "n_reference": n_reference,
+            "n_prediction": n_prediction,
+            "n_intersection": n_intersection,
+        }
         if on_surfaces and n_reference and n_prediction:
             row |= _distances(pair, label)
         rows.append(row)

@@ -46,17 +46,20 @@ def _shells(spacing: tuple[float, ...]) -> tuple[Shell, ...]:
     for length in spacing:
         n_steps = int(reach_mm / length)
         steps.append(np.arange(-n_steps, n_steps + 1))
+
     grids = np.meshgrid(*steps, indexing="ij")
     offsets = np.stack([grid.ravel() for grid in grids], axis=1)
     squares = (offsets * np.array(spacing)) ** 2
     lengths = np.sqrt(squares.sum(axis=1))
+    nearest_first = np.argsort(lengths, kind="stable")
 
     offsets_of_length: dict[float, list[tuple[int, ...]]] = defaultdict(list)
-    for position in np.argsort(lengths, kind="stable"):
+    for position in nearest_first:
+        # Offsets whose lengths differ by rounding only are one shell.
+        length = round(float(lengths[position]), 9)
         if lengths[position] <= reach_mm:
-            # Offsets whose lengths differ by rounding only are one shell.
-            length = round(float(lengths[position]), 9)
-            offsets_of_length[length].append(tuple(offsets[position].tolist()))
+            offset = tuple(offsets[position].tolist())
+            offsets_of_length[length].append(offset)
 
     shells = {length: tuple(group) for length, group in offsets_of_length.items()}
     return tuple(sorted(shells.items()))
@@ -80,6 +83,7 @@ class _Border:
         for length, pad in zip(mask.shape, margin, strict=True):
             shape.append(length + 2 * pad)
             inner.append(slice(pad, pad + length))
+
         padded = np.zeros(shape, dtype=np.bool_)
         padded[tuple(inner)] = mask
 
@@ -257,6 +261,7 @@ class SurfaceDistances:
     ) -> "SurfaceDistances":
         """Between masks in a box (z, y, x) of a grid, along the axes that are not flat."""
         size = np.delete(grid.spacing, grid.flat)
+
         return cls(
             np.squeeze(reference, grid.flat),
             np.squeeze(prediction, grid.flat),
