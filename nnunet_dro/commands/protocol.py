@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,6 @@ from nnunet_dro.commands.shared import RequireFile, argument, option, takes
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.options import (
     REQUIREMENTS,
-    SECTIONS,
     Flag,
     LockedComparison,
     LockedEvaluation,
@@ -45,25 +44,26 @@ def write(options: _WriteOptions) -> None:
     from nnunet_dro.commands.protocol_file import Protocol, sorted_requirements, write_protocol
     from nnunet_dro.evaluation.judging.requirements import requirement_lines
 
-    from_file = (
-        [text for _, text in requirement_lines(options.require_file)]
-        if options.require_file
-        else []
+    requirements = list(options.requirements)
+    if options.require_file:
+        requirements += [text for _, text in requirement_lines(options.require_file)]
+    on_strata, on_differences = sorted_requirements(requirements)
+
+    protocol = Protocol(
+        evaluate={**_values(options, LockedEvaluation), "require": on_strata},
+        compare={**_values(options, LockedComparison), "require": on_differences},
     )
-    of_strata, of_comparison = sorted_requirements([*options.requirements, *from_file])
-    of_evaluation, of_compare = (
-        {
-            name: one.flag.value(getattr(options, one.field))
-            for name, one in declared(section).items()
-        }
-        for section in SECTIONS.values()
-    )
-    written = Protocol(
-        {**of_evaluation, "require": of_strata}, {**of_compare, "require": of_comparison}
-    )
-    write_protocol(written, options.protocol, force=options.force)
-    typer.echo(f"SHA-256 {written.sha256}")
+    write_protocol(protocol, options.protocol, force=options.force)
+    typer.echo(f"SHA-256 {protocol.sha256}")
     typer.echo(options.protocol)
+
+
+def _values(options: _WriteOptions, section: type) -> dict[str, Any]:
+    """The options of a section, by their names at the command line, as a protocol has them."""
+    values = {}
+    for name, entry in declared(section).items():
+        values[name] = entry.flag.value(getattr(options, entry.field))
+    return values
 
 
 @commands.command(cls=Command)
@@ -76,10 +76,18 @@ def show(protocol: _ProtocolPath) -> None:
     for command, locked in read.sections.items():
         typer.echo(f"\nnnunet-dro {command}")
         for name, value in locked.items():
-            values = value if isinstance(value, list) else [value]
-            shown = [
-                ("yes" if item else "no") if isinstance(item, bool) else str(item)
-                for item in values
-            ]
-            if value is not None and shown:
-                typer.echo(f"  {name.replace('_', '-'):<20}  " + f"\n{'':24}".join(shown))
+            lines = _lines_of(value)
+            if lines:
+                text = f"\n{'':24}".join(lines)
+                typer.echo(f"  {name.replace('_', '-'):<20}  {text}")
+
+
+def _lines_of(value: Any) -> list[str]:
+    """The value of an option as it is shown, a line per item; none if it has no value."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    return [str(value)]

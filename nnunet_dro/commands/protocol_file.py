@@ -1,8 +1,9 @@
-"""A locked protocol: how cases will be evaluated and methods compared, written down before the results are seen.
+"""A locked protocol: how results will be judged, written down before they are seen.
 
-The file is TOML. Its hash is that of the options themselves, so that comments and line breaks do
-not matter, and it stands in every report that was made with the protocol. It shows that options
-were not chosen afterwards to whoever knew the hash before: publish it, or commit the file.
+It says how cases will be evaluated and methods compared. The file is TOML. Its hash is that of the
+options themselves, so that comments and line breaks do not matter, and it stands in every report
+that was made with the protocol. It shows that options were not chosen afterwards to whoever knew
+the hash before: publish it, or commit the file.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
-from nnunet_dro.evaluation.options import SECTIONS, LockedEvaluation, declared
+from nnunet_dro.evaluation.options import SECTIONS, LockedComparison, LockedEvaluation, declared
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 
@@ -30,40 +31,58 @@ else:
 
 FORMAT = "nnunet-dro protocol 1"  # The name of the format; its number changes with the format.
 
-_HEAD = """\
-# A locked protocol of nnunet-dro: the options of evaluate and compare, decided before the results are seen.
-# An edited file is refused, because its hash does not fit. `nnunet-dro protocol write` makes another one.
-"""
+_HEAD = (
+    "# A locked protocol of nnunet-dro: the options of evaluate and compare, decided before the "
+    "results are seen.\n"
+    "# An edited file is refused, because its hash does not fit. `nnunet-dro protocol write` makes "
+    "another one.\n"
+)
 
 
-def _kinds(hint: Any) -> tuple[type | None, ...]:
-    """The types that an option of a type may have in a protocol.
+#: The types that an option may have in a protocol; None if it may be absent.
+_Kinds = tuple[type | None, ...]
 
-    None for one that may be absent.
-    """
+
+def _kinds(hint: Any) -> _Kinds:
+    """The types that an option may have in a protocol, from the type of its field."""
     if isinstance(hint, UnionType):
-        return tuple(None if one is NoneType else one for one in get_args(hint))
-    return (list if get_origin(hint) is Sequence else str if issubclass(hint, Enum) else hint,)
+        return tuple(None if kind is NoneType else kind for kind in get_args(hint))
+    if get_origin(hint) is Sequence:
+        return (list,)
+    if issubclass(hint, Enum):
+        return (str,)
+    return (hint,)
 
 
 #: Section to option to the types it may have.
 _OPTIONS = {
-    key: {name: _kinds(one.hint) for name, one in declared(part).items()}
-    for key, part in SECTIONS.items()
+    section: {name: _kinds(entry.hint) for name, entry in declared(options).items()}
+    for section, options in SECTIONS.items()
 }
 
 #: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always
 #: allowed.
-_RETIRED = {"ignore_unknown_cases": (bool,)}
+_RETIRED: dict[str, _Kinds] = {"ignore_unknown_cases": (bool,)}
+
+#: Types to words for their values in errors.
+_WORDS = {
+    list: "a list of texts",
+    bool: "true or false",
+    str: "a text",
+    float: "a number",
+    int: "a whole number",
+    None: "absent",
+}
 
 _REWRITE = "Restore the file, or write another one with `nnunet-dro protocol write`."
 
 _Result = TypeVar("_Result", Evaluation, Comparison)
+_Locked = TypeVar("_Locked", LockedEvaluation, LockedComparison)
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The options of `nnunet-dro evaluate` and `nnunet-dro compare`, by their names at the command line."""
+    """The options of evaluate and of compare, by their names at the command line."""
 
     evaluate: Mapping[str, Any]  # those of `LockedEvaluation`, with values as from `Flag.value`
     compare: Mapping[str, Any]  # those of `LockedComparison`
@@ -71,10 +90,7 @@ class Protocol:
     def __post_init__(self) -> None:
         for name, section in self.sections.items():
             _check_section(name, section)
-            known = declared(SECTIONS[name])
-            options = SECTIONS[name](
-                **{one.field: section[option] for option, one in known.items()}
-            )
+            options = _options(SECTIONS[name], section)
             if isinstance(options, LockedEvaluation):
                 options.check()
         for text in self.evaluate["require"]:
@@ -90,10 +106,9 @@ class Protocol:
     @property
     def sha256(self) -> str:
         """SHA-256 of the options: of their JSON with sorted keys, without spaces."""
-        content = {
-            "format": FORMAT,
-            **{name: _present(options) for name, options in self.sections.items()},
-        }
+        content: dict[str, Any] = {"format": FORMAT}
+        for name, options in self.sections.items():
+            content[name] = _present(options)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
@@ -102,72 +117,73 @@ class Protocol:
         """The content of the file."""
         lines = [_HEAD, f'format = "{FORMAT}"', f'sha256 = "{self.sha256}"']
         for name, options in self.sections.items():
-            lines += [
-                "",
-                f"[{name}]",
-                *(f"{option} = {_toml(value)}" for option, value in _present(options).items()),
-            ]
+            lines += ["", f"[{name}]"]
+            for option, value in _present(options).items():
+                lines.append(f"{option} = {_toml(value)}")
         return "\n".join(lines) + "\n"
 
 
 def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Requirements on strata, and those on differences: by the statistic that they are about."""
-    of_strata = []
-    of_comparison = []
+    """Requirements on strata, and those on differences, by the statistic that they are about."""
+    on_strata = []
+    on_differences = []
     for text in texts:
+        if _is_on_strata(text):
+            on_strata.append(text.strip())
+        else:
+            on_differences.append(text.strip())
+    return on_strata, on_differences
+
+
+def _is_on_strata(text: str) -> bool:
+    """Whether a requirement is on strata, and not on differences.
+
+    Raises:
+        ValueError: If it is neither; the error is that of what it looks like.
+    """
+    try:
+        parse_requirement(text, STRATA)
+    except ValueError as error:
         try:
-            parse_requirement(text, STRATA)
-            of_strata.append(text.strip())
-        except ValueError as error:
-            try:
-                parse_requirement(text, COMPARISON)
-            except ValueError as other:
-                raise (other if "_difference" in text else error) from None
-            of_comparison.append(text.strip())
-    return of_strata, of_comparison
+            parse_requirement(text, COMPARISON)
+        except ValueError as other:
+            raise (other if "_difference" in text else error) from None
+        return False
+    return True
 
 
 def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> None:
-    """Write a protocol, whose requirements can be meant.
+    """Write a protocol, after a check that each of its requirements is about one of its metrics.
 
-    With ``force`` in place of an existing file.
+    With ``force``, it takes the place of an existing file.
     """
-    locked = LockedEvaluation(
-        **{one.field: protocol.evaluate[key] for key, one in declared(LockedEvaluation).items()}
-    )
-    for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
-        for text in options["require"]:
-            metric_meant(parse_requirement(text, subject), locked.scoring.metrics)
+    metrics = _options(LockedEvaluation, protocol.evaluate).scoring.metrics
+    for text in protocol.evaluate["require"]:
+        metric_meant(parse_requirement(text, STRATA), metrics)
+    for text in protocol.compare["require"]:
+        metric_meant(parse_requirement(text, COMPARISON), metrics)
+
     check_new_file(path, overwrite=force, name="protocol", option="--force")
-    with replacing(path) as new:
-        new.write_text(protocol.text, encoding="utf-8")
+    with replacing(path) as partial_file:
+        partial_file.write_text(protocol.text, encoding="utf-8")
 
 
 def read_protocol(path: Path) -> Protocol:
     """Read a protocol, and check that it is as it was written."""
-    if not path.is_file():
-        cure = "Write one with `nnunet-dro protocol write`."
-        raise FileNotFoundError(
-            f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}"
-        )
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(
-            f"`protocol` must be TOML in UTF-8, got {str(path)!r}: {error}. {_REWRITE}"
-        ) from error
+    content = _read_toml(path)
     if content.get("format") != FORMAT:
         got = f"{str(path)!r} with {content.get('format')!r}"
         raise ValueError(f"`protocol` must have the format {FORMAT!r}, got {got}. {_REWRITE}")
+
     try:
-        protocol = Protocol(
-            *(_filled(content.get(name), known) for name, known in _OPTIONS.items())
-        )
+        evaluate, compare = (_filled(content.get(name), name) for name in SECTIONS)
+        protocol = Protocol(evaluate, compare)
     except ValueError as error:
         raise ValueError(
             f"`protocol` must be as it was written, got {str(path)!r}: {error} {_REWRITE}"
         ) from error
-    others = sorted(set(content) - {"format", "sha256", *_OPTIONS})
+
+    others = set(content) - {"format", "sha256", *SECTIONS}
     if others or content.get("sha256") != protocol.sha256:
         got = f"{str(path)!r}, which was edited"
         raise ValueError(
@@ -176,24 +192,40 @@ def read_protocol(path: Path) -> Protocol:
     return protocol
 
 
+def _read_toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        cure = "Write one with `nnunet-dro protocol write`."
+        raise FileNotFoundError(
+            f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}"
+        )
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(
+            f"`protocol` must be TOML in UTF-8, got {str(path)!r}: {error}. {_REWRITE}"
+        ) from error
+
+
 def under_protocol(result: _Result, path: Path) -> _Result:
     """An evaluation or a comparison that says under which protocol it was made.
 
-    A note, and in its ``about``.
+    It says so in a note, and in its ``about``.
     """
-    done = "Evaluated" if isinstance(result, Evaluation) else "Compared"
     sha256 = read_protocol(path).sha256
-    note = f"{done} under the locked protocol with SHA-256 {sha256}."
+    verb = "Evaluated" if isinstance(result, Evaluation) else "Compared"
+    note = f"{verb} under the locked protocol with SHA-256 {sha256}."
     about = {**result.about, "protocol": {"file": str(path), "sha256": sha256}}
     return replace(result, notes=(note, *result.notes), about=about)
 
 
 def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]) -> None:
     """Check that the evaluations of all trainings were made under a protocol."""
-    protocol = read_protocol(path)
-    for name, evaluation in ((name, one) for name, own in evaluations.items() for one in own):
-        theirs = evaluation.about.get("protocol", {}).get("sha256")
-        if theirs != protocol.sha256:
+    sha256 = read_protocol(path).sha256
+    for name, trainings in evaluations.items():
+        for evaluation in trainings:
+            theirs = evaluation.about.get("protocol", {}).get("sha256")
+            if theirs == sha256:
+                continue
             got = f"one under another, {theirs}," if theirs else "one without a protocol"
             cure = f"Evaluate again with --protocol {path}."
             raise ValueError(
@@ -201,49 +233,60 @@ def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]
             )
 
 
+def _options(kind: type[_Locked], section: Mapping[str, Any]) -> _Locked:
+    """The options of a section in the class that declares them, which checks them."""
+    values = {entry.field: section[name] for name, entry in declared(kind).items()}
+    return kind(**values)
+
+
 def _check_section(name: str, options: Mapping[str, Any]) -> None:
-    known = _OPTIONS[name]
-    if others := (set(options) - set(_RETIRED)) ^ set(known):
+    """Check that a section has its options, and that their values have the right types."""
+    kinds_by_option = _OPTIONS[name]
+    others = (set(options) - set(_RETIRED)) ^ set(kinds_by_option)
+    if others:
         names = name_some(sorted(others))
         raise ValueError(
-            f"`{name}` must have the options {', '.join(known)}, got others or not all: {names}."
+            f"`{name}` must have the options {', '.join(kinds_by_option)}, "
+            f"got others or not all: {names}."
         )
+
     for option, value in options.items():
-        kinds = (known | _RETIRED)[option]
-        are_texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
-        if value is not None and not (type(value) in kinds and are_texts):
-            raise ValueError(f"`{option}` must be {_kind(kinds)} in [{name}], got {value!r}.")
+        kinds = (kinds_by_option | _RETIRED)[option]
+        if value is not None and not _is_of_kind(value, kinds):
+            words = " or ".join(_WORDS[kind] for kind in kinds)
+            raise ValueError(f"`{option}` must be {words} in [{name}], got {value!r}.")
+
     for option in ("bootstrap", "seed"):
         if options[option] < 0:
             raise ValueError(f"`{option}` must be at least 0 in [{name}], got {options[option]!r}.")
 
 
-def _kind(kinds: tuple[type | None, ...]) -> str:
-    words = {
-        list: "a list of texts",
-        bool: "true or false",
-        str: "a text",
-        float: "a number",
-        int: "a whole number",
-    }
-    return " or ".join(words[kind] if kind else "absent" for kind in kinds)
+def _is_of_kind(value: Any, kinds: _Kinds) -> bool:
+    """Whether a value has one of the types; the items of a list are texts."""
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        return False
+    # Not isinstance: true is an int for Python, too.
+    return type(value) in kinds
 
 
-def _filled(options: Any, known: Mapping[str, tuple[type | None, ...]]) -> dict[str, Any]:
+def _filled(options: Any, section: str) -> dict[str, Any]:
     """The options of a section, with None for those that may be absent and are."""
-    given = dict(options) if isinstance(options, dict) else {}
-    return {
-        name: None for name, kinds in known.items() if None in kinds and name not in given
-    } | given
+    present = options if isinstance(options, dict) else {}
+    filled = {}
+    for name, kinds in _OPTIONS[section].items():
+        if None in kinds and name not in present:
+            filled[name] = None
+    return filled | present
 
 
 def _present(options: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML has no None."""
+    """The options that have a value: TOML has no None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _toml(value: Any) -> str:
     """A value as TOML writes it; its texts are escaped as in JSON, and one more character."""
     if isinstance(value, list) and len(value) > 1:
-        return "[\n" + "".join(f"    {_toml(item)},\n" for item in value) + "]"
+        items = [f"    {_toml(item)},\n" for item in value]
+        return "[\n" + "".join(items) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,4 @@
-"""What several commands share.
-
-How options are declared, those that mean the same everywhere, and what is printed.
+"""What several commands share: how options are declared, and how results are shown.
 
 With --protocol, a command takes its options from a locked protocol, and refuses others.
 """
@@ -46,7 +44,7 @@ CaseTable = Annotated[
     Path | None, option("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")
 ]
 
-# Of the commands that train.
+# What the commands that train share.
 Dataset = Annotated[str, argument("Name or number of a preprocessed dataset.")]
 Configuration = Annotated[str, argument("Configuration to train, such as 3d_fullres.")]
 Plans = Annotated[str, option("Name of the plans.", "--plans", "-p")]
@@ -62,28 +60,21 @@ RequireFile = Annotated[
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
     """Make a command of a function of a dataclass.
 
-    Its fields are annotated with typer's options or a `Flag`.
+    The command takes the fields of the dataclass, those without a default first. They are annotated
+    with arguments and options of typer, or with a `Flag`.
     """
-    hints = get_type_hints(options, include_extras=True)
     flags = declared(options)
-    names = {one.field: name for name, one in flags.items()}
-    parameters = []
-    for field in fields(options):  # type: ignore[arg-type]
-        name = names.get(field.name, field.name)
-        hint = hints[field.name]
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        if name in flags:
-            hint, default = _of_flag(name, flags[name], default)
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
-    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    parameters = _parameters(options, flags)
 
     def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
-            of_flags = {one.field: one.flag.value(values.pop(name)) for name, one in flags.items()}
-            function(options(**values, **of_flags))
+            for name, entry in flags.items():
+                value = values.pop(name)
+                values[entry.field] = entry.flag.value(value)
+            function(options(**values))
 
-        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__name__ = function.__name__
+        command.__doc__ = function.__doc__
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return command
@@ -91,37 +82,70 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
     return decorate
 
 
-def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
-    """The annotation and the default of a command's parameter."""
-    flag = one.flag
-    hint = one.hint
-    switch = f"--{name.replace('_', '-')}"
+def _parameters(options: type, flags: Mapping[str, Declared]) -> list[inspect.Parameter]:
+    """The parameters of a command, from which typer makes its arguments and options."""
+    hints = get_type_hints(options, include_extras=True)
+    names = {entry.field: name for name, entry in flags.items()}
+
+    required = []
+    optional = []
+    for field in fields(options):
+        name = names.get(field.name, field.name)
+        parameter = inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+        )
+        if field.default is not MISSING:
+            parameter = parameter.replace(default=field.default)
+        if name in flags:
+            parameter = _with_flag(parameter, flags[name])
+
+        if parameter.default is inspect.Parameter.empty:
+            required.append(parameter)
+        else:
+            optional.append(parameter)
+    return required + optional
+
+
+def _with_flag(parameter: inspect.Parameter, entry: Declared) -> inspect.Parameter:
+    """A parameter with the annotation and the default that typer needs for a `Flag`."""
+    flag = entry.flag
+    kind = entry.hint
+    default = parameter.default
     if flag.has_commas:
-        hint = str
+        kind = str
         default = ",".join(default)
-    elif get_origin(hint) is Sequence:
-        hint = list[str]
+    elif get_origin(kind) is Sequence:
+        kind = list[str]
         default = list(default)
-    if hint is bool and default:
-        switch += f"/--no-{name}"
+
+    switch = f"--{parameter.name.replace('_', '-')}"
+    if kind is bool and default:
+        switch += f"/--no-{parameter.name}"
+    switches = [switch]
+    if flag.short:
+        switches.append(flag.short)
+
     completion = complete_column if flag.is_column else None
-    switches = [switch, flag.short] if flag.short else [switch]
-    given = option(
-        flag.help, *switches, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion
+    settings = option(
+        flag.help,
+        *switches,
+        min=flag.least,
+        rich_help_panel=flag.panel,
+        autocompletion=completion,
     )
-    return Annotated[hint, given], default
+    return parameter.replace(annotation=Annotated[kind, settings], default=default)
 
 
 def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
     """End with exit code 3 and a line for every requirement that is not met, if there are any."""
     unmet = [outcome for outcome in requirements if not outcome["passed"]]
     for outcome in unmet:
-        said = (
-            "cannot tell if a requirement is met"
-            if outcome["verdict"] == "cannot tell"
-            else "requirement not met"
-        )
-        typer.echo(f"nnunet-dro: {said}: {outcome['line']}", err=True)
+        verdict = "requirement not met"
+        if outcome["verdict"] == "cannot tell":
+            verdict = "cannot tell if a requirement is met"
+        typer.echo(f"nnunet-dro: {verdict}: {outcome['line']}", err=True)
     if unmet:
         raise typer.Exit(_REQUIREMENT_FAILED)
 
@@ -134,10 +158,8 @@ def show(table: Any, page: Path) -> None:
         Console(highlight=False).print(table)
         typer.echo(page)
         sys.stdout.flush()
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ):  # rich's way; the reader has seen enough, and a verdict may follow
+    except (BrokenPipeError, SystemExit):
+        # The reader has seen enough, which rich turns into SystemExit. A verdict may follow.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -145,21 +167,25 @@ def show(table: Any, page: Path) -> None:
 #: what is evaluated.
 REFUSED = ("require_file", "by")
 
-_GIVEN = ("COMMANDLINE", "ENVIRONMENT")
+#: Sources of a parameter that a user has set, by their names in click.
+_SET_BY_USER = ("COMMANDLINE", "ENVIRONMENT")
 
 
 def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
     """Make the protocol's options the defaults of those that follow."""
-    if path is not None and not ctx.resilient_parsing:
-        from nnunet_dro.commands.protocol_file import read_protocol
+    if path is None or ctx.resilient_parsing:
+        return path
+    from nnunet_dro.commands.protocol_file import read_protocol
 
-        options = read_protocol(path).sections[str(ctx.info_name)]
-        flags = declared(SECTIONS[str(ctx.info_name)])
-        ctx.default_map = {
-            name: ",".join(value) if name in flags and flags[name].flag.has_commas else value
-            for name, value in options.items()
-            if value is not None
-        }
+    command = str(ctx.info_name)
+    flags = declared(SECTIONS[command])
+    defaults = {}
+    for name, value in read_protocol(path).sections[command].items():
+        if value is None:
+            continue
+        has_commas = name in flags and flags[name].flag.has_commas
+        defaults[name] = ",".join(value) if has_commas else value
+    ctx.default_map = defaults
     return path
 
 
@@ -183,27 +209,39 @@ class LockedCommand(Command):
         rest = super().parse_args(ctx, args)
         path = ctx.params.get("protocol")
         if path is not None and not ctx.resilient_parsing:
-            from nnunet_dro.commands.protocol_file import read_protocol
-
-            locked = read_protocol(Path(path)).sections[str(ctx.info_name)]
-            flags = {name: one.flag for name, one in declared(SECTIONS[str(ctx.info_name)]).items()}
-            for name, value in ctx.params.items():
-                source = ctx.get_parameter_source(name)
-                if name not in (*flags, *REFUSED) or source is None or source.name not in _GIVEN:
-                    continue
-                given = flags[name].value(value) if name in flags else value
-                if given != locked.get(name):
-                    must = (
-                        "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
-                    )
-                    cure = "Leave the option out, or write another protocol."
-                    raise ValueError(
-                        f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(given)}. {cure}"
-                    )
+            _check_locked(ctx, Path(path))
         return rest
+
+
+def _check_locked(ctx: typer.Context, path: Path) -> None:
+    """Refuse options that differ from those of a protocol."""
+    from nnunet_dro.commands.protocol_file import read_protocol
+
+    command = str(ctx.info_name)
+    locked = read_protocol(path).sections[command]
+    flags = declared(SECTIONS[command])
+
+    for name, value in ctx.params.items():
+        source = ctx.get_parameter_source(name)
+        if source is None or source.name not in _SET_BY_USER:
+            continue
+        if name in flags:
+            value = flags[name].flag.value(value)
+        elif name not in REFUSED:
+            continue
+
+        locked_value = locked.get(name)
+        if value != locked_value:
+            must = "be left out" if locked_value is None else f"be {_shown(locked_value)}"
+            cure = "Leave the option out, or write another protocol."
+            raise ValueError(
+                f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(value)}. {cure}"
+            )
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " and ".join(repr(item) for item in value) or "left out"
-    return repr(str(value)) if isinstance(value, Path) else repr(value)
+    if isinstance(value, Path):
+        return repr(str(value))
+    return repr(value)

@@ -1,10 +1,12 @@
 """How the commands start and stop.
 
-What is shown without words, the help, and errors as one line.
+Without words, `nnunet-dro` shows what one does with it. The help names every flag in full, and an
+error is one line.
 """
 
 import keyword
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +38,8 @@ nnU-Net v2, trained and evaluated for its hardest patients. In the order of a pr
   5. Give the model to others, who need nnU-Net only
        nnunet-dro share MODEL_FOLDER -o model.zip
 
-`nnunet-dro --help` lists all commands, `nnunet-dro COMMAND --help` explains one, and `nnunet-dro demo` shows all of it
+`nnunet-dro --help` lists all commands, `nnunet-dro COMMAND --help` explains one, \
+and `nnunet-dro demo` shows all of it
 on small images."""
 
 
@@ -68,54 +71,62 @@ class Commands(TyperGroup):
             # Whoever read the output has closed it; typer ends quietly.
             raise
         except (ValueError, OSError) as error:
-            stop(
-                with_flags(str(error), self.get_command(ctx, str(ctx.invoked_subcommand))),
-                BAD_INPUT,
-            )
+            command = self.get_command(ctx, str(ctx.invoked_subcommand))
+            stop(with_flags(str(error), command), BAD_INPUT)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups, each with its whole first sentence."""
-        commands = [
-            (name, command) for name, command in self.commands.items() if not command.hidden
-        ]
-        rows = (
-            (_panel(command, "Commands"), (name, _summary(command.help)))
-            for name, command in commands
-        )
+        rows = []
+        for name, command in self.commands.items():
+            if not command.hidden:
+                rows.append((_panel(command, "Commands"), (name, _summary(command.help))))
         _write_panels(formatter, rows)
 
 
 class Command(TyperCommand):
-    """A command whose help has a panel for each kind of options, and shows every flag whole, however narrow it is."""
+    """A command whose help has a panel for each kind of options.
+
+    Every flag is shown whole, however narrow the terminal is.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words; several folds may follow one ``-f``, as in nnU-Net's commands."""
-        words: list[str] = []
-        flags = (
-            ["--folds", "-f"] if any("-f" in parameter.opts for parameter in self.params) else []
-        )
-        for word in args:
-            if words[-1:] and words[-1] in flags and word.startswith("-"):
-                raise ValueError(
-                    f"`folds` must have a value, got {words[-1]} before {word!r}. Write, say, -f 0 1."
-                )
-            if words[-2:-1] and words[-2] in flags and _FOLD.fullmatch(word):
-                words.append("-f")
-            words.append(word)
-        return super().parse_args(ctx, words)
+        if any("-f" in parameter.opts for parameter in self.params):
+            args = _with_a_flag_per_fold(args)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options."""
         rows = []
         for parameter in self.get_params(ctx):
-            if record := parameter.get_help_record(ctx):
+            record = parameter.get_help_record(ctx)
+            if record:
                 default = "Arguments" if parameter.param_type_name == "argument" else "Options"
                 rows.append((_panel(parameter, default), record))
         _write_panels(formatter, rows)
 
 
+def _with_a_flag_per_fold(words: Iterable[str]) -> list[str]:
+    """Words with ``-f 0 -f 1`` for ``-f 0 1``."""
+    flags = ("--folds", "-f")
+    written: list[str] = []
+    for word in words:
+        last = written[-1] if written else ""
+        before_last = written[-2] if len(written) > 1 else ""
+        if last in flags and word.startswith("-"):
+            raise ValueError(
+                f"`folds` must have a value, got {last} before {word!r}. Write, say, -f 0 1."
+            )
+        if before_last in flags and _FOLD.fullmatch(word):
+            written.append("-f")
+        written.append(word)
+    return written
+
+
 def _summary(text: str | None) -> str:
-    return " ".join((text or "").split("\n\n")[0].split())
+    """The first paragraph of a help, on one line."""
+    paragraph = (text or "").split("\n\n")[0]
+    return " ".join(paragraph.split())
 
 
 def _panel(item: Any, default: str) -> str:
@@ -125,29 +136,44 @@ def _panel(item: Any, default: str) -> str:
 
 
 def _write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str]]]) -> None:
-    """Write rows of a name and its help below the names of their panels, in the order in which these first occur."""
-    panels: dict[str, list[tuple[str, str]]] = {}
+    """Write rows of a name and its help below the names of their panels.
+
+    The panels are in the order in which they first occur.
+    """
+    rows_by_panel: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for panel, row in rows:
-        panels.setdefault(panel, []).append(row)
-    for panel, of_panel in panels.items():
+        rows_by_panel[panel].append(row)
+    for panel, rows_of_panel in rows_by_panel.items():
         with formatter.section(panel):
-            formatter.write_dl(of_panel)
+            formatter.write_dl(rows_of_panel)
 
 
 def with_flags(message: str, command: Any) -> str:
     """A message with the options as they are typed: ``--by`` for the parameter `by`."""
     flags: dict[str, str] = {}
-    for one in (command, *getattr(command, "commands", {}).values()):
-        for parameter in one.params if one else ():
-            if parameter.param_type_name == "option":
-                flag = max(parameter.opts, key=len)
-                flags[parameter.name] = flag
-                if keyword.iskeyword(flag[2:]):  # --from, which no parameter can be called
-                    flags[flag[2:]] = flag
+    for parameter in _parameters_of(command):
+        if parameter.param_type_name == "option":
+            flag = max(parameter.opts, key=len)
+            flags[parameter.name] = flag
+            if keyword.iskeyword(flag[2:]):  # --from, which no parameter can be called
+                flags[flag[2:]] = flag
+
+    def typed(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"`{flags.get(name, name)}`"
+
     # Columns of a case table may have such names, too.
-    return re.sub(
-        r"(?<!column )`(\w+)`", lambda found: f"`{flags.get(found[1], found[1])}`", message
-    )
+    return re.sub(r"(?<!column )`(\w+)`", typed, message)
+
+
+def _parameters_of(command: Any) -> list[Any]:
+    """The parameters of a command and of its subcommands; none of no command."""
+    if not command:
+        return []
+    parameters = list(command.params)
+    for subcommand in getattr(command, "commands", {}).values():
+        parameters += subcommand.params
+    return parameters
 
 
 @contextmanager
@@ -159,9 +185,8 @@ def _one_line() -> Iterator[None]:
         message: str = error.format_message()  # type: ignore[attr-defined]
         # With an enum, some versions of typer begin the reason so.
         message = message.replace("Value error, ", "")
+        # Errors that a command raises itself say the cure, and know no context.
         ctx = getattr(error, "ctx", None)
-        # Those that a command raises itself say the cure, and know no context.
-        stop(
-            message if ctx is None else f"{message.rstrip('.')}. See `{ctx.command_path} --help`.",
-            BAD_INPUT,
-        )
+        if ctx is not None:
+            message = f"{message.rstrip('.')}. See `{ctx.command_path} --help`."
+        stop(message, BAD_INPUT)
