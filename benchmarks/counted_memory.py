@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nnunet_dro.losses import DiceCELoss, ImportanceWeights, VoxelLoss, cross_entropies
-from nnunet_dro.trainers.gils.perturbation import ascend
+from nnunet_dro.trainers.gils.perturbation import Ascent, ascend
 
 FEATURES = (32, 64, 128, 256, 320, 320)
 #: Weights of nnU-Net's deep supervision, from the highest resolution; it leaves the lowest out.
@@ -91,7 +91,7 @@ def count(patch: int = 128) -> dict[str, int]:
             with half:
                 ascend(
                     network, network.decoder.seg_layers[-1], data,
-                    lambda output: cross_entropies(loss, output, target), steps=2, eta=0.03, gamma=1e-3,
+                    lambda output: cross_entropies(loss, output, target), Ascent(steps=2, eta=0.03, gamma=1e-3),
                 )  # fmt: skip
 
         step(_nnunets_loss())  # makes the optimiser's momentum

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from experiments.nuclei.training import Batch, Run, Sampler, train
 from experiments.nuclei.unseen_styles import random_styles, restyled, worst_styles
 from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
 from nnunet_dro.sampling import Draws
-from nnunet_dro.trainers.gils.perturbation import ascend
+from nnunet_dro.trainers.gils.perturbation import Ascent, ascend
 
 #: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates
 #: none.
@@ -139,10 +138,13 @@ def generate(
         return cross_entropies(loss, logits, labels)
 
     if method.generated == "GI-LS":
-        ascent = partial(ascend, steps=GILS_STEPS, eta=GILS_STEP_SIZE, gamma=GILS_PENALTY)
-        return ascent(
-            network, network.head, images, losses_of, largest_change=method.largest_change
-        ).data
+        ascent = Ascent(
+            steps=GILS_STEPS,
+            eta=GILS_STEP_SIZE,
+            gamma=GILS_PENALTY,
+            largest_change=method.largest_change,
+        )
+        return ascend(network, network.head, images, losses_of, ascent).data
     # Worst styles start from the random ones, so that the two differ by the ascent alone.
     styles = random_styles(images, rng=rng)
     if method.generated == "worst styles":

@@ -63,7 +63,7 @@ def default_of(option: Option) -> str:
 
 
 def trainers_with(option: Option) -> str:
-    """The trainers that have an option, without their common prefix; ``all`` if every one has it."""
+    """The trainers that have an option, without their common prefix; ``all`` if all have it."""
     names = [name for name, cls in TRAINERS.items() if option in cls.options.known_options()]
     if len(names) == len(TRAINERS):
         return "all"

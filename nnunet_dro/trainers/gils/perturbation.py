@@ -39,9 +39,20 @@ class Perturbed:
     surrogate_before: Tensor  # l of each case alone, shape (b,)
     surrogate_after: Tensor  # l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,)
     n_rejected: Tensor  # number of steps that were taken back, shape (b,)
-    is_non_finite: (
-        Tensor  # whether any loss, feature or gradient of the case was not finite, shape (b,)
-    )
+    #: Whether any loss, feature or gradient of the case was not finite, shape (b,).
+    is_non_finite: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ascent:
+    """How far the images are moved, and how much their features may change."""
+
+    steps: int
+    eta: float  # size of the steps
+    gamma: float  # penalty of the change of the features
+    #: Bound of the root mean square change of a case's images, in standard deviations of its patch:
+    #: a step that goes farther ends at the nearest image within the bound. None for no bound.
+    largest_change: float | None = None
 
 
 def ascend(
@@ -49,13 +60,10 @@ def ascend(
     features: nn.Module,
     data: Tensor,
     losses_of: Callable[[Any], Tensor],
+    ascent: Ascent,
     *,
-    steps: int,
-    eta: float,
-    gamma: float,
     n_voxels: Tensor | None = None,
     n_channels: int | None = None,
-    largest_change: float | None = None,
 ) -> Perturbed:
     """Move each case to where the loss of the network is larger but its features are similar.
 
@@ -70,53 +78,58 @@ def ascend(
     neither eta nor gamma depends on the size of the patch. This holds only for a loss that is a
     mean over voxels, as the cross-entropy is and the Dice is not.
 
-    The network is as it was built (see `bare`), and z the (first) input of its module ``features``.
-    ``n_voxels`` is n of each case, None for all voxels; the first ``n_channels`` are perturbed,
-    None for all. ``largest_change`` bounds the root mean square change of a case's images, in
-    standard deviations of its patch: a step that goes farther ends at the nearest image within the
-    bound.
+    Args:
+        network: The network as it was built, see `bare`.
+        features: Its module whose (first) input is z.
+        data: Images, shape (b, channels, ...).
+        losses_of: Computes the loss of each case, shape (b,), from the output of the network.
+        ascent: Number and size of the steps, and what holds the images back.
+        n_voxels: n of each case, shape (b,); None for all voxels.
+        n_channels: How many of the first channels are changed; None for all.
 
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
     (features).
     """
-    all_voxels = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
-    n = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
-    surrogate = _Surrogate(network, features, losses_of, data.detach(), gamma, n, n_channels)
+    n = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
+    if n_voxels is not None:
+        n = n_voxels.to(n).clamp_min(1)
+
+    original = data.detach()
+    surrogate = _Surrogate(network, features, losses_of, original, ascent.gamma, n, n_channels)
     radius = None
-    if largest_change is not None:
-        # Of the standard deviation over the voxels of the patch, and its root mean square over the
-        # channels.
-        radius = (
-            largest_change
-            * surrogate.original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
-        )
+    if ascent.largest_change is not None:
+        # The variance over the voxels of the patch, and its mean over the channels.
+        variance = original[:, :n_channels].flatten(2).var(2, correction=0).mean(1)
+        radius = ascent.largest_change * variance.sqrt()
+
     with _as_one_function(network):
-        start = surrogate(surrogate.original, needs_gradient=steps > 0)
+        start = surrogate(original, needs_gradient=ascent.steps > 0)
         best = start
-        eta_of = torch.full_like(start.value, eta)
+        eta = torch.full_like(start.value, ascent.eta)
         n_rejected = torch.zeros_like(start.value)
         is_non_finite = ~start.is_finite
-        for step in range(1, steps + 1):
-            # `best.gradient` is that of the sum over voxels, so it already contains the n of the
-            # formula.
-            moved = best.data + surrogate.over_voxels(eta_of) * best.gradient
+        for step in range(1, ascent.steps + 1):
+            # The gradient is that of the sum over voxels: it contains the n of the formula.
+            moved = best.data + _per_case(eta, best.data) * best.gradient
             if radius is not None:
-                moved = _within(moved, surrogate.original, radius, n_channels)
-            there = surrogate(moved, needs_gradient=step < steps)
+                moved = _within(moved, original, radius, n_channels)
+
+            there = surrogate(moved, needs_gradient=step < ascent.steps)
             is_better = there.is_finite & (there.value >= best.value)
             is_non_finite |= ~there.is_finite
             n_rejected += ~is_better
-            eta_of = torch.where(is_better, eta_of, eta_of / 4)
+            eta = torch.where(is_better, eta, eta / 4)
             best = there.where(is_better, best)
-    change = _root_mean_square((best.data - surrogate.original)[:, :n_channels])
+
+    change = (best.data - original)[:, :n_channels]
     return Perturbed(
-        best.data,
-        change,
-        best.squared_distance.sqrt(),
-        start.value,
-        best.value,
-        n_rejected,
-        is_non_finite,
+        data=best.data,
+        change=_root_mean_square(change),
+        feature_distance=best.squared_distance.sqrt(),
+        surrogate_before=start.value,
+        surrogate_after=best.value,
+        n_rejected=n_rejected,
+        is_non_finite=is_non_finite,
     )
 
 
@@ -132,22 +145,29 @@ class _Place:
 
     def where(self, is_mine: Tensor, other: "_Place") -> "_Place":
         """This place for some cases, and the other place for the rest."""
-        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
-        return _Place(
-            *(
-                torch.where(is_mine.view(-1, *[1] * (mine.ndim - 1)), mine, its)
-                for mine, its in pairs
-            )
-        )
+        values = {}
+        for field in fields(self):
+            mine = getattr(self, field.name)
+            its = getattr(other, field.name)
+            values[field.name] = torch.where(_per_case(is_mine, mine), mine, its)
+        return _Place(**values)
+
+
+def _per_case(values: Tensor, like: Tensor) -> Tensor:
+    """Reshape one value per case, shape (b,), so that it applies to all values of a case."""
+    return values.view(-1, *[1] * (like.ndim - 1))
 
 
 def _within(data: Tensor, original: Tensor, radius: Tensor, n_channels: int | None) -> Tensor:
-    """The nearest image of each case whose first channels have at most this root mean square change."""
+    """The image nearest to each case within a bound on the change of its first channels.
+
+    The root mean square of the change is at most ``radius``, shape (b,).
+    """
     change = data - original
     # The smallest positive number prevents a division by 0; a change of 0 stays 0.
     size = _root_mean_square(change[:, :n_channels]).clamp_min(torch.finfo(change.dtype).tiny)
     factor = (radius / size).clamp_max(1)
-    return original + factor.view(-1, *[1] * (data.ndim - 1)) * change
+    return original + _per_case(factor, change) * change
 
 
 def _root_mean_square(values: Tensor) -> Tensor:
@@ -168,75 +188,76 @@ class _Surrogate:
     n_channels: int | None
     original_features: Tensor | None = None
 
-    def over_voxels(self, values: Tensor) -> Tensor:
-        """Reshape one value per case, so that it multiplies all voxels of the case."""
-        return values.view(-1, *[1] * (self.original.ndim - 1))
-
     def __call__(self, data: Tensor, *, needs_gradient: bool) -> _Place:
         """Evaluate one image of each case."""
         x = data.detach().requires_grad_()
+        # nnU-Net uses half precision on CUDA and nowhere else.
+        precision = torch.autocast("cuda") if x.device.type == "cuda" else nullcontext()
         with torch.set_grad_enabled(needs_gradient):
-            # nnU-Net uses half precision on CUDA and nowhere else.
-            with torch.autocast("cuda") if x.device.type == "cuda" else nullcontext():
+            with precision:
                 z, output = self._run(x)
                 losses = self.losses_of(output)
             if self.original_features is None:
                 self.original_features = z.detach()
+
             squared_distance = mean_squared_distance(z, self.original_features)
-            value = (
-                losses.float()
-                - self.gamma / 2 * data[0, 0].numel() / self.n_voxels * squared_distance
-            )
+            weight = self.gamma / 2 * data[0, 0].numel() / self.n_voxels
+            value = losses.float() - weight * squared_distance
+
+            gradient = torch.zeros_like(x)
             if needs_gradient:
-                (gradient,) = torch.autograd.grad((_SCALE * self.n_voxels * value).sum(), x)
-            else:
-                gradient = torch.zeros_like(x)
+                over_voxels = (_SCALE * self.n_voxels * value).sum()
+                (gradient,) = torch.autograd.grad(over_voxels, x)
         gradient = gradient / _SCALE
         if self.n_channels is not None:
             gradient[:, self.n_channels :] = 0
+
         # The image is checked too, because a saturated network may give a finite loss for an
         # infinite image.
-        is_finite = (
-            value.isfinite()
-            & gradient.flatten(1).isfinite().all(1)
-            & data.flatten(1).isfinite().all(1)
-        )
+        is_finite = value.isfinite() & _all_finite(gradient) & _all_finite(data)
         # Without a gradient, a case that cannot be evaluated at its start stays there.
-        gradient = gradient.masked_fill_(self.over_voxels(~is_finite), 0.0)
+        gradient = gradient.masked_fill_(_per_case(~is_finite, gradient), 0.0)
         return _Place(x.detach(), value.detach(), squared_distance.detach(), gradient, is_finite)
 
     def _run(self, x: Tensor) -> tuple[Tensor, Any]:
-        seen: list[Any] = []
-        handle = self.features.register_forward_pre_hook(
-            lambda _, inputs: seen.append(inputs[0] if inputs else None)
-        )
+        """Features and output of the network at x."""
+        inputs_of_module: list[Any] = []
+
+        def keep(_module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            inputs_of_module.append(inputs[0] if inputs else None)
+
+        handle = self.features.register_forward_pre_hook(keep)
         try:
             output = self.network(x)
         finally:
             handle.remove()
-        if not seen or not isinstance(seen[-1], Tensor):
-            raise ValueError(
-                "`features_module` must be a module that the network calls with a tensor, got "
-                f"{type(self.features).__name__}, which it {'calls without one' if seen else 'does not call'}. "
-                "Name the layer that computes the logits of full resolution."
-            )
-        return seen[-1], output
+
+        if inputs_of_module and isinstance(inputs_of_module[-1], Tensor):
+            return inputs_of_module[-1], output
+
+        what = "calls without one" if inputs_of_module else "does not call"
+        raise ValueError(
+            "`features_module` must be a module that the network calls with a tensor, got "
+            f"{type(self.features).__name__}, which it {what}. Name the layer that computes the "
+            "logits of full resolution."
+        )
+
+
+def _all_finite(values: Tensor) -> Tensor:
+    """Whether all values of a case are finite, shape (b,)."""
+    return values.flatten(1).isfinite().all(1)
 
 
 @contextmanager
 def _as_one_function(network: nn.Module) -> Iterator[None]:
-    """Switch off the gradients of parameters, and switch modules without children to prediction.
+    """Switch the gradients of parameters off, and modules without children to prediction.
 
-    Undo it afterwards.
+    Other modules keep their mode, because networks may use `self.training` to decide on deep
+    supervision. All is undone in the end.
     """
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    # Other modules keep their mode, because networks may use `self.training` to decide on deep
-    # supervision.
-    leaves = [
-        module
-        for module in network.modules()
-        if module.training and not any(True for _ in module.children())
-    ]
+    training = [module for module in network.modules() if module.training]
+    leaves = [module for module in training if not list(module.children())]
     try:
         for parameter in parameters:
             parameter.requires_grad_(False)
@@ -264,22 +285,25 @@ def bare(network: nn.Module) -> nn.Module:
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
     """Find the module of a `bare` network whose input is the features.
 
-    By its dotted name, '' for nnU-Net's own.
+    Args:
+        network: The network.
+        name: Dotted name of the module; '' for that of nnU-Net's own networks.
     """
     where = name
-    modules = dict(network.named_modules())
     layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
     if not name and isinstance(layers, nn.ModuleList) and len(layers):
         where = f"decoder.seg_layers.{len(layers) - 1}"  # computes the logits of full resolution
+
+    modules = dict(network.named_modules())
     if where and where in modules:
         return modules[where]
+
+    wrong = f"got {name!r}"
+    if not name:
+        wrong = f"but {type(network).__name__} has no `decoder.seg_layers`, as nnU-Net's have"
     last = ", ".join([module for module in modules if module][-8:])
-    wrong = (
-        f"got {name!r}"
-        if name
-        else f"but {type(network).__name__} has no `decoder.seg_layers`, as nnU-Net's have"
-    )
     raise ValueError(
-        f"`features_module` must name the layer that computes the logits of full resolution, {wrong}. Derive from the "
-        f"trainer, and set `features_module` to one of the network's modules. The last ones are: {last}."
+        "`features_module` must name the layer that computes the logits of full resolution, "
+        f"{wrong}. Derive from the trainer, and set `features_module` to one of the network's "
+        f"modules. The last ones are: {last}."
     )

@@ -1,6 +1,7 @@
 """nnUNetTrainerLS and nnUNetTrainerGILS in nnU-Net."""
 
 import csv
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -72,10 +73,11 @@ def test_no_smoothing_is_nnunet(start):
 def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configuration):
     gils, loader = start("nnUNetTrainerGILS_alpha0.2", configuration)
     smoothed = start("nnUNetTrainerLS_alpha0.2", configuration)[0]
-    monkeypatch.setattr(
-        f"{nnUNetTrainerGILS.__module__}.ascend",
-        lambda *given, steps, **more: ascend(*given, steps=0, **more),
-    )
+
+    def without_steps(network, features, data, losses, ascent, **others):
+        return ascend(network, features, data, losses, replace(ascent, steps=0), **others)
+
+    monkeypatch.setattr(f"{nnUNetTrainerGILS.__module__}.ascend", without_steps)
     for _ in range(2):
         batch = next(loader)
         loss = gils.train_step(batch)["loss"]

@@ -8,7 +8,7 @@ from dynamic_network_architectures.architectures.unet import PlainConvUNet, Resi
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from nnunet_dro.trainers.gils.perturbation import ascend, bare, find_features_module
+from nnunet_dro.trainers.gils.perturbation import Ascent, ascend, bare, find_features_module
 
 
 def small_network(seed=0):
@@ -37,8 +37,9 @@ def mean_cross_entropy(target):
     return lambda output: F.cross_entropy(output, target, reduction="none").flatten(1).mean(1)
 
 
-def ascended(network, data, target, **settings):
-    return ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
+def ascended(network, data, target, *, n_channels=None, **settings):
+    losses = mean_cross_entropy(target)
+    return ascend(network, network[-1], data, losses, Ascent(**settings), n_channels=n_channels)
 
 
 def surrogates(network, data, original, target, gamma):
@@ -159,7 +160,7 @@ def test_a_linear_loss_ends_at_its_closed_form():
     gamma = 4.0
     losses = lambda output: (output * g.view(1, 2, 1, 1)).sum(1).mean((1, 2))  # noqa: E731
 
-    done = ascend(network, network[1], data, losses, steps=60, eta=0.1, gamma=gamma)
+    done = ascend(network, network[1], data, losses, Ascent(steps=60, eta=0.1, gamma=gamma))
 
     torch.testing.assert_close(done.data, data + g.view(1, 2, 1, 1) / gamma, rtol=0, atol=3e-4)
     torch.testing.assert_close(
@@ -219,9 +220,8 @@ def test_voxels_cases_and_channels_move_by_themselves():
     def annotated(output):
         return F.cross_entropy(output, few, reduction="none").flatten(1).sum(1) / 20
 
-    done = ascend(
-        network, network[-1], data, annotated, n_voxels=torch.tensor([20, 20, 20]), **settings
-    )
+    n_voxels = torch.tensor([20, 20, 20])
+    done = ascend(network, network[-1], data, annotated, Ascent(**settings), n_voxels=n_voxels)
 
     torch.testing.assert_close(done.data[:, :, :2], full.data[:, :, :2], rtol=1e-4, atol=1e-5)
     assert torch.equal(done.data[:, :, 2:], data[:, :, 2:])
@@ -290,7 +290,7 @@ def test_the_network_is_left_as_it_was(fails):
         return mean_cross_entropy(target[:, 1:-1, 1:-1])(output)
 
     try:
-        ascend(network, network[-1], data, losses, steps=2, eta=0.5, gamma=0.1)
+        ascend(network, network[-1], data, losses, Ascent(steps=2, eta=0.5, gamma=0.1))
     except BrokenError:
         assert fails
 
@@ -313,7 +313,7 @@ def test_a_loss_that_explodes_leaves_finite_images(explosion):
     def losses(output):
         return explosion(output.square().sum(1).mean((1, 2)).square() + 1e-6)
 
-    done = ascend(network, network[-1], data, losses, steps=10, eta=1e4, gamma=0.0)
+    done = ascend(network, network[-1], data, losses, Ascent(steps=10, eta=1e4, gamma=0.0))
 
     assert done.data.isfinite().all()
     assert losses(network(done.data)).isfinite()[1:].all()
@@ -347,9 +347,8 @@ def test_gradients_do_not_underflow_in_half_precision():
         network[1].weight.mul_(1e-2)
     half.half()
     settings = {"steps": 1, "eta": 50.0, "gamma": 0.0}
-    done = ascend(
-        half, half.last, data, lambda output: mean_cross_entropy(target)(output.float()), **settings
-    )
+    losses = lambda output: mean_cross_entropy(target)(output.float())  # noqa: E731
+    done = ascend(half, half.last, data, losses, Ascent(**settings))
 
     exact = ascended(network, data, target, **settings)
 
@@ -410,9 +409,7 @@ def test_features_of_other_networks_are_found_by_name():
             nn.Conv2d(1, 1, 1),
             data,
             mean_cross_entropy(target),
-            steps=1,
-            eta=1.0,
-            gamma=0.0,
+            Ascent(steps=1, eta=1.0, gamma=0.0),
         )
 
 
@@ -432,9 +429,7 @@ def test_wrappers_are_taken_off(tmp_path):
             network[-1],
             data,
             mean_cross_entropy(target),
-            steps=1,
-            eta=0.1,
-            gamma=0.0,
+            Ascent(steps=1, eta=0.1, gamma=0.0),
         )
         for _ in range(2):  # the second raises if the first did not reach every parameter
             mean_cross_entropy(target)(wrapped(data)).mean().backward()
