@@ -55,7 +55,8 @@ class SharedArrays:
             self.__dict__[name] = np.frombuffer(memory, dtype=memory._type_)
 
 
-_SMALLEST_BLOCK = 512  # Below this many cases one block is faster than two levels.
+#: Below this many cases one block is faster than two levels.
+_SMALLEST_BLOCK = 512
 
 
 class Blocks:
@@ -73,10 +74,14 @@ class Blocks:
         self.weigh = weigh
         #: Whether a case that was seen may lack a loss.
         self.has_gaps = False
+
+        #: Number of cases of each block but the last, which may be smaller.
         self.size = max(_SMALLEST_BLOCK, math.isqrt(n))
-        self.n_blocks = -(-n // self.size)
+        self.n_blocks = math.ceil(n / self.size)
         #: Number of cases of each block, shape (n_blocks,).
-        self.n_cases = np.minimum(self.size, n - self.size * np.arange(self.n_blocks))
+        first = self.size * np.arange(self.n_blocks)
+        self.n_cases = np.minimum(self.size, n - first)
+
         #: What the processes share, by case and then by block.
         self.shared = SharedArrays(
             losses=(n, "float64"),  # NaN for a case without one
@@ -105,7 +110,8 @@ class Blocks:
         shared = self.shared
         for block in blocks:
             seen = shared.seen[self._slice(block)]
-            shared.unseen[block] = len(seen) - np.count_nonzero(seen)
+            n_seen = np.count_nonzero(seen)
+            shared.unseen[block] = len(seen) - n_seen
             self._count_unclaimed(block)
 
     def refresh(self, blocks: Iterable[int]) -> None:
@@ -122,22 +128,27 @@ class Blocks:
         weights = self.weigh(shared.losses)
         for block in self.all():
             here = self._slice(block)
-            shared.weights[here] = weights[here]
-            shared.block_sum[block] = np.add.reduce(weights[here])
+            weights_here = weights[here]
+            shared.weights[here] = weights_here
+            shared.block_sum[block] = np.add.reduce(weights_here)
 
     def _refresh_softmax(self, block: int) -> None:
         """Recompute w_i = exp(beta (L_i - m)) of a block, with its largest loss m."""
         shared = self.shared
+        beta = shared.beta[0]
         here = self._slice(block)
         losses = shared.losses[here]
         largest = np.fmax.reduce(losses)  # ignores NaN unless there is nothing else
 
+        # In place: the arrays may be long.
         weights = losses - largest
-        weights *= shared.beta[0]
+        weights *= beta
         np.exp(weights, out=weights)
+
+        # A case without a loss has no weight, unless all count the same.
         if shared.unseen[block] or self.has_gaps:
             np.nan_to_num(weights, copy=False, nan=0.0)
-        if not shared.beta[0]:  # all count the same, with or without a loss
+        if not beta:
             weights = shared.seen[here].astype(np.float64)
 
         shared.weights[here] = weights
@@ -174,14 +185,15 @@ class Blocks:
     def shares(self, positions: NDArray[np.int64]) -> FloatArray:
         """Probabilities of the cases at some positions in a draw by weight, shape (b,).
 
-        1/n if no case has a weight.
+        They are 1/n if no case has a weight.
         """
         scale, masses = self.scaled()
         total = np.add.reduce(masses)
         if not total > 0:
             return np.full(len(positions), 1 / self.n)
 
-        weights = self.shared.weights[positions] * scale[positions // self.size]
+        blocks = positions // self.size
+        weights = self.shared.weights[positions] * scale[blocks]
         return np.asarray(weights / total)
 
     def draw_by_weight(
@@ -192,8 +204,10 @@ class Blocks:
         Returns:
             Positions of the cases, and the probability of each in one draw, both (size,).
         """
+        # Three numbers for each draw, the last of which says whether it is a uniform one.
         n = self.n
         to_block, inside_block, to_explore = rng.random((3, size))
+
         scale, masses = self.scaled()
         cumulative = np.add.accumulate(masses)
         total = cumulative[-1]
@@ -204,23 +218,31 @@ class Blocks:
         blocks = cumulative.searchsorted(to_block * total, side="right")
         blocks = np.minimum(blocks, self.n_blocks - 1)
         indices = self._at(inside_block, blocks)
-        is_uniform = to_explore < exploration
-        if is_uniform.any():
-            indices[is_uniform] = rng.integers(n, size=int(is_uniform.sum()))
-
         # Rounding can move a draw one position past the end.
         np.minimum(indices, n - 1, out=indices)
-        shares = self.shared.weights[indices] * scale[indices // self.size] / total
-        return indices, (1 - exploration) * shares + exploration / n
+
+        is_uniform = to_explore < exploration
+        n_uniform = int(is_uniform.sum())
+        if n_uniform:
+            indices[is_uniform] = rng.integers(n, size=n_uniform)
+
+        blocks = indices // self.size
+        weights = self.shared.weights[indices] * scale[blocks]
+        shares = weights / total
+        probabilities = (1 - exploration) * shares + exploration / n
+        return indices, probabilities
 
     def _at(self, places: FloatArray, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions of the cases at places along the weights of blocks, given as shares of each."""
         indices = np.empty(len(blocks), dtype=np.int64)
         for block in set(blocks.tolist()):
             is_here = blocks == block
+
             ends = np.add.accumulate(self.weights(block))
-            chosen = ends.searchsorted(places[is_here] * ends[-1], side="right")
-            indices[is_here] = chosen + block * self.size
+            places_here = places[is_here] * ends[-1]
+            cases = ends.searchsorted(places_here, side="right")
+
+            indices[is_here] = cases + block * self.size
         return indices
 
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
@@ -236,15 +258,17 @@ class Blocks:
             if n_left == 0:
                 return None
 
-            block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
-            here = self._slice(block)
-            candidates = np.flatnonzero(~(shared.seen[here] | shared.claimed[here]))
+            place = rng.integers(n_left)
+            block = int(cumulative.searchsorted(place, side="right"))
+            candidates = np.flatnonzero(self._is_unclaimed(block))
             if len(candidates):
                 index = block * self.size + int(rng.choice(candidates))
                 shared.claimed[index] = True
                 self._count_unclaimed(block)
                 return index, 1 / n_left
-            self._count_unclaimed(block)  # another worker claimed the last one first
+
+            # Another worker claimed the last one first.
+            self._count_unclaimed(block)
 
     def draw_unseen(
         self, rng: np.random.Generator, without: Collection[int] = ()
@@ -260,12 +284,14 @@ class Blocks:
             for i in without:
                 if not shared.seen[i]:
                     counts[i // self.size] -= 1
+
             cumulative = counts.cumsum()
             n_left = int(cumulative[-1])
             if n_left <= 0:
                 return None
 
-            block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
+            place = rng.integers(n_left)
+            block = int(cumulative.searchsorted(place, side="right"))
             unseen = np.flatnonzero(~shared.seen[self._slice(block)])
             candidates = unseen + block * self.size
             if without:
@@ -277,9 +303,16 @@ class Blocks:
         shared = self.shared
         n_unclaimed = 0
         if shared.unseen[block]:
-            here = self._slice(block)
-            n_unclaimed = np.count_nonzero(~(shared.seen[here] | shared.claimed[here]))
+            n_unclaimed = np.count_nonzero(self._is_unclaimed(block))
         shared.unclaimed[block] = n_unclaimed
 
+    def _is_unclaimed(self, block: int) -> NDArray[np.bool_]:
+        """Whether each case of a block was neither seen nor drawn."""
+        shared = self.shared
+        here = self._slice(block)
+        return ~(shared.seen[here] | shared.claimed[here])
+
     def _slice(self, block: int) -> slice:
-        return slice(block * self.size, (block + 1) * self.size)
+        """Positions of the cases of a block."""
+        first = block * self.size
+        return slice(first, first + self.size)

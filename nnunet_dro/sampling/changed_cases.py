@@ -48,7 +48,11 @@ def positions_in_common(
         if case in position:
             mine.append(i)
             theirs.append(position[case])
-    return np.array(mine, dtype=np.int64), np.array(theirs, dtype=np.int64)
+
+    return (
+        np.array(mine, dtype=np.int64),
+        np.array(theirs, dtype=np.int64),
+    )
 
 
 def _examples(cases: Sequence[str]) -> str:

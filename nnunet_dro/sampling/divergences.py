@@ -157,6 +157,7 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
     """
     losses = checked_losses(losses)
     tilt = _chi2_tilt(losses, beta)
+
     mean = float(losses.mean())
     largest = float(losses.max())
     if beta == 0:
@@ -202,7 +203,8 @@ def effective_cases(probabilities: FloatArray) -> float:
         2.0
     """
     positive = probabilities[probabilities > 0]
-    return float(np.exp(-np.sum(positive * np.log(positive))))
+    entropy = -np.sum(positive * np.log(positive))
+    return float(np.exp(entropy))
 
 
 def check_beta(beta: float) -> None:
@@ -241,12 +243,16 @@ def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
     n = len(losses)
     # No n q exceeds n, so a case this far below the hardest has probability 0 however far it is.
     with np.errstate(over="ignore"):
-        slopes = np.maximum(beta / 2 * (losses - losses.max()), -float(n))
+        slopes = beta / 2 * (losses - losses.max())
+        slopes = np.maximum(slopes, -float(n))
 
     falling = -np.sort(-slopes)
     # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes
     # less than all mass.
-    lifted = np.cumsum(falling) - np.arange(1, n + 1) * falling
+    k = np.arange(1, n + 1)
+    lifted = np.cumsum(falling) - k * falling
     n_positive = int(np.count_nonzero(lifted < n))
-    shift = (n - n_positive - falling[:n_positive].sum()) / n_positive
+
+    left = n - n_positive - falling[:n_positive].sum()
+    shift = left / n_positive
     return np.asarray(np.maximum(slopes + shift, -1.0))

@@ -67,10 +67,14 @@ def first_visits(
     probabilities = np.empty(size)
     for k in range(size):
         drawn = _draw_first_visit(blocks, rng)
-        if drawn is None:  # the last missing loss has just come back
-            (index,), (probability,) = blocks.draw_by_weight(1, rng, exploration=exploration)
-            drawn = int(index), float(probability)
-        indices[k], probabilities[k] = drawn
+        if drawn is not None:
+            indices[k], probabilities[k] = drawn
+            continue
+
+        # The last missing loss has just come back.
+        index, probability = blocks.draw_by_weight(1, rng, exploration=exploration)
+        indices[k] = index[0]
+        probabilities[k] = probability[0]
     return indices, probabilities
 
 

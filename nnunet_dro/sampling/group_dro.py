@@ -101,7 +101,8 @@ class GroupDRO(GroupRule):
         It is G q_g where the group of the case had its full share of the draws.
         """
         weight_of_case = self.weights / self.sizes
-        return np.asarray(weight_of_case[self._group[indices]] / probabilities)
+        group = self._group[indices]
+        return np.asarray(weight_of_case[group] / probabilities)
 
     def learn(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
         """Move the weights towards the groups with large losses."""
@@ -149,6 +150,7 @@ class GroupDRO(GroupRule):
         names = self.names.tolist()
         groups = state["groups"]
         losses = dict(zip(groups, state["losses"], strict=True))
+
         saved_weights = np.asarray(state["log_weights"], dtype=np.float64)
         log_weights = dict(zip(groups, saved_weights, strict=True))
 
@@ -156,9 +158,11 @@ class GroupDRO(GroupRule):
         in_common = [log_weights[name] for name in names if name in log_weights]
         log_mean = 0.0
         if in_common:
-            log_mean = np.logaddexp.reduce(in_common) - np.log(len(in_common))
+            log_sum = np.logaddexp.reduce(in_common)
+            log_mean = log_sum - np.log(len(in_common))
 
         here = [log_weights.get(name, log_mean) for name in names]
         self._move(np.array(here))
+
         fresh = [losses.get(name, np.nan) for name in names]
         self._fresh_losses = np.array(fresh, dtype=np.float64)

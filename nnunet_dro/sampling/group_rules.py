@@ -174,7 +174,8 @@ class BalancedBall(Balanced):
 
         has_loss = ~np.isnan(losses)
         for group in range(len(self.names)):
-            stored = losses[has_loss & (self._group == group)]
+            is_member = self._group == group
+            stored = losses[has_loss & is_member]
             if len(stored):
                 rule.betas[group] = kl_ball_beta(stored, share=self.share)
         return rule

@@ -183,12 +183,14 @@ class HardnessTable:
         """
         shared = self._shared
         if self.n_unseen and self.rule.needs_losses:
+            # Cases that were drawn come again only if all were.
             candidates = ~shared.seen & ~shared.claimed
             if not candidates.any():
                 candidates = ~shared.seen
             return np.asarray(candidates / candidates.sum())
 
-        probabilities = np.full(len(self), 1 / len(self))
+        n = len(self)
+        probabilities = np.full(n, 1 / n)
         if not self.warming_up and self.rule != UNIFORM:
             by_rule = self.rule.probabilities(shared.losses)
             if by_rule.any():

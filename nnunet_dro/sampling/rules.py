@@ -273,7 +273,11 @@ class CVaR(Rule):
 
     def __post_init__(self) -> None:
         # The probabilities check the numbers.
-        uncertainty_sets.cvar_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
+        uncertainty_sets.cvar_probabilities(
+            np.zeros(1),
+            alpha=self.alpha,
+            epsilon=self.epsilon,
+        )
 
     def __str__(self) -> str:
         drawn = f"the hardest {100 * self.alpha:g} % of the cases"
@@ -290,4 +294,8 @@ class CVaR(Rule):
         return with_loss[aside]
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
-        return uncertainty_sets.cvar_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
+        return uncertainty_sets.cvar_probabilities(
+            losses,
+            alpha=self.alpha,
+            epsilon=self.epsilon,
+        )

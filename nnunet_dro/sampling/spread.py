@@ -138,8 +138,10 @@ class Spread:
             "noise": self._noise,
         }
         for name, values in arrays.items():
+            saved = np.asarray(state[name], dtype=np.float64)
             values[:] = np.nan
-            values[here] = np.asarray(state[name], dtype=np.float64)[there]
+            values[here] = saved[there]
 
+        counts = np.asarray(state["counts"], dtype=np.uint8)
         self._counts[:] = 0
-        self._counts[here] = np.asarray(state["counts"], dtype=np.uint8)[there]
+        self._counts[here] = counts[there]

@@ -40,7 +40,8 @@ class StaleLosses:
     def ages(self) -> FloatArray:
         """Age of each stale loss in updates, shape (n,); NaN for a case without one."""
         losses = self._blocks.shared.losses
-        return np.where(np.isnan(losses), np.nan, self._n_updates - self.stored_in)
+        ages = self._n_updates - self.stored_in
+        return np.where(np.isnan(losses), np.nan, ages)
 
     def deviation(self) -> float | None:
         """Standard deviation between the cases, see `Spread.between_cases`.

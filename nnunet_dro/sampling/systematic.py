@@ -50,14 +50,15 @@ def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
     is_certain = np.zeros(n, dtype=bool)
     n_certain = 0
     while n_certain < n_places:
-        limit = left.sum() / (n_places - n_certain) * _ROUNDING
-        is_longer = left > limit
+        distance = left.sum() / (n_places - n_certain)
+        is_longer = left > distance * _ROUNDING
         if not is_longer.any():
             break
         is_certain |= is_longer
         left[is_longer] = 0.0
         n_certain = int(is_certain.sum())
 
+    # The others share what is left, equally if none of them has a probability.
     n_left = n_places - n_certain
     scale = 0.0
     if n_left:
@@ -76,7 +77,9 @@ def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.in
     indices = rng.choice(n, size=n_places, replace=False)
     if not rounds:
         return indices
-    return rng.permutation(np.concatenate([all_cases(n, rounds), indices]))
+
+    in_rounds = all_cases(n, rounds)
+    return rng.permutation(np.concatenate([in_rounds, indices]))
 
 
 def all_cases(n: int, rounds: int) -> NDArray[np.int64]:
@@ -116,11 +119,12 @@ def draw_distinct(
     if without:
         line.take(without)
     certain = _take_certain(line, size)
-    indices, expected = _draw_along(line, size - len(certain), rng)
+    n_certain = len(certain)
+    others, expected = _draw_along(line, size - n_certain, rng)
 
     order = rng.permutation(size)
-    all_indices = np.array(certain + indices, dtype=np.int64)
-    all_expected = np.array([1.0] * len(certain) + expected)
+    all_indices = np.array(certain + others, dtype=np.int64)
+    all_expected = np.array([1.0] * n_certain + expected)
     return all_indices[order], all_expected[order]
 
 
@@ -128,13 +132,22 @@ def _draw_in_rounds(
     blocks: Blocks, size: int, rng: np.random.Generator, exploration: float
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """The draws of `draw_distinct` where there are fewer cases than places."""
-    rounds, n_places = divmod(size, blocks.n)
+    # Every case comes in each round, and the places that are left are drawn.
+    n = blocks.n
+    rounds, n_places = divmod(size, n)
     line = _Line(blocks, exploration)
-    probabilities = np.concatenate([line.inside(block) for block in blocks.all()])
-    rest, _ = draw_distinct(blocks, n_places, rng, exploration=exploration)
+    lengths = [line.inside(block) for block in blocks.all()]
+    rest, _ = draw_distinct(
+        blocks,
+        n_places,
+        rng,
+        exploration=exploration,
+    )
 
-    indices = rng.permutation(np.concatenate([all_cases(blocks.n, rounds), rest]))
-    return indices, expected_draws(probabilities, size=size)[indices]
+    in_rounds = all_cases(n, rounds)
+    indices = rng.permutation(np.concatenate([in_rounds, rest]))
+    expected = expected_draws(np.concatenate(lengths), size=size)
+    return indices, expected[indices]
 
 
 class _Line:
@@ -156,11 +169,15 @@ class _Line:
         unit = (1 - exploration) / total
         self._scale = scale * unit
         self._floor = exploration / blocks.n
+
         #: Lengths of the blocks, shape (n_blocks,).
         self.lengths = masses * unit + blocks.n_cases * self._floor
         #: Length of the whole line.
         self.length = 1.0
+
+        #: Lengths of the cases in blocks that were looked at.
         self._inside: dict[int, FloatArray] = {}
+        #: Positions of the cases that were taken off the line.
         self._taken: list[int] = []
 
     def inside(self, block: int) -> FloatArray:
@@ -180,7 +197,9 @@ class _Line:
         self._taken += positions
         size = self.blocks.size
         for position in positions:
-            self.inside(position // size)[position % size] = 0.0
+            block, case = divmod(position, size)
+            lengths = self.inside(block)
+            lengths[case] = 0.0
 
         for block in self.blocks.containing(positions):
             # Added up anew: a difference would lose what is left beside a case with nearly all
@@ -194,6 +213,7 @@ class _Line:
         self._floor = 1.0
         self.lengths = self.blocks.n_cases.astype(np.float64)
         self._inside = {}
+
         taken = self._taken
         self._taken = []
         self.take(taken)
@@ -207,13 +227,18 @@ def _take_certain(line: _Line, n_places: int) -> list[int]:
     size = line.blocks.size
     certain: list[int] = []
     while len(certain) < n_places - 1:  # no case is longer than the whole line
-        limit = line.length / (n_places - len(certain)) * _ROUNDING
+        distance = line.length / (n_places - len(certain))
+        limit = distance * _ROUNDING
         longer: list[int] = []
-        for block in (line.lengths > limit).nonzero()[0].tolist():
-            inside = (line.inside(block) > limit).nonzero()[0]
-            longer += (size * block + inside).tolist()
+
+        # Only a block that is longer than the limit can have such a case.
+        long_blocks = (line.lengths > limit).nonzero()[0]
+        for block in long_blocks.tolist():
+            cases = (line.inside(block) > limit).nonzero()[0]
+            longer += (size * block + cases).tolist()
         if not longer:
             break
+
         line.take(longer)
         certain += longer
     return certain[:n_places]
@@ -228,48 +253,66 @@ def _draw_along(
     if n_points == 0:
         return indices, expected
 
-    # The blocks in random order, and the points at equal distances.
+    # The blocks in random order.
     if not line.length > 0:
         line.make_equal()
     n_blocks = line.blocks.n_blocks
     order = rng.permutation(n_blocks) if n_blocks > 1 else _ONLY_BLOCK
     ends = np.add.accumulate(line.lengths[order])
     distance = float(ends[-1]) / n_points
-    start = rng.random() / _ROUNDING  # so that rounding moves no point past the end
-    points = [(k + start) * distance for k in range(n_points)]
+    points = _equidistant(n_points, distance, rng)
 
     # Only blocks that points fall on are looked at.
-    points_of_place = defaultdict(list)
     places = ends.searchsorted(points, side="right").tolist()
+    points_at: dict[int, list[float]] = defaultdict(list)
     for place, point in zip(places, points, strict=True):
-        points_of_place[place].append(point)
-    for place, points in points_of_place.items():
+        points_at[place].append(point)
+    for place in points_at:
         block = int(order[place])
+        cases = _draw_inside(
+            line,
+            block,
+            points_at[place],
+            end=float(ends[place]),
+            distance=distance,
+            rng=rng,
+        )
+
         lengths = line.inside(block)
-        for case in _draw_inside(line, block, float(ends[place]), points, distance, rng):
+        for case in cases:
             indices.append(block * line.blocks.size + case)
             expected.append(float(lengths[case]) / distance)
     return indices, expected
 
 
+def _equidistant(n_points: int, distance: float, rng: np.random.Generator) -> list[float]:
+    """Points at equal distances, with a random start."""
+    start = rng.random() / _ROUNDING  # so that rounding moves no point past the end
+    return [(k + start) * distance for k in range(n_points)]
+
+
 def _draw_inside(
     line: _Line,
     block: int,
-    end: float,
     points: list[float],
+    *,
+    end: float,
     distance: float,
     rng: np.random.Generator,
 ) -> list[int]:
     """The cases of a block that points fall on, where the block ends at ``end`` on the line."""
     lengths = line.inside(block)
     length = float(line.lengths[block])
+
+    # The order of the cases does not matter to a single point.
     if length <= distance and len(points) == 1:
         return _at([rng.random()], lengths)
 
     begin = end - length
     places = [(point - begin) / length for point in points]
     shuffled = rng.permutation(len(lengths))
-    cases: list[int] = shuffled[_at(places, lengths[shuffled])].tolist()
+    chosen = _at(places, lengths[shuffled])
+    cases: list[int] = shuffled[chosen].tolist()
     return cases
 
 
@@ -277,6 +320,9 @@ def _at(places: list[float], lengths: FloatArray) -> list[int]:
     """The cases at places along a block, as shares of its length."""
     ends = np.add.accumulate(lengths)
     total = float(ends[-1])
-    cases = ends.searchsorted([place * total for place in places], side="right").tolist()
+    points = [place * total for place in places]
+    cases = ends.searchsorted(points, side="right").tolist()
+
+    # Rounding can move a point past the last case.
     last = len(lengths) - 1
     return [min(case, last) for case in cases]

@@ -91,6 +91,7 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
     """
     losses = checked_losses(losses)
     n_aside = _n_set_aside(len(losses), epsilon)
+
     hardest_first = np.argsort(-losses, kind="stable")
     hardest_left = losses[hardest_first[n_aside]]
     n_harder = int(np.count_nonzero(losses > hardest_left))
@@ -157,6 +158,7 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
 
     # The effective number of cases falls with beta.
     n_wanted = share * len(losses)
+
     low = math.log(1e-6 / spread)
     high = math.log(_LARGEST_EXPONENT / spread)
     for _ in range(_N_BISECTIONS):
@@ -199,10 +201,12 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
         1.0
     """
     beta = kl_ball_beta(losses, share=share)
-    tilt = kl_probabilities(losses, beta=beta) - 1 / len(losses)
+    probabilities = kl_probabilities(losses, beta=beta)
+    tilt = probabilities - 1 / len(losses)
+
     more = np.maximum(tilt, 0)
     less = np.maximum(-tilt, 0)
-    if not more.any() or not less.any():
+    if not more.any() or not less.any():  # equal losses
         return 1.0
 
     hardest = float(more @ losses / more.sum())
@@ -210,8 +214,10 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
     if others > -_LEAST_LEARNT:
         return 1.0
 
-    strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
-    return 1 - (1 - share) * min(1.0, max(0.0, strength))
+    learnt = hardest / others - _EARNS_NOTHING
+    strength = learnt / (_EARNS_ALL - _EARNS_NOTHING)
+    strength = min(1.0, max(0.0, strength))
+    return 1 - (1 - share) * strength
 
 
 def check_share(share: float) -> None:
