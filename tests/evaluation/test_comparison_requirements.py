@@ -8,7 +8,7 @@ import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
-from nnunet_dro.evaluation.report.gains import requirement_sentences
+from nnunet_dro.evaluation.report.requirement_sentences import requirement_sentences
 from tests.commands import done, run
 from tests.evaluation.comparing.test_comparison import evaluation
 from tests.evaluation.made_folders import (

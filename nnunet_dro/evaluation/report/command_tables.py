@@ -3,7 +3,8 @@
 Folds, columns of cases, plans.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -24,42 +25,57 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
 
-MOST_WORSE = 3  # The table of a plan goes up to this number of cases that miss the bound.
+#: The table of a plan goes up to this number of cases that miss the bound.
+MOST_WORSE = 3
 
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
-    """Validation and training cases of every stratum and fold that validates on it, for rich's console."""
+    """Validation and training cases of every stratum and fold, for rich's console.
+
+    Folds that do not validate on a stratum are left out.
+    """
+    places = {stratum: place for place, stratum in enumerate(folds["stratum"].unique())}
+    validating = folds[folds["n_validation"] > 0].sort_values(
+        "stratum",
+        key=lambda strata: strata.map(places),
+        kind="stable",
+    )
+
     columns: list[Any] = [
         (Column("Stratum", "name"), itemgetter("stratum")),
         (Column("Fold"), lambda row: str(row["fold"])),
         (Column("To validate on"), lambda row: f"{row['n_validation']:,}"),
         (Column("To train on"), lambda row: f"{row['n_training']:,}"),
     ]
-    order = {stratum: place for place, stratum in enumerate(folds["stratum"].unique())}
-    rows = folds[folds["n_validation"] > 0].sort_values(
-        "stratum", key=lambda of: of.map(order), kind="stable"
-    )
     title = "Cases of every stratum in each fold that validates on it"
-    return printed([Table.of(title, columns, rows.to_dict("records")), *map(Note, notes)])
+    table = Table.of(title, columns, validating.to_dict("records"))
+    return printed([table, *map(Note, notes)])
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
-    """How many cases have an entry in each column of a case table, and the range of its numbers or some entries."""
-    entries = {
-        column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)
-    }
+    """What the columns of a case table hold, for rich's console.
+
+    For every column how many cases have an entry, and the range of numbers or some of the entries.
+    """
+    entries = {}
+    for name in attributes_of(table):
+        is_there = table[name] != MISSING
+        entries[name] = table.loc[is_there, name]
+
     columns: list[Any] = [
         (Column("Column", "name"), str),
-        (Column("Cases"), lambda column: str(len(entries[column]))),
-        (Column("Entries", "text"), lambda column: _held(entries[column])),
+        (Column("Cases"), lambda name: str(len(entries[name]))),
+        (Column("Entries", "text"), lambda name: _range_or_some(entries[name])),
     ]
     return printed([Table.of("", columns, list(entries))])
 
 
-def _held(entries: "pd.Series[str]") -> str:
+def _range_or_some(entries: "pd.Series[str]") -> str:
+    """The range of entries that are all numbers, or else some of the entries."""
     numbers = pd.to_numeric(entries, errors="coerce")
     if not len(entries) or numbers.isna().any():
         return name_some(sorted(set(entries)))
+
     low = min(entries, key=float)
     high = max(entries, key=float)
     return low if low == high else f"{low} to {high}"
@@ -73,62 +89,86 @@ def plan_table(
     share: float | None = None,
     noun: str = "cases",
 ) -> RenderableType:
-    """How many cases may miss the bound, and the chance (of `planning.chances`, if any) that no more do."""
+    """How many cases may miss the bound, and the chance that no more do, for rich's console.
+
+    Args:
+        requirement: What is planned for.
+        sizes: The numbers of cases.
+        chances: Those of `planning.chances`; None without a pilot.
+        share: That of the cases with the label; None if all have it.
+        noun: What is counted, in the plural.
+    """
     side = "below" if requirement.end == "low" else "above"
+
+    def most_worse(n: int) -> str:
+        n_worse = worse_allowed(requirement, cases_with_label(n, share or 1.0))
+        return str(n_worse) if n_worse >= 0 else "the requirement cannot be met"
+
     columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]
     if share is not None and share < 1:
         title = f"with the label ({100 * LABEL_SURE:g} % sure)"
         columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
+    columns.append((Column(f"{noun} that may be {side} {requirement.bound}"), most_worse))
 
-    def allowed(n: int) -> str:
-        most = worse_allowed(requirement, cases_with_label(n, share or 1.0))
-        return str(most) if most >= 0 else "the requirement cannot be met"
-
-    columns.append((Column(f"{noun} that may be {side} {requirement.bound}"), allowed))
     blocks: list[Block] = [
         Heading(requirement.text),
         Table.of("", columns, sizes),
-        Prose(_on_labels(share, chances, noun), kind=""),
+        Prose(" ".join(_on_labels(share, chances, noun)), kind=""),
     ]
     if chances is not None:
-        columns = [
-            (Column("label", "name"), lambda row: str(row["label"])),
-            (Column("stratum", "name"), _where),
-            (Column("pilot"), lambda row: str(row["n"])),
-            (Column(side), lambda row: str(row["n_worse"])),
-            *(
-                (Column(f"chance with {n}"), lambda row, n=n: f"{100 * float(row[str(n)]):.0f} %")
-                for n in sizes
-            ),
-        ]
-        blocks.append(Table.of("", columns, chances.to_dict("records")))
+        blocks.append(_chances_table(chances, sizes, side))
     return printed(blocks)
 
 
-def _where(row: Any) -> str:
+def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], side: str) -> Table:
+    """What the pilot says of every stratum and label, and the chance with each number of cases."""
+    columns: list[Any] = [
+        (Column("label", "name"), lambda row: str(row["label"])),
+        (Column("stratum", "name"), _stratum_and_attribute),
+        (Column("pilot"), lambda row: str(row["n"])),
+        (Column(side), lambda row: str(row["n_worse"])),
+    ]
+    columns += [(Column(f"chance with {n}"), partial(_chance, str(n))) for n in sizes]
+    return Table.of("", columns, chances.to_dict("records"))
+
+
+def _chance(column: str, row: Any) -> str:
+    return f"{100 * float(row[column]):.0f} %"
+
+
+def _stratum_and_attribute(row: Any) -> str:
     attribute = str(row["attribute"])
     stratum = str(row["stratum"])
-    where = stratum_title(attribute, stratum)
-    return where if attribute == stratum else f"{where} ({attribute_title(attribute)})"
+    title = stratum_title(attribute, stratum)
+    if attribute == stratum:
+        return title
+    return f"{title} ({attribute_title(attribute)})"
 
 
-def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> str:
+def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> Iterator[str]:
     """Which cases are counted."""
     if share is None:
-        return f"Only {noun} with the label count. If not all have it, say how many do: --with-label 0.9."
-    of_pilot = [] if chances is None else chances["share"].tolist()
-    where = (
-        " of that stratum of the pilot that has least"
-        if any(one not in (0, share) for one in of_pilot)
-        else ""
-    )
-    silent = " Where the pilot has none, it tells nothing." if 0 in of_pilot else ""
-    return (
-        f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count.{silent}"
-    )
+        yield f"Only {noun} with the label count."
+        yield "If not all have it, say how many do: --with-label 0.9."
+        return
+
+    pilot_shares = [] if chances is None else chances["share"].tolist()
+    where = ""
+    if any(pilot_share not in (0, share) for pilot_share in pilot_shares):
+        where = " of that stratum of the pilot that has least"
+
+    yield f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count."
+    if 0 in pilot_shares:
+        yield "Where the pilot has none, it tells nothing."
 
 
-def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:
-    """The given numbers of cases, and those to collect if up to `MOST_WORSE` cases miss the bound, ascending."""
-    needed = (cases_needed(requirement, n_worse=n) for n in range(MOST_WORSE + 1))
-    return sorted({*given, *(cases_to_collect(n, share or 1.0) for n in needed)})
+def planned_sizes(requirement: Requirement, sizes: list[int], *, share: float | None) -> list[int]:
+    """The given numbers of cases, and those to collect if up to `MOST_WORSE` cases miss the bound.
+
+    They are in ascending order, each once.
+    """
+    planned = set(sizes)
+    for n_worse in range(MOST_WORSE + 1):
+        n_needed = cases_needed(requirement, n_worse=n_worse)
+        planned.add(cases_to_collect(n_needed, share or 1.0))
+    return sorted(planned)

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.figures import MOST_DOTS, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
+from nnunet_dro.evaluation.report.forest_plot import forest
+from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.scatter_plots import paired
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
@@ -26,94 +30,113 @@ _MOST_CHANGED = 10
 
 def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
-    metrics = [
-        fmt.metric_named(str(name), comparison.scores)
-        for name in comparison.table["metric"].unique()
-    ]
-    every_pair = _pairs(comparison, metrics)
-    pairs = _most_changed(every_pair, metrics[0], comparison.methods[0])
+    names = comparison.table["metric"].unique()
+    metrics = [fmt.metric_named(str(name), comparison.scores) for name in names]
+    all_pairs = _pairs(comparison, metrics)
+    pairs = _most_changed(all_pairs, metrics[0], comparison.methods[0])
     table = _case_table(comparison, pairs, metrics)
+
     blocks: list[Block] = [
-        Heading("What changed", anchor="findings", short="What changed"),
         *_findings(comparison),
+        *parts.requirements_section(comparison.about),
     ]
-    blocks += parts.requirements_section(comparison.about)
     blocks += [Note(text) for text in comparison_notes(comparison)]
     for place, attribute in enumerate(comparison.table["attribute"].unique()):
         blocks += _attribute(comparison, str(attribute), place)
-    blocks += [*_paired(comparison, pairs, table, metrics[0]), *_changed(comparison, metrics[0])]
-    about_cases = "A row per case and label with every method, the case that lost most first."
-    limited = "that changed most are here; scores.csv of each method has all."
-    if len(pairs) < len(every_pair):
-        about_cases += f" Of {len(every_pair):,} rows, the {len(pairs):,} {limited}"
+    blocks += _paired(comparison, pairs, table, metrics[0])
+    blocks += _changed(comparison, metrics[0])
+
+    about_table = "A row per case and label with every method, the case that lost most first."
+    if len(pairs) < len(all_pairs):
+        about_table += (
+            f" Of {len(all_pairs):,} rows, the {len(pairs):,} that changed most are here; "
+            "scores.csv of each method has all."
+        )
+    title = fmt.against_baseline(comparison.methods)
     return page(
         blocks,
         parts.methods(metrics, comparison.about),
         about=parts.readable(comparison.about),
-        table=replace(table, about=about_cases),
+        table=replace(table, about=about_table),
         kind="nnunet-dro · comparison per stratum",
-        title=fmt.against_baseline(comparison.methods),
-        heading=fmt.against_baseline(comparison.methods),
-        lede=parts.lede(every_pair.index.to_frame(), comparison.stratum_of_case, metrics),
+        title=title,
+        heading=title,
+        lede=parts.lede(all_pairs.index.to_frame(), comparison.stratum_of_case, metrics),
     )
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:
-    found = verdicts(comparison)
-    for verdict in found:
-        if len(found) > 1:
-            yield Heading(f"{verdict.method} against {comparison.methods[0]}", 3)
+    yield Heading("What changed", anchor="findings", short="What changed")
+
+    baseline, *others = comparison.methods
+    for verdict in verdicts(comparison):
+        if len(others) > 1:
+            yield Heading(f"{verdict.method} against {baseline}", 3)
         yield Prose(verdict.summary, kind="verdict")
         yield from verdict.findings
 
 
 def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
-    table, strata = (
-        frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata)
-    )
-    n_rows = max(len(comparison.table), len(comparison.strata))
+    """The section on an attribute: the differences of every method, then all statistics."""
     labels, left_out = parts.most_changed_labels(
-        comparison.table, attribute, n_rows=n_rows, most_rows=parts.MOST_STRATA_ROWS
+        comparison.table,
+        attribute,
+        n_rows=max(len(comparison.table), len(comparison.strata)),
+        most_rows=parts.MOST_STRATA_ROWS,
     )
     yield parts.attribute_heading(attribute, place)
     if left_out:
         yield Prose(left_out)
-    table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
-    methods = comparison.methods
-    baseline = comparison.methods[0]
+
+    table = _inside(comparison.table, attribute, labels)
+    baseline, *others = comparison.methods
     for name in table["metric"].unique():
         metric = fmt.metric_named(str(name), comparison.scores)
-        statistics = ("mean", metric.tail)
-        for method in methods[1:]:
+        for method in others:
+            title = metric.title
+            if len(others) > 1:
+                title += f", {method} against {baseline}"
+            yield Heading(title, 3)
             rows = table[(table["metric"] == name) & (table["method"] == method)]
-            yield Heading(
-                f"{metric.title}, {method} against {baseline}"
-                if len(methods) > 2
-                else metric.title,
-                3,
-            )
-            yield difference_table(rows, metric, statistics)
-            yield from bounds_for_verdicts(rows, metric)
-            forests = (forest(rows, metric, statistic) for statistic in statistics)
-            yield Figure([("", [drawing for drawing in forests if drawing])])
+            yield from _differences(rows, metric)
+
     yield Heading("All statistics of every method", 3, folded=True)
+    strata = _inside(comparison.strata, attribute, labels)
     yield from parts.strata_blocks(strata, comparison.scores, comparison.failure)
 
 
+def _inside(frame: pd.DataFrame, attribute: str, labels: Sequence[str]) -> pd.DataFrame:
+    """The rows of an attribute and some labels."""
+    is_shown = frame["label"].astype(str).isin(labels)
+    return frame[is_shown & (frame["attribute"] == attribute)]
+
+
+def _differences(rows: pd.DataFrame, metric: Metric) -> Iterator[Block]:
+    """The differences of one method by one metric, as a table and as figures."""
+    statistics = ("mean", metric.tail)
+    yield difference_table(rows, metric, statistics)
+    yield from bounds_for_verdicts(rows, metric)
+
+    drawings = [forest(rows, metric, statistic) for statistic in statistics]
+    yield Figure([("", list(filter(None, drawings)))])
+
+
 def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
-    """Values in shown units by metric and method, a row per case and label in the order of the baseline's."""
+    """Values in shown units by metric and method, a row per case and label.
+
+    The rows are in the order of the baseline's.
+    """
     rows = pd.MultiIndex.from_frame(comparison.scores[["case", "label"]].drop_duplicates())
-    of_method = {
-        name: of.set_index(["case", "label"]) for name, of in comparison.scores.groupby("method")
-    }
-    return pd.DataFrame(
-        {
-            (metric.name, method): fmt.shown(of_method[method][metric.name].reindex(rows), metric)
-            for metric in metrics
-            for method in comparison.methods
-        },
-        index=rows,
-    )
+    scores = {}
+    for method, inside in comparison.scores.groupby("method"):
+        scores[method] = inside.set_index(["case", "label"])
+
+    columns = {}
+    for metric in metrics:
+        for method in comparison.methods:
+            values = scores[method][metric.name].reindex(rows)
+            columns[metric.name, method] = fmt.shown(values, metric)
+    return pd.DataFrame(columns, index=rows)
 
 
 def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.DataFrame:
@@ -122,9 +145,12 @@ def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.Data
     All if there are few.
     """
     values = pd.DataFrame(pairs[metric.name])
-    changes = values.sub(values[baseline], axis=0).abs().max(axis=1).fillna(0)
-    order = np.argsort(-changes.to_numpy(), kind="stable")
-    return pairs.iloc[np.sort(order[: parts.MOST_CASE_ROWS])]
+    changes = values.sub(values[baseline], axis=0).abs()
+    largest = changes.max(axis=1).fillna(0)
+
+    order = np.argsort(-largest.to_numpy(), kind="stable")
+    kept = np.sort(order[: parts.MOST_CASE_ROWS])
+    return pairs.iloc[kept]
 
 
 def _case_table(
@@ -136,16 +162,23 @@ def _case_table(
     """
     baseline, *others = comparison.methods
     columns = parts.case_columns(pairs.index.to_frame(), comparison.stratum_of_case)
-    first = len(columns) + len(comparison.methods)
+    first_difference = len(columns) + len(comparison.methods)
+
     for metric in metrics:
         values = pairs[metric.name]
-        columns += [SortableColumn(_title(metric, name), "number", values[name]) for name in values]
-        for name in others:
-            columns.append(
-                SortableColumn(_change(metric, name), "difference", values[name] - values[baseline])
-            )
+        for method in values:
+            title = _title(metric, method)
+            columns.append(SortableColumn(title, "number", values[method]))
+        for method in others:
+            title = _change_title(metric, method)
+            changes = values[method] - values[baseline]
+            columns.append(SortableColumn(title, "difference", changes))
+
     return SortableTable(
-        tuple(columns), pairs.index.tolist(), first, descending=not metrics[0].more_is_better
+        tuple(columns),
+        pairs.index.tolist(),
+        first_difference,
+        descending=not metrics[0].more_is_better,
     )
 
 
@@ -153,8 +186,9 @@ def _title(metric: Metric, method: str) -> str:
     return f"{fmt.metric_title(metric)}, {method}"
 
 
-def _change(metric: Metric, method: str) -> str:
-    return f"Change of {metric.title} ({fmt.difference_unit(metric)}), {method}"
+def _change_title(metric: Metric, method: str) -> str:
+    unit = fmt.difference_unit(metric)
+    return f"Change of {metric.title} ({unit}), {method}"
 
 
 def _paired(
@@ -164,77 +198,119 @@ def _paired(
     baseline, *others = comparison.methods
     points = pairs.index.to_frame(index=False).assign(row=range(len(pairs)))
     points["stratum"], attribute, legend = parts.coloured(points, comparison.stratum_of_case)
-    is_limited = len(pairs) * len(others) > MOST_DOTS
-    at_most = MOST_DOTS // (points["label"].nunique() * len(others)) if is_limited else len(pairs)
-    by = f", by {attribute}" if attribute else ""
-    limited = " Only the cases that changed most are drawn." if is_limited else ""
+
+    at_most = None
+    if len(pairs) * len(others) > parts.MOST_DOTS:
+        n_charts = points["label"].nunique() * len(others)
+        at_most = parts.MOST_DOTS // n_charts
+
     n_sections = 0
     for method in others:
-        x, y = (pairs[metric.name, name].to_numpy() for name in (baseline, method))
-        charts = []
-        for label, of_label in points.assign(x=x, y=y, change=np.nan_to_num(abs(y - x))).groupby(
-            "label", sort=False
-        ):
-            if is_limited:
-                of_label = of_label.sort_values("change", ascending=False, kind="stable").head(
-                    at_most
-                )
-            titles = (_title(metric, baseline), _title(metric, method), _change(metric, method))
-            columns = [table.column(title) for title in titles]
-            if svg := paired(
-                of_label, metric, methods=(baseline, method), label=str(label), columns=columns
-            ):
-                charts.append((str(label), [svg]))
-        if charts:
-            n_sections += 1
-            short = "Case by case" if len(others) == 1 else f"{method}, case by case"
-            yield Heading(
-                f"{method} against {baseline}, case by case",
-                anchor=f"pairs-{n_sections}",
-                short=short,
-            )
-            yield Prose(f"Every dot is a case{by}; on the diagonal, nothing changed.{limited}")
-            yield Figure(charts, legend)
+        x = pairs[metric.name, baseline].to_numpy()
+        y = pairs[metric.name, method].to_numpy()
+        charts = _paired_charts(
+            points.assign(x=x, y=y),
+            table,
+            metric,
+            (baseline, method),
+            at_most,
+        )
+        if not charts:
+            continue
+
+        n_sections += 1
+        short = "Case by case" if len(others) == 1 else f"{method}, case by case"
+        title = f"{method} against {baseline}, case by case"
+        yield Heading(title, anchor=f"pairs-{n_sections}", short=short)
+        yield Prose(_about_paired(attribute, at_most))
+        yield Figure(charts, legend)
+
+
+def _about_paired(attribute: str, at_most: int | None) -> str:
+    by = f", by {attribute}" if attribute else ""
+    text = f"Every dot is a case{by}; on the diagonal, nothing changed."
+    if at_most is not None:
+        text += " Only the cases that changed most are drawn."
+    return text
+
+
+def _paired_charts(
+    points: pd.DataFrame,
+    table: SortableTable,
+    metric: Metric,
+    methods: tuple[str, str],
+    at_most: int | None,
+) -> list[tuple[str, list[Markup]]]:
+    """The labels that have pairs, each with its figure of the cases that changed most."""
+    baseline, method = methods
+    titles = (_title(metric, baseline), _title(metric, method), _change_title(metric, method))
+    columns = [table.column(title) for title in titles]
+
+    changes = (points["y"] - points["x"]).abs()
+    points = points.assign(change=changes.fillna(0))
+
+    charts = []
+    for label, rows in points.groupby("label", sort=False):
+        if at_most is not None:
+            rows = rows.sort_values("change", ascending=False, kind="stable").head(at_most)
+        drawing = paired(
+            rows,
+            metric,
+            methods=methods,
+            label=str(label),
+            columns=columns,
+        )
+        if drawing:
+            charts.append((str(label), [drawing]))
+    return charts
 
 
 def _changed(comparison: Comparison, metric: Metric) -> Iterator[Block]:
     """The cases that gained and that lost most by a metric, the largest change first."""
     yield Heading("The cases that changed most", anchor="changed", short="Changed cases")
+
     rows = comparison.changed[comparison.changed["metric"] == metric.name]
     rows = rows.sort_values("difference", key=lambda changes: -changes.abs(), kind="stable")
     if not (rows["difference"] != 0).any():
         yield Prose("No case changed.", kind="")
         return
-    for title, direction in (
-        (f"Gained most, {metric.title}", 1),
-        (f"Lost most, {metric.title}", -1),
-    ):
-        inside = rows[direction * metric.sign * rows["difference"] > 0].head(_MOST_CHANGED)
-        if len(inside):
+
+    gains = metric.sign * rows["difference"]
+    lists = {
+        f"Gained most, {metric.title}": rows[gains > 0],
+        f"Lost most, {metric.title}": rows[gains < 0],
+    }
+    columns = _changed_columns(comparison, metric)
+    for title, inside in lists.items():
+        records = inside.head(_MOST_CHANGED).to_dict("records")
+        if records:
             yield Heading(title, 3)
-            yield Table.of(title, _changed_columns(comparison, metric), inside.to_dict("records"))
+            yield Table.of(title, columns, records)
 
 
 def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Column, Any]]:
     """The case first, then what happened to it, then its attributes."""
-    unit = fmt.difference_unit(metric)
     columns: list[tuple[Column, Any]] = [
-        *(
-            (Column(name.capitalize(), "text"), itemgetter(name))
-            for name in ("case", "label", "method")
-        ),
-        (
-            Column(comparison.methods[0]),
-            lambda record: fmt.number(record["baseline_value"], metric),
-        ),
-        (Column("Method’s value"), lambda record: fmt.number(record["method_value"], metric)),
-        (
-            Column("Difference"),
-            lambda record: f"{fmt.difference(record['difference'], metric)} {unit}",
-        ),
+        (Column("Case", "text"), itemgetter("case")),
+        (Column("Label", "text"), itemgetter("label")),
+        (Column("Method", "text"), itemgetter("method")),
+        (Column(comparison.methods[0]), partial(_number, "baseline_value", metric)),
+        (Column("Method’s value"), partial(_number, "method_value", metric)),
+        (Column("Difference"), partial(_difference, metric)),
     ]
-    # An attribute with the name of a column has another name in this table.
-    changed = comparison.changed
-    names = parts.single_attributes(comparison.stratum_of_case)
-    names = [f"{name} (stratum)" if f"{name} (stratum)" in changed else name for name in names]
-    return columns + [(Column(name, "text"), itemgetter(name)) for name in names if name in changed]
+    for attribute in parts.single_attributes(comparison.stratum_of_case):
+        # An attribute with the name of a column has another name in this table.
+        other_name = f"{attribute} (stratum)"
+        name = other_name if other_name in comparison.changed else attribute
+        if name in comparison.changed:
+            columns.append((Column(name, "text"), itemgetter(name)))
+    return columns
+
+
+def _number(column: str, metric: Metric, record: Record) -> str:
+    return fmt.number(record[column], metric)
+
+
+def _difference(metric: Metric, record: Record) -> str:
+    number = fmt.difference(record["difference"], metric)
+    return f"{number} {fmt.difference_unit(metric)}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 from rich.console import RenderableType
@@ -37,9 +38,8 @@ from nnunet_dro.pages.terminal import printed
 #: hundreds of rows.
 _MOST_METHODS = 5
 
-_MOST_FINDINGS = (
-    20  # The most findings that the terminal tells where its tables are cut short, too.
-)
+#: The most findings that the terminal tells where its tables are cut short, too.
+_MOST_FINDINGS = 20
 
 
 def evaluation_reports(
@@ -47,9 +47,12 @@ def evaluation_reports(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``.
+    """The reports of an evaluation: name (``report.html``, ``.md`` and ``.tex``) to content.
 
-    Name to content.
+    Args:
+        evaluation: What to report.
+        gallery: Pictures of the worst cases, for the page.
+        links: Case and label to an address in the viewer, for the page.
     """
     return {
         "report.html": evaluation_html(evaluation, gallery, links),
@@ -72,19 +75,16 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
 
     Names from files are escaped.
     """
+    strata = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
     blocks: list[Block] = [
         Heading(evaluation.method, 1),
         *findings(evaluation),
         *requirement_notes(evaluation.about),
+        *map(Note, all_notes(evaluation.notes, evaluation.strata)),
+        *(table for _, table in strata),
+        *lesion_tables(evaluation.lesion_sizes),
     ]
-    blocks += map(Note, all_notes(evaluation.notes, evaluation.strata))
-    blocks += [
-        table
-        for _, table in strata_tables(
-            evaluation.strata, evaluation.scores, evaluation.options.failure
-        )
-    ]
-    return markdown([*blocks, *lesion_tables(evaluation.lesion_sizes)])
+    return markdown(blocks)
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -93,14 +93,19 @@ def comparison_markdown(comparison: Comparison) -> str:
     As `evaluation_markdown`.
     """
     blocks: list[Block] = [Heading(against_baseline(comparison.methods), 1)]
+
     for verdict in verdicts(comparison):
-        blocks += [Prose(f"{verdict.method}: {verdict.summary}"), *verdict.findings]
+        blocks.append(Prose(f"{verdict.method}: {verdict.summary}"))
+        blocks += verdict.findings
     blocks += requirement_notes(comparison.about)
     blocks += map(Note, comparison_notes(comparison))
-    for _, inside in comparison.table.groupby("attribute", sort=False):
-        blocks += _differences(comparison, inside, by_statistic=False)
+
+    for _, rows in comparison.table.groupby("attribute", sort=False):
+        blocks += _differences(comparison, rows, by_statistic=False)
     strata = strata_tables(comparison.strata, comparison.scores, comparison.failure)
-    return markdown([*blocks, *(table for _, table in strata)])
+    blocks += [table for _, table in strata]
+
+    return markdown(blocks)
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
@@ -109,74 +114,94 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Names are escaped.
     """
     strata = evaluation.strata.assign(method=evaluation.method)
-    return _as_in_papers(
-        strata, evaluation, evaluation.options.failure, lesion_tables(evaluation.lesion_sizes)
-    )
+    tables = [
+        *_as_in_papers(strata, evaluation.scores, evaluation.options.failure),
+        *lesion_tables(evaluation.lesion_sizes),
+    ]
+    return latex(tables, *_on_protocol(evaluation.about))
 
 
 def comparison_latex(comparison: Comparison) -> str:
-    """A table per attribute and metric with every method.
+    """A table per attribute and metric, with the rows of every method; as `evaluation_latex`.
 
-    Gains of 5 percentage points over all others are bold.
+    Numbers that improve on every other method by 5 percentage points or more are in bold.
     """
-    return _as_in_papers(comparison.strata, comparison, comparison.failure)
+    tables = _as_in_papers(comparison.strata, comparison.scores, comparison.failure)
+    return latex(list(tables), *_on_protocol(comparison.about))
 
 
 def _as_in_papers(
-    strata: pd.DataFrame,
-    result: Evaluation | Comparison,
-    failure: str | None,
-    others: Sequence[Table] = (),
-) -> str:
-    tables: list[Table] = []
-    for attribute, inside in strata.groupby("attribute", sort=False):
-        # As the rows of Tables 3 and 2 of Fidon et al. 2022 (MELBA) are named.
+    strata: pd.DataFrame, scores: pd.DataFrame, failure: str | None
+) -> Iterator[Table]:
+    """The tables of strata, with rows named as in Tables 2 and 3 of Fidon et al. 2022 (MELBA)."""
+    for attribute, rows in strata.groupby("attribute", sort=False):
         names = ("label", "method") if attribute == ALL else ("stratum", "method", "label")
-        tables += [table for _, table in strata_tables(inside, result.scores, failure, names=names)]
-    locked = "made under the locked protocol with SHA-256 "
-    remarks = [locked + result.about["protocol"]["sha256"]] if "protocol" in result.about else []
-    return latex([*tables, *others], *remarks)
+        for _, table in strata_tables(rows, scores, failure, names=names):
+            yield table
+
+
+def _on_protocol(about: Mapping[str, Any]) -> list[str]:
+    """The protocol that a run was locked to, in a remark, if there was one."""
+    if "protocol" not in about:
+        return []
+    sha256 = about["protocol"]["sha256"]
+    return [f"made under the locked protocol with SHA-256 {sha256}"]
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
-    """A table per attribute and metric, and the findings, for the console.
+    """A table per attribute and metric, and the findings, for rich's console.
 
-    Names are never read as markup.
+    Names from files are shown as they are, never read as markup; numbers that rest on too few cases
+    are dim.
     """
     strata = evaluation.strata
     blocks: list[Block] = []
-    for attribute, inside in strata.groupby("attribute", sort=False):
+
+    for attribute, rows in strata.groupby("attribute", sort=False):
         labels, left_out = worst_labels(
-            strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS
+            strata,
+            evaluation.worst,
+            str(attribute),
+            most_rows=MOST_PRINTED_ROWS,
         )
-        tables = strata_tables(
-            inside[inside["label"].isin(labels)], evaluation.scores, evaluation.options.failure
-        )
+        shown = rows[rows["label"].isin(labels)]
+        tables = strata_tables(shown, evaluation.scores, evaluation.options.failure)
         blocks += [table for _, table in tables]
-        blocks += [Prose(left_out)] if left_out else []
-    blocks += [*lesion_tables(evaluation.lesion_sizes), *_told(findings(evaluation), len(strata))]
-    return printed([*blocks, *map(Note, all_notes(evaluation.notes, evaluation.strata))])
+        if left_out:
+            blocks.append(Prose(left_out))
+
+    blocks += lesion_tables(evaluation.lesion_sizes)
+    blocks += _told(findings(evaluation), len(strata))
+    blocks += map(Note, all_notes(evaluation.notes, strata))
+    return printed(blocks)
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
-    """A table of differences per attribute, metric, statistic and method, and the verdicts, for rich's console."""
+    """The differences and the verdicts of a comparison, for rich's console.
+
+    A table per attribute, metric, statistic and method; of many methods, a row each.
+    """
     table = comparison.table
-    notes = [Note(text) for text in comparison_notes(comparison)]
+    notes = map(Note, comparison_notes(comparison))
     if len(comparison.methods) > _MOST_METHODS:
         return printed([*_many_methods(comparison), *notes])
+
     blocks: list[Block] = []
-    for attribute, inside in table.groupby("attribute", sort=False):
-        most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
-        labels, left_out = most_changed_labels(table, str(attribute), **most)
-        blocks += [Prose(left_out)] if left_out else []
-        blocks += _differences(
-            comparison, inside[inside["label"].astype(str).isin(labels)], by_statistic=True
+    for attribute, rows in table.groupby("attribute", sort=False):
+        labels, left_out = most_changed_labels(
+            table,
+            str(attribute),
+            n_rows=len(table),
+            most_rows=MOST_PRINTED_ROWS,
         )
+        if left_out:
+            blocks.append(Prose(left_out))
+        shown = rows[rows["label"].astype(str).isin(labels)]
+        blocks += _differences(comparison, shown, by_statistic=True)
+
     for verdict in verdicts(comparison):
-        blocks += [
-            Prose(f"{verdict.method}: {verdict.summary}", kind=""),
-            *_told(list(verdict.findings), len(table)),
-        ]
+        blocks.append(Prose(f"{verdict.method}: {verdict.summary}", kind=""))
+        blocks += _told(verdict.findings, len(table))
     return printed([*blocks, *notes])
 
 
@@ -186,35 +211,59 @@ def _differences(
     """The tables of one attribute; a narrow terminal has room for one statistic in a table only."""
     for name in rows["metric"].unique():
         metric = metric_named(str(name), comparison.scores)
-        for statistics in [("mean",), (metric.tail,)] if by_statistic else [("mean", metric.tail)]:
+        inside = rows[rows["metric"] == name]
+
+        together = [("mean", metric.tail)]
+        if by_statistic:
+            together = [("mean",), (metric.tail,)]
+        for statistics in together:
             for method in comparison.methods[1:]:
-                of_method = rows[(rows["metric"] == name) & (rows["method"] == method)]
-                yield difference_table(of_method, metric, statistics)
+                yield difference_table(inside[inside["method"] == method], metric, statistics)
 
 
-def _told(found: list[Note], n_rows: int) -> list[Block]:
-    """The findings that the terminal tells."""
-    n_told = len(found) if n_rows <= MOST_PRINTED_ROWS else _MOST_FINDINGS
-    n_others = len(found) - n_told
-    others = [Prose(f"The other {n_others} findings are in report.md.")] if n_others > 0 else []
-    return [*found[:n_told], *others]
+def _told(notes: Sequence[Note], n_rows: int) -> Iterator[Block]:
+    """The findings that the terminal tells: all, unless its tables are cut short, too."""
+    if n_rows <= MOST_PRINTED_ROWS:
+        yield from notes
+        return
+
+    yield from notes[:_MOST_FINDINGS]
+    n_others = len(notes) - _MOST_FINDINGS
+    if n_others > 0:
+        yield Prose(f"The other {n_others} findings are in report.md.")
 
 
 def _many_methods(comparison: Comparison) -> Iterator[Block]:
     """A row per method: how many of its means are better, worse and undecided."""
-    for name, of_metric in comparison.table.groupby("metric", sort=False):
+    columns = [
+        (Column("Method", "name"), itemgetter("method")),
+        (Column("Better"), itemgetter("better")),
+        (Column("Worse"), itemgetter("worse")),
+        (Column("Undecided"), itemgetter("undecided")),
+    ]
+    for name, rows in comparison.table.groupby("metric", sort=False):
         metric = metric_named(str(name))
+
         records = []
-        for method, rows in of_metric.groupby("method", sort=False):
-            above = (rows["mean_difference_low"] > 0).sum()
-            below = (rows["mean_difference_high"] < 0).sum()
-            better, worse = (above, below) if metric.more_is_better else (below, above)
-            records.append((str(method), str(better), str(worse), str(len(rows) - better - worse)))
-        heads = [Column("Method", "name"), Column("Better"), Column("Worse"), Column("Undecided")]
+        for method, inside in rows.groupby("method", sort=False):
+            better = (inside["mean_difference_low"] > 0).sum()
+            worse = (inside["mean_difference_high"] < 0).sum()
+            if not metric.more_is_better:
+                better, worse = worse, better
+            records.append(
+                {
+                    "method": str(method),
+                    "better": str(better),
+                    "worse": str(worse),
+                    "undecided": str(len(inside) - better - worse),
+                }
+            )
         title = f"{against_baseline(comparison.methods)}: mean {metric.title} per stratum and label"
-        yield Table.of(title, zip(heads, map(itemgetter, range(4)), strict=True), records)
+        yield Table.of(title, columns, records)
+
     yield Prose(
-        "Better and worse: the 95 % interval of the difference lies on one side of 0. Every difference is in "
-        "report.html and comparison.csv. To put many methods in an order, use nnunet-dro rank.",
+        "Better and worse: the 95 % interval of the difference lies on one side of 0. "
+        "Every difference is in report.html and comparison.csv. "
+        "To put many methods in an order, use nnunet-dro rank.",
         kind="",
     )

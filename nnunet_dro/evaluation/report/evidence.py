@@ -1,11 +1,11 @@
 """The files of an evidence pack.
 
-Tables, model card and what a reporting guideline asks, from one evaluation.
+Tables, a model card and what a reporting guideline asks, from one evaluation.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,80 +33,115 @@ def evidence_pack(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The files of an evaluation to put on record.
+    """Everything that one evaluation says, as the contents of files to put on record.
 
-    What was measured, never that a law or a standard is met.
+    Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
     """
-    one = table_one(evaluation)
-    tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
-    files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
-    values = {
-        "evaluation": evaluation,
-        "links": links,
-        "about": evaluation.about,
-        "options": evaluation.options,
-        "inputs": evaluation.about.get("inputs", {}),
-        "one": one.assign(share=[f"{100 * share:.0f} %" for share in one["share"]]),
-        "n_cases": int(one["cases"].iloc[0]),
-        "n_patients": int(one["patients"].iloc[0]) if "patients" in one else None,
-        "metrics": {name: METRICS[name] for name in evaluation.metrics},
-        "performance": re.sub("(?m)^## ", "### ", markdown([table for _, table in tables]).strip()),
-        "worst": evaluation.worst.to_dict("records"),
-        "reports": sorted(files),
+    files = {
+        **evaluation_files(evaluation),
+        **evaluation_reports(evaluation, gallery, links),
     }
-    texts = {
-        name: _template(name).render(values).strip() + "\n"
-        for name in ("README.md", "claim.md", "table1.md")
-    }
+    cases_and_patients = table_one(evaluation)
+    values = _template_values(evaluation, cases_and_patients)
+    values |= {"links": links, "reports": sorted(files)}
+
+    texts = {}
+    for name in ("README.md", "claim.md", "table1.md"):
+        texts[name] = _template(name).render(values).strip() + "\n"
     card = _template("model_card.md").render(values).strip()
     texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
-    return {**texts, "table1.csv": one.to_csv(index=False), **files}
+    texts["table1.csv"] = cases_and_patients.to_csv(index=False)
+
+    return {**texts, **files}
+
+
+def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -> dict[str, Any]:
+    """What the templates say of an evaluation, by the names that they have for it."""
+    options = evaluation.options
+    tables = strata_tables(evaluation.strata, evaluation.scores, options.failure)
+    performance = markdown([table for _, table in tables]).strip()
+
+    n_patients = None
+    if "patients" in cases_and_patients:
+        n_patients = int(cases_and_patients["patients"].iloc[0])
+    shares = [f"{100 * share:.0f} %" for share in cases_and_patients["share"]]
+
+    return {
+        "evaluation": evaluation,
+        "about": evaluation.about,
+        "options": options,
+        "inputs": evaluation.about.get("inputs", {}),
+        "one": cases_and_patients.assign(share=shares),
+        "n_cases": int(cases_and_patients["cases"].iloc[0]),
+        "n_patients": n_patients,
+        "metrics": {name: METRICS[name] for name in evaluation.metrics},
+        # Sections of the report are parts of a section in the pack.
+        "performance": re.sub("(?m)^## ", "### ", performance),
+        "worst": evaluation.worst.to_dict("records"),
+    }
 
 
 def model_index(evaluation: Evaluation) -> str:
-    """The front matter of a model card for Hugging Face.
+    """The front matter of a model card, YAML: the metrics of every stratum, for Hugging Face.
 
-    JSON is YAML, and quotes every name safely.
+    JSON is YAML, and quotes every name safely, whatever is in it.
     """
     inputs = evaluation.about.get("inputs", {})
-    results = []
-    for (attribute, stratum), rows in evaluation.strata.groupby(
-        ["attribute", "stratum"], sort=False, observed=True
-    ):
-        metrics = [
-            {
-                "type": str(row["metric"]),
-                "name": f"{row['metric']}, {name}, {row['label']}",
-                "value": row[name],
-            }
-            for row in rows.to_dict("records")
-            for name in shown_statistics(metric_named(str(row["metric"])))
-            if pd.notna(row[name])
-        ]
-        dataset = {
-            "name": f"{attribute}: {stratum}",
-            "type": "private",
-            "args": {"n": int(rows["n"].max())},
-        }
-        if metrics:
-            results.append(
-                {"task": {"type": "image-segmentation"}, "dataset": dataset, "metrics": metrics}
-            )
-    lines = {
+    entries = {
         "library_name": "nnunet-dro",
         "tags": ["medical-image-segmentation", "nnU-Net"],
         "references_sha256": inputs.get("references_sha256", ""),
         "predictions_sha256": inputs.get("predictions_sha256", ""),
-        "model-index": [{"name": evaluation.method, "results": results}],
+        "model-index": [{"name": evaluation.method, "results": _results(evaluation)}],
     }
-    return "".join(
-        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items()
-    )
+
+    lines = []
+    for name, value in entries.items():
+        text = json.dumps(value, ensure_ascii=False)
+        lines.append(f"{name}: {text}\n")
+    return "".join(lines)
+
+
+def _results(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The metrics of every stratum that has any, in the form of a model index."""
+    results = []
+    groups = evaluation.strata.groupby(["attribute", "stratum"], sort=False, observed=True)
+    for (attribute, stratum), rows in groups:
+        metrics = []
+        for row in rows.to_dict("records"):
+            metrics += _defined_statistics(row)
+
+        if metrics:
+            dataset = {
+                "name": f"{attribute}: {stratum}",
+                "type": "private",
+                "args": {"n": int(rows["n"].max())},
+            }
+            results.append(
+                {
+                    "task": {"type": "image-segmentation"},
+                    "dataset": dataset,
+                    "metrics": metrics,
+                }
+            )
+    return results
+
+
+def _defined_statistics(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
+    metric = str(row["metric"])
+    for statistic in shown_statistics(metric_named(metric)):
+        if pd.notna(row[statistic]):
+            yield {
+                "type": metric,
+                "name": f"{metric}, {statistic}, {row['label']}",
+                "value": row[statistic],
+            }
 
 
 def _template(name: str) -> Template:
     """A template in Markdown, where names of users are escaped one by one."""
-    environment = page_environment(Path(__file__).parent / "assets").overlay(autoescape=False)
+    assets = Path(__file__).parent / "assets"
+    environment = page_environment(assets).overlay(autoescape=False)
     environment.filters = {
         **environment.filters,
         "table": _table,
@@ -118,38 +153,65 @@ def _template(name: str) -> Template:
 def _table(frame: pd.DataFrame) -> str:
     """A table in Markdown, whose cells cannot leave it."""
 
-    def entry(name: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda row: (
-            written(row[name], ".3g") if isinstance(row[name], float) else str(row[name])
-        )
+    def entry_in(name: str) -> Callable[[Mapping[str, Any]], str]:
+        def entry(row: Mapping[str, Any]) -> str:
+            value = row[name]
+            return written(value, ".3g") if isinstance(value, float) else str(value)
 
-    kinds = {name: "num" if is_numeric_dtype(frame[name]) else "text" for name in frame}
-    columns = [(Column(str(name), kind), entry(str(name))) for name, kind in kinds.items()]
-    return markdown([Table.of("", columns, frame.to_dict("records"))]).strip()
+        return entry
+
+    columns = []
+    for name in map(str, frame):
+        kind = "num" if is_numeric_dtype(frame[name]) else "text"
+        columns.append((Column(name, kind), entry_in(name)))
+
+    table = Table.of("", columns, frame.to_dict("records"))
+    return markdown([table]).strip()
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:
-    """Cases and patients by stratum, all cases first, and how many have each label and how much of it, in ml."""
+    """Cases and patients by stratum, all cases first.
+
+    Also how many of them have each label, and how much of it, in ml: the median and the quartiles.
+    """
     scores = evaluation.scores
-    cases = pd.Index(scores["case"].unique())
+    all_cases = pd.Index(scores["case"].unique())
     patient_of_case = evaluation.patient_of_case
-    groups: list[tuple[str, str, pd.Index[str]]] = [(ALL, ALL, cases)]
-    for attribute, strata in evaluation.stratum_of_case.items():
-        names = [str(name) for name in strata.cat.categories] if attribute != ALL else []
-        groups += [(attribute, name, strata.index[strata.astype(str) == name]) for name in names]
+    has_volumes = scores["reference_ml"].notna().any()
+
     rows = []
-    for attribute, stratum, members in groups:
-        row: dict[str, object] = {"attribute": attribute, "stratum": stratum, "cases": len(members)}
-        row["share"] = len(members) / len(cases) if len(cases) else float("nan")
+    for attribute, stratum, cases in _members(evaluation, all_cases):
+        row: dict[str, object] = {
+            "attribute": attribute,
+            "stratum": stratum,
+            "cases": len(cases),
+            "share": len(cases) / len(all_cases) if len(all_cases) else float("nan"),
+        }
         if patient_of_case is not None:
-            row["patients"] = patient_of_case.reindex(members).nunique()
-        here = scores[scores["case"].isin(members)]
+            row["patients"] = patient_of_case.reindex(cases).nunique()
+
+        inside = scores[scores["case"].isin(cases)]
         for label in evaluation.labels:
-            present = here[(here["label"].astype(str) == label) & (here["n_reference"] > 0)]
+            present = inside[(inside["label"].astype(str) == label) & (inside["n_reference"] > 0)]
             row[f"{label}, cases with it"] = len(present)
-            if scores["reference_ml"].notna().any():
-                quarters = present["reference_ml"].quantile([0.25, 0.5, 0.75]).tolist()
-                row[f"{label}, median ml"] = quarters[1]
-                row[f"{label}, p25 ml"], row[f"{label}, p75 ml"] = quarters[0], quarters[2]
+            if has_volumes:
+                volumes = present["reference_ml"]
+                row[f"{label}, median ml"] = volumes.quantile(0.5)
+                row[f"{label}, p25 ml"] = volumes.quantile(0.25)
+                row[f"{label}, p75 ml"] = volumes.quantile(0.75)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _members(
+    evaluation: Evaluation, cases: "pd.Index[str]"
+) -> Iterator[tuple[str, str, "pd.Index[str]"]]:
+    """Attribute, stratum and cases of every stratum, all cases first."""
+    yield ALL, ALL, cases
+    for attribute, strata in evaluation.stratum_of_case.items():
+        if attribute == ALL:
+            continue
+        stratum_names = strata.astype(str)
+        for category in strata.cat.categories:
+            stratum = str(category)
+            yield attribute, stratum, strata.index[stratum_names == stratum]

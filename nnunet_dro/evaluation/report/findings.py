@@ -1,6 +1,6 @@
 """The findings of an evaluation in sentences, the worst strata first."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -9,7 +9,8 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
-from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
+from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,
@@ -24,61 +25,88 @@ from nnunet_dro.pages.document import Note
 
 
 def findings(evaluation: Evaluation) -> list[Note]:
-    """The worst stratum of every attribute and label by the first metric's tail, or mean where cases are few."""
+    """The worst stratum of every attribute and label by the first metric, worst first.
+
+    The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has
+    enough cases for it, and else the mean. Labels without any value have no finding.
+    """
     metric = fmt.metric_named(evaluation.metrics[0], evaluation.scores)
-    of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
-    rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
-    of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
-    found: list[tuple[float, Note]] = []
-    divided = (evaluation.worst["attribute"] != ALL).any()
-    for (attribute, label), group in of_metric.groupby(
-        ["attribute", "label"], sort=False, observed=True
-    ):
-        attribute = str(attribute)
-        label = str(label)
-        # All cases together are not the worst stratum of anything.
-        if attribute == ALL and divided:
-            continue
+    strata = evaluation.strata[evaluation.strata["metric"] == metric.name]
+    rows = {}
+    for row in strata.to_dict("records"):
+        rows[str(row["attribute"]), str(row["label"]), str(row["stratum"])] = row
+
+    worst_strata = evaluation.worst
+    is_divided = worst_strata["attribute"] != ALL
+    # All cases together are not the worst stratum of anything.
+    if is_divided.any():
+        worst_strata = worst_strata[is_divided]
+    worst_strata = worst_strata[worst_strata["metric"] == metric.name]
+
+    reference = evaluation.options.reference_stratum
+    ranked = []
+    groups = worst_strata.groupby(["attribute", "label"], sort=False, observed=True)
+    for (attribute, label), group in groups:
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         worst = by_statistic[metric.tail]
-        if not enough_cases(
-            metric.tail, n_units(of_stratum[attribute, str(worst["worst_stratum"]), label])
-        ):
+        row = rows[str(attribute), str(label), str(worst["worst_stratum"])]
+        if not enough_cases(metric.tail, n_units(row)):
             worst = by_statistic["mean"]
-        row = of_stratum[attribute, str(worst["worst_stratum"]), label]
-        reference = evaluation.options.reference_stratum
-        other = "reference" if str(worst["best_stratum"]) == reference else "best"
-        found.append(
-            (
-                metric.goodness(float(worst["worst"])),
-                _finding(metric, attribute, label, worst, row, other),
-            )
-        )
-    return [finding for _, finding in sorted(found, key=itemgetter(0))]
+            row = rows[str(attribute), str(label), str(worst["worst_stratum"])]
+
+        goodness = metric.goodness(float(worst["worst"]))
+        ranked.append((goodness, _finding(worst, row, metric, reference)))
+
+    ranked.sort(key=itemgetter(0))
+    return [finding for _, finding in ranked]
 
 
 def finding_of(
-    attribute: str, title: str, text: str, value: str, caption: str, *, tone: str
+    attribute: str,
+    title: str,
+    text: str,
+    value: str,
+    caption: str,
+    *,
+    tone: str,
 ) -> Note:
     """A finding in strata of an attribute, which needs no name where there is only one stratum."""
-    where = "" if attribute == ALL else fmt.attribute_title(attribute)
-    return Note(text, "finding", title, where=where, value=value, caption=caption, tone=tone)
+    where = ""
+    if attribute != ALL:
+        where = fmt.attribute_title(attribute)
+
+    return Note(
+        text,
+        "finding",
+        title,
+        where=where,
+        value=value,
+        caption=caption,
+        tone=tone,
+    )
 
 
 def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
     """The requirements of a run, and whether they are met."""
-    # Evaluations of earlier versions only say whether one passed.
-    return [
-        Note(one["line"], "requirement", "met" if one["passed"] else one.get("verdict", "not met"))
-        for one in about.get("requirements", [])
-    ]
+    notes = []
+    for outcome in about.get("requirements", []):
+        # Evaluations of earlier versions only say whether a requirement passed.
+        verdict = outcome.get("verdict", "not met")
+        if outcome["passed"]:
+            verdict = "met"
+        notes.append(Note(outcome["line"], "requirement", verdict))
+    return notes
 
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:
-    """The mean or a percentile in words, such as ``one case in twenty scores below 61.2 % Dice``."""
+    """The mean or a percentile in words.
+
+    An example is ``one case in twenty scores below 61.2 % Dice``.
+    """
     written = fmt.quantity(value, metric)
     if statistic == "mean":
         return f"the mean {metric.title} is {written}"
+
     share = STATISTICS[statistic].share
     if statistic == "p5" and value <= 0:
         return f"{share} scores {written} {metric.title}, the lowest possible value"
@@ -87,72 +115,109 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
     return f"{share} scores below {written} {metric.title}"
 
 
-def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
-    """The notes of the run, and those on percentiles of too few cases, but for strata whose values are listed."""
-    not_listed = (n_values(strata) > MOST_LISTED) | (strata.get("n_trainings", 0) > 0)
-    own = percentile_notes(strata)
+def all_notes(notes: Sequence[str], strata: pd.DataFrame) -> list[str]:
+    """The notes of the run, and those on percentiles that rest on too few cases.
+
+    Strata whose values are listed need no such note: they show all that there is.
+    """
+    notes_on_percentiles = tuple(percentile_notes(strata))
     # A comparison prefixes the notes of its evaluations with the method.
-    others = [note for note in given if not any(note.endswith(one) for one in own)]
-    return [*others, *percentile_notes(strata[not_listed])]
+    others = [note for note in notes if not note.endswith(notes_on_percentiles)]
+
+    is_unlisted = (n_values(strata) > MOST_LISTED) | (strata.get("n_trainings", 0) > 0)
+    return [*others, *percentile_notes(strata[is_unlisted])]
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """As `all_notes`, and what one training of each method cannot tell."""
     notes = all_notes(comparison.notes, comparison.strata)
-    if comparison.trainings is not None:
-        return notes
-    alone = "Each method is one training here, which cannot tell the method from its random seed: a second training of "
-    return [
-        *notes,
-        f"{alone}the same method would differ, too. Give several (NAME=FOLDER,FOLDER) to see by how much.",
-    ]
-
-
-def _finding(
-    metric: Metric,
-    attribute: str,
-    label: str,
-    worst: "dict[Hashable, Any]",
-    row: "dict[Hashable, Any]",
-    other: str,
-) -> Note:
-    statistic = str(worst["statistic"])
-    value = float(worst["worst"])
-    best = float(worst["best"])
-    names = [
-        fmt.stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")
-    ]
-    written = fmt.quantity(value, metric)
-    _, low, high = fmt.estimate(row, statistic)
-    words = share_in_words(metric, statistic, value)
-    # Patients count once.
-    words = words.replace("case in", "patient in") if whole(row, "n_patients") else words
-    sentence = words[0].upper() + words[1:]
-    if few := values_of_few(row):
-        sentence += f" ({', '.join(fmt.number(one, metric) for one in few)})"
-    elif ends := fmt.bounds(low, high, metric):
-        sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
-    sentence += f", among {counted_units(row)} with a value."
-    if not enough_cases(metric.tail, n_units(row)):
-        rare = STATISTICS[metric.tail].share.removeprefix("one ")
-        sentence += f" The mean is given because so few cases cannot show the worst {rare}."
-    among = "of the others " * (
-        float(worst["gap"]) < 0
-    )  # The reference, which is the other one, is worse.
-    alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
-    if not alone:
-        gap = f"{fmt.number(float(worst['gap']), metric)} {fmt.difference_unit(metric)}"
-        sentence += (
-            f" The {other} stratum is {names[1]} with {fmt.quantity(best, metric)}: a gap of {gap}"
+    if comparison.trainings is None:
+        notes.append(
+            "Each method is one training here, which cannot tell the method from its random seed: "
+            "a second training of the same method would differ, too. "
+            "Give several (NAME=FOLDER,FOLDER) to see by how much."
         )
-        _, low, high = fmt.estimate(worst, "gap")
-        if between := fmt.interval(low, high, metric, signed=True):
-            sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
-        sentence += "."
-    title = (
-        f"{fmt.at_start(label)}, {names[0]}"
-        if alone
-        else f"{fmt.at_start(label)} is worst {among}in {names[0]}"
+    return notes
+
+
+def _finding(worst: Record, row: Record, metric: Metric, reference: str | None) -> Note:
+    """The worst stratum of an attribute and label.
+
+    Args:
+        worst: Its row of the table of worst strata, by one statistic.
+        row: Its row of the table of strata.
+        metric: The metric.
+        reference: The stratum that it is compared with; None for the best one.
+    """
+    attribute = str(row["attribute"])
+    statistic = str(worst["statistic"])
+    label = fmt.at_start(str(row["label"]))
+    stratum = fmt.stratum_title(attribute, str(worst["worst_stratum"]))
+    is_alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
+
+    sentences = [_value_sentence(worst, row, metric)]
+    if not enough_cases(metric.tail, n_units(row)):
+        share = STATISTICS[metric.tail].share.removeprefix("one ")
+        sentences.append(f"The mean is given because so few cases cannot show the worst {share}.")
+    if not is_alone:
+        sentences.append(_gap_sentence(worst, attribute, metric, reference))
+
+    if is_alone:
+        title = f"{label}, {stratum}"
+    elif float(worst["gap"]) < 0:
+        # The reference, with which it is compared, is worse.
+        title = f"{label} is worst of the others in {stratum}"
+    else:
+        title = f"{label} is worst in {stratum}"
+
+    return finding_of(
+        attribute,
+        title,
+        text=" ".join(sentences),
+        value=fmt.quantity(float(worst["worst"]), metric),
+        caption=f"{metric.title}, {STATISTICS[statistic].phrase}",
+        tone="worse",
     )
-    caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
-    return finding_of(attribute, title, sentence, written, caption, tone="worse")
+
+
+def _value_sentence(worst: Record, row: Record, metric: Metric) -> str:
+    """The value of the worst stratum, with the few values that it rests on or its interval."""
+    statistic = str(worst["statistic"])
+    words = share_in_words(metric, statistic, float(worst["worst"]))
+    # Patients count once.
+    if whole(row, "n_patients"):
+        words = words.replace("case in", "patient in")
+    text = words[0].upper() + words[1:]
+
+    _, low, high = fmt.estimate(row, statistic)
+    ends = fmt.bounds(low, high, metric)
+    values = values_of_few(row)
+    if values:
+        listed = ", ".join(fmt.number(value, metric) for value in values)
+        text += f" ({listed})"
+    elif ends.startswith("["):
+        text += f" (95 % interval {ends})"
+    elif ends:
+        text += f" (95 % bound {ends})"
+
+    return f"{text}, among {counted_units(row)} with a value."
+
+
+def _gap_sentence(worst: Record, attribute: str, metric: Metric, reference: str | None) -> str:
+    """How far the worst stratum lies from the best one, or from the reference."""
+    stratum = str(worst["best_stratum"])
+    which = "reference" if stratum == reference else "best"
+    title = fmt.stratum_title(attribute, stratum)
+    value = fmt.quantity(float(worst["best"]), metric)
+    gap = fmt.number(float(worst["gap"]), metric)
+    unit = fmt.difference_unit(metric)
+    text = f"The {which} stratum is {title} with {value}: a gap of {gap} {unit}"
+
+    _, low, high = fmt.estimate(worst, "gap")
+    interval = fmt.interval(low, high, metric, signed=True)
+    if interval:
+        text += (
+            f" ({interval} for two strata chosen beforehand; "
+            "the largest gap of several is biased upwards)"
+        )
+    return f"{text}."

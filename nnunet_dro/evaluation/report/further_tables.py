@@ -1,10 +1,10 @@
 """The other tables of evaluations and comparisons.
 
-Lesions, false positives, differences and bounds for verdicts.
+Lesions, false positives, differences, and the bounds that verdicts rest on.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,10 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
+from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.report.statistic_columns import FEW
 from nnunet_dro.evaluation.report.strata_tables import (
-    FEW,
     INTERVAL,
-    Record,
     in_order,
     n_cell,
     name_columns,
@@ -39,40 +39,51 @@ TYPICAL = (
 
 _FRACTION = METRICS["lesion_recall"]
 
+#: The signs of notable differences.
+_ARROWS = {"better": "▲ ", "worse": "▼ ", "": ""}
+
 
 def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
     """The lesions by volume, a table per attribute; none where no lesions were compared."""
-    return (
-        [_lesion_table(inside) for _, inside in sizes.groupby("attribute", sort=False)]
-        if len(sizes)
-        else []
-    )
+    if not len(sizes):
+        return []
+    groups = sizes.groupby("attribute", sort=False)
+    return [_lesion_table(rows) for _, rows in groups]
 
 
 def _lesion_table(sizes: pd.DataFrame) -> Table:
-    attribute, unit = (str(sizes[name].iloc[0]) for name in ("attribute", "unit"))
-    names = ["label", "stratum"][: 1 if attribute == ALL else 2]
-    volumes = f"Volume ({unit.replace('mm3', 'mm³')})"
-    invented = "predicted lesions that are matched with none"
+    attribute = str(sizes["attribute"].iloc[0])
+    unit = str(sizes["unit"].iloc[0]).replace("mm3", "mm³")
+
     columns = [
-        *name_columns(names),
-        (
-            Column(volumes, "name"),
-            lambda r: " to ".join(f"{int(end):,}" for end in str(r["volume"]).split(" to ")),
-        ),
-        *(
-            (Column(title), partial(_counted, f"n_{title.lower()}"))
-            for title in ("Lesions", "Cases", "Found")
-        ),
+        *_name_columns(attribute),
+        (Column(f"Volume ({unit})", "name"), _volumes),
+        (Column("Lesions"), partial(_counted, "n_lesions")),
+        (Column("Cases"), partial(_counted, "n_cases")),
+        (Column("Found"), partial(_counted, "n_found")),
         (Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall),
+        (Column("Dice (%)", hint="the mean of those"), _dice_of_found),
         (
-            Column("Dice (%)", hint="the mean of those"),
-            lambda r: fmt.number(float(r["dice_of_found"]), _FRACTION),
+            Column("Invented", hint="predicted lesions that are matched with none"),
+            partial(_counted, "n_invented"),
         ),
-        (Column("Invented", hint=invented), partial(_counted, "n_invented")),
     ]
+
     title = f"{fmt.attribute_title(attribute)}: lesions found, by volume"
     return Table.of(title, columns, in_order(sizes, ["label"]))
+
+
+def _name_columns(attribute: str) -> list[tuple[Column, Any]]:
+    """Columns of the label and the stratum; all cases together need no name."""
+    if attribute == ALL:
+        return name_columns(["label"])
+    return name_columns(["label", "stratum"])
+
+
+def _volumes(record: Record) -> str:
+    """The ends of a range of volumes: ``1,000 to 10,000``."""
+    ends = str(record["volume"]).split(" to ")
+    return " to ".join(f"{int(end):,}" for end in ends)
 
 
 def _counted(column: str, record: Record) -> str:
@@ -81,9 +92,13 @@ def _counted(column: str, record: Record) -> str:
 
 def _recall(record: Record) -> Cell:
     value, low, high = fmt.estimate(record, "recall")
-    return Cell(
-        fmt.number(value, _FRACTION), tuple(filter(None, (fmt.bounds(low, high, _FRACTION),)))
-    )
+    text = fmt.number(value, _FRACTION)
+    ends = fmt.bounds(low, high, _FRACTION)
+    return Cell(text, tuple(filter(None, [ends])))
+
+
+def _dice_of_found(record: Record) -> str:
+    return fmt.number(float(record["dice_of_found"]), _FRACTION)
 
 
 def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:
@@ -92,7 +107,10 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
     None where every reference has every label.
     """
     records = frame[frame["n_empty_references"] > 0].to_dict("records")
-    columns: list[Any] = [
+    if not records:
+        return None
+
+    columns = [
         *name_columns(["label"]),
         (Column("Cases without the label"), partial(_counted, "n_empty_references")),
         (Column("Predicted in"), partial(_counted, "n_false_positives")),
@@ -103,89 +121,120 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
             (Column("Largest (ml)"), lambda record: fmt.volume(float(record["max_ml"]))),
             (Column("Largest in", "text"), lambda record: str(record["max_case"])),
         ]
-    return Table.of("False positives per label", columns, records) if records else None
+    return Table.of("False positives per label", columns, records)
 
 
 def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[str]) -> Table:
     """The differences of one method from the baseline, of one attribute and metric.
 
-    The tests stand by the mean.
+    The tests and the typical difference stand beside the mean, where it is among the statistics.
     """
     records = in_order(rows, ["label"])
-    attribute, baseline, method = (
-        str(records[0][name]) for name in ("attribute", "baseline", "method")
-    )
-    columns = name_columns(["label", "stratum"][: 1 if attribute == ALL else 2])
-    columns.append(
-        (
-            Column("n"),
-            lambda record: n_cell({**record, "n_patients": 0}, fmt.counted_as_worst(record)),
-        )
-    )
-    for name in statistics:
-        above = f"{STATISTICS[name].title} ({fmt.unit_sign(metric)})"
-        columns += [
-            (
-                Column(title, above=above),
-                lambda record, column=f"{name}_{of}": fmt.number(record[column], metric),
-            )
-            for title, of in ((baseline, "baseline"), (method, "method"))
-        ]
-        columns.append((Column("Difference", above=above), partial(_change, name, metric)))
+    attribute = str(records[0]["attribute"])
+    baseline = str(records[0]["baseline"])
+    method = str(records[0]["method"])
+
+    columns = [*_name_columns(attribute), (Column("n"), _n_compared)]
+    for statistic in statistics:
+        columns += _value_columns(statistic, metric, baseline=baseline, method=method)
     if "mean" in statistics:
-        if any(fmt.typical_change(record, metric) for record in records):
-            columns.append(
-                (Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric))
-            )
-        hint = "Wilcoxon signed-rank test, p value after Holm's correction"
-        columns.append(
-            (Column("Holm p", hint=hint), lambda record: fmt.p_value(float(record["holm_p"])))
-        )
-        wins = ("wins", "ties", "losses")
-        columns.append(
-            (
-                Column("W / T / L"),
-                lambda record: " / ".join(str(int(record[name])) for name in wins),
-            )
-        )
-    of = f"{STATISTICS[statistics[0]].title} " if len(statistics) == 1 else ""
-    title = f"{fmt.attribute_title(attribute)}: {of}{metric.title}, {method} against {baseline}"
-    return Table.of(title, columns, records, notes=_on_differences(records, metric), kind="strata")
+        columns += _test_columns(records, metric)
+
+    name = metric.title
+    if len(statistics) == 1:
+        name = f"{STATISTICS[statistics[0]].title} {name}"
+    return Table.of(
+        f"{fmt.attribute_title(attribute)}: {name}, {method} against {baseline}",
+        columns,
+        records,
+        notes=tuple(_on_differences(records, metric)),
+        kind="strata",
+    )
 
 
-def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...]:
-    notes = [INTERVAL, "Without brackets: too few cases for an interval."]
+def _n_compared(record: Record) -> Cell:
+    """The number of cases, without that of patients, and how many count as the worst."""
+    return n_cell({**record, "n_patients": 0}, fmt.counted_as_worst(record))
+
+
+def _value_columns(
+    statistic: str, metric: Metric, *, baseline: str, method: str
+) -> Iterator[tuple[Column, Any]]:
+    """A statistic of the baseline and of the method, and their difference."""
+    above = f"{STATISTICS[statistic].title} ({fmt.unit_sign(metric)})"
+    values = {f"{statistic}_baseline": baseline, f"{statistic}_method": method}
+
+    for column, title in values.items():
+        yield Column(title, above=above), partial(_number, column, metric)
+    yield Column("Difference", above=above), partial(_change, statistic, metric)
+
+
+def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[Column, Any]]:
+    """What tells a difference of the mean from chance."""
+    if any(fmt.typical_change(record, metric) for record in records):
+        yield Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric)
+
+    hint = "Wilcoxon signed-rank test, p value after Holm's correction"
+    yield Column("Holm p", hint=hint), lambda record: fmt.p_value(float(record["holm_p"]))
+    yield Column("W / T / L"), _wins
+
+
+def _number(column: str, metric: Metric, record: Record) -> str:
+    return fmt.number(record[column], metric)
+
+
+def _wins(record: Record) -> str:
+    numbers = (int(record[name]) for name in ("wins", "ties", "losses"))
+    return " / ".join(map(str, numbers))
+
+
+def _on_differences(records: Sequence[Record], metric: Metric) -> Iterator[str]:
+    """What a table of differences needs to say of its numbers and signs."""
+    yield INTERVAL
+    yield "Without brackets: too few cases for an interval."
     if metric.unit == "fraction":
-        notes.append("▲: an improvement of 5 percentage points or more; ▼: a loss of as much.")
-    notes.append(
-        f"W / T / L: {units_of(records)} better, equal, worse. {FEW} Too few cases for this statistic."
+        yield "▲: an improvement of 5 percentage points or more; ▼: a loss of as much."
+    yield (
+        f"W / T / L: {units_of(records)} better, equal, worse. "
+        f"{FEW} Too few cases for this statistic."
     )
     if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
-        notes.append("Trainings: the lowest and the highest difference of two trainings.")
+        yield "Trainings: the lowest and the highest difference of two trainings."
     if any(fmt.counted_as_worst(record) for record in records):
-        notes.append(
-            "As worst: only one method missed or invented the label, and the case counts as the worst for it."
+        yield (
+            "As worst: only one method missed or invented the label, "
+            "and the case counts as the worst for it."
         )
-    return tuple(notes)
 
 
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
+    """A difference with its bounds and signs."""
     value = float(record[f"{statistic}_difference"])
-    kind = (
-        "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
-    )
-    marks = {FEW: ""} if 0 < n_units(record) < STATISTICS[statistic].n_needed else {}
-    text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + fmt.difference(value, metric)
-    below = (
+    kind = ""
+    if notable(value, metric.name):
+        kind = "better"
+    elif notable(-value, metric.name):
+        kind = "worse"
+
+    marks = {}
+    if 0 < n_units(record) < STATISTICS[statistic].n_needed:
+        marks[FEW] = ""
+    below = [
         fmt.change_bounds(record, statistic, metric),
         fmt.range_of_trainings(record, statistic, metric),
+    ]
+    return Cell(
+        _ARROWS[kind] + fmt.difference(value, metric),
+        tuple(filter(None, below)),
+        marks,
+        kind=kind,
+        strong=True,
     )
-    return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)
 
 
 def _typical(metric: Metric, record: Record) -> Cell:
     value, _, ends = fmt.typical_change(record, metric).partition(" ")
-    return Cell(value or NO_VALUE, (ends,) if ends else ())
+    return Cell(value or NO_VALUE, tuple(filter(None, [ends])))
 
 
 def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
@@ -193,20 +242,33 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
 
     Nothing without any.
     """
-    found = []
     is_difference = "mean_difference" in rows
     columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
+
+    pairs = []
     for record in rows.to_dict("records"):
         low, high = (float(record.get(column, math.nan)) for column in columns)
-        attribute = str(record["attribute"])
-        stratum = str(record["stratum"])
-        names = [str(record["label"])]
-        names += (
-            [fmt.stratum_title(attribute, stratum)] if is_difference or attribute != ALL else []
-        )
-        names += [str(record["method"])] if not is_difference and "method" in record else []
-        if written := fmt.interval(low, high, metric, signed=is_difference):
-            found.append((", ".join(names), written))
-    title = f"Bounds of the mean{' difference' * is_difference} for verdicts"
-    note = f"They assume only that {metric.title} lies between 0 and 100 %: margins and requirements rest on them."
-    return [Table.of_pairs(title, found, kind="bounds", notes=(note,))] if found else []
+        interval = fmt.interval(low, high, metric, signed=is_difference)
+        if interval:
+            pairs.append((_row_name(record, is_difference=is_difference), interval))
+    if not pairs:
+        return []
+
+    what = "mean difference" if is_difference else "mean"
+    note = (
+        f"They assume only that {metric.title} lies between 0 and 100 %: "
+        "margins and requirements rest on them."
+    )
+    title = f"Bounds of the {what} for verdicts"
+    return [Table.of_pairs(title, pairs, kind="bounds", notes=(note,))]
+
+
+def _row_name(record: Record, *, is_difference: bool) -> str:
+    """The label, stratum and method of a row, as far as they are not plain."""
+    attribute = str(record["attribute"])
+    names = [str(record["label"])]
+    if is_difference or attribute != ALL:
+        names.append(fmt.stratum_title(attribute, str(record["stratum"])))
+    if not is_difference and "method" in record:
+        names.append(str(record["method"]))
+    return ", ".join(names)

@@ -3,6 +3,7 @@
 Planes through the largest disagreement, with the outlines of both label maps.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,11 +32,17 @@ from nnunet_dro.evaluation.stratifying.images import (
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
 
-_MOST = 60  # The most pictures of a page.
-# Share of the label's extent shown around it, and the least, in voxels.
+#: The most pictures of a page.
+_MOST = 60
+
+#: Share of the label's extent shown around it, and the least, in voxels.
 _MARGIN = 0.5
 _LEAST_MARGIN = 12
-_ALONE = 464  # About how wide a picture that is alone in its frame is shown, in CSS pixels.
+
+#: About how wide a picture that is alone in its frame is shown, in CSS pixels, and the most bytes
+#: that it takes.
+_ALONE = 464
+_MOST_BYTES_ALONE = 60_000
 
 
 @dataclass(frozen=True)
@@ -69,26 +76,29 @@ class GalleryEntry:
 
 
 def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]:
-    """The worst cases of every stratum and label by the first metric.
+    """The worst cases of every stratum and label by the first metric, in their order.
 
-    If too many, each stratum's worst go first.
+    All have a value. Where they are more than fit a page, the worst case of every stratum goes
+    before any second-worst case, and worse values go first.
     """
     metric = metric_named(evaluation.metrics[0])
-    ranked: list[Choice] = []
-    defined = evaluation.scores[evaluation.scores[metric.name].notna()]
+    scores = evaluation.scores[evaluation.scores[metric.name].notna()]
+    scores = scores.assign(goodness=metric.goodness(scores[metric.name]))
+    scores = scores.sort_values(["goodness", "case"])
+
+    choices = []
     strata = evaluation.strata[["attribute", "stratum", "label"]].drop_duplicates()
     for attribute, stratum, label in strata.itertuples(index=False):
-        of_case = evaluation.stratum_of_case[attribute].astype(object)
-        inside = defined[(defined["label"] == label) & (defined["case"].map(of_case) == stratum)]
-        inside = inside.assign(goodness=metric.goodness(inside[metric.name])).sort_values(
-            ["goodness", "case"]
-        )
-        worst = zip(inside["case"], inside[metric.name].tolist(), range(per_stratum), strict=False)
-        ranked += [
-            Choice(attribute, stratum, label, str(case), value, rank) for case, value, rank in worst
-        ]
-    chosen = {id(choice) for choice in by_urgency(ranked, evaluation)[:_MOST]}
-    return [choice for choice in ranked if id(choice) in chosen]
+        stratum_of_case = evaluation.stratum_of_case[attribute].astype(object)
+        in_stratum = scores["case"].map(stratum_of_case) == stratum
+        worst = scores[in_stratum & (scores["label"] == label)].head(per_stratum)
+
+        values = zip(worst["case"], worst[metric.name].tolist(), strict=True)
+        for rank, (case, value) in enumerate(values):
+            choices.append(Choice(attribute, stratum, label, str(case), value, rank))
+
+    chosen = {id(choice) for choice in by_urgency(choices, evaluation)[:_MOST]}
+    return [choice for choice in choices if id(choice) in chosen]
 
 
 def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice]:
@@ -109,18 +119,18 @@ def score_text(choice: Choice, evaluation: Evaluation) -> str:
 def worst_with_files(
     evaluation: Evaluation, per_stratum: int
 ) -> tuple[Labels, dict[str, tuple[Path, Path]], list[Choice]]:
-    """Labels, label maps and worst cases of an evaluation read from its folder.
+    """Labels, label maps and worst cases of an evaluation that was read from its folder.
 
-    Only of cases with a prediction.
+    Cases that have no prediction are in neither: nobody can show them.
     """
-    path = evaluation.options.dataset_json
-    labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
-    named = evaluation.about["inputs"]["files"].items()
-    files = {
-        case: (Path(reference), Path(prediction))
-        for case, (reference, prediction) in named
-        if prediction
-    }
+    dataset_json = evaluation.options.dataset_json
+    labels = read_labels(Path(dataset_json)) if dataset_json else labels_by_value(evaluation.labels)
+
+    files = {}
+    for case, (reference, prediction) in evaluation.about["inputs"]["files"].items():
+        if prediction:
+            files[case] = (Path(reference), Path(prediction))
+
     choices = worst_cases(evaluation, per_stratum=per_stratum)
     return labels, files, [choice for choice in choices if choice.case in files]
 
@@ -132,38 +142,61 @@ def pictures_of(
     per_stratum: int = 2,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> list[GalleryEntry]:
-    """Pictures (first channel) of an evaluation's worst cases, each case and label once."""
+    """Pictures of the worst cases of an evaluation.
+
+    Of the images, the first channel is shown. A case and label among the worst of several strata
+    appears once.
+    """
     labels, files, choices = worst_with_files(evaluation, per_stratum)
-    wanted: dict[tuple[str, str], list[Choice]] = {}
-    for choice in choices:
-        if choice.label not in labels.values:
-            raise ValueError(
-                f"`labels` must have the values of every label, got none of {choice.label!r}. Add them."
-            )
-        wanted.setdefault((choice.case, choice.label), []).append(choice)
+    choices_by_picture = _by_picture(choices, labels)
+
     # All pictures of a case are made at once, so that its files are read once.
+    names_by_case: dict[str, list[str]] = defaultdict(list)
+    for case, label in choices_by_picture:
+        names_by_case[case].append(label)
+
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
-    for case in dict.fromkeys(case for case, _ in wanted):
-        names = [label for other, label in wanted if other == case]
+    for case, names in names_by_case.items():
         shown = replace(labels, values={name: labels.values[name] for name in names})
-        pictured = _case_planes(find_image(images, case), files[case], shown)
-        planes |= {(case, name): planes_ for name, planes_ in pictured.items()}
-        progress(len(planes), len(wanted))
+        planes_by_label = _case_planes(find_image(images, case), files[case], shown)
+        planes |= {(case, name): planes_by_label[name] for name in names}
+        progress(len(planes), len(choices_by_picture))
+
     entries = []
-    for (case, label), reasons in wanted.items():
-        strata = tuple(choice.reason for choice in reasons)
+    for (case, label), same_picture in choices_by_picture.items():
         entries.append(
             GalleryEntry(
-                case, label, score_text(reasons[0], evaluation), strata, planes[case, label]
+                case,
+                label,
+                score=score_text(same_picture[0], evaluation),
+                strata=tuple(choice.reason for choice in same_picture),
+                planes=planes[case, label],
             )
         )
     return entries
 
 
+def _by_picture(choices: Sequence[Choice], labels: Labels) -> dict[tuple[str, str], list[Choice]]:
+    """The choices of each case and label, which one picture shows."""
+    by_picture: dict[tuple[str, str], list[Choice]] = defaultdict(list)
+    for choice in choices:
+        if choice.label not in labels.values:
+            got = f"got none of {choice.label!r}"
+            raise ValueError(f"`labels` must have the values of every label, {got}. Add them.")
+        by_picture[choice.case, choice.label].append(choice)
+    return by_picture
+
+
 def read_case(files: tuple[Path, Path]) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
     """The grid and the values of a reference, and the values of the prediction on it."""
     reference, prediction = map(read_label_map, files)
-    aligned = align(prediction.values, prediction.grid, reference.grid, files[1], files[0])
+    aligned = align(
+        prediction.values,
+        prediction.grid,
+        reference.grid,
+        files[1],
+        files[0],
+    )
     return reference.grid, reference.values, aligned
 
 
@@ -179,28 +212,42 @@ def worst_place(
 
     Without any, those with most of the label.
     """
-    wrong = reference != prediction
+    shown = reference != prediction
     # Even a perfect case can be the worst of its stratum.
-    shown = wrong if wrong.any() else reference
-    return tuple(
-        int(shown.sum(axis=tuple(a for a in range(3) if a != axis)).argmax()) for axis in range(3)
-    )
+    if not shown.any():
+        shown = reference
+
+    place = []
+    for axis in range(3):
+        others = tuple(other for other in range(3) if other != axis)
+        n_shown = shown.sum(axis=others)
+        place.append(int(n_shown.argmax()))
+    return tuple(place)
 
 
 def _case_planes(
     image: Path, files: tuple[Path, Path], labels: Labels
 ) -> dict[str, tuple[Plane, ...]]:
-    grid, *maps = read_case(files)
+    """The planes of every label of a case, its maps and its image turned to face the reader."""
+    grid, reference, prediction = read_case(files)
     if labels.ignore is not None:
-        maps[1] = np.where(maps[0] == labels.ignore, 0, maps[1])
+        prediction = np.where(reference == labels.ignore, 0, prediction)
+
     orientation = Orientation.of(grid)
     grey = orientation.apply(grey_levels(read_channel(image, grid, files[0])))
-    reference, prediction = map(orientation.apply, maps)
+    reference = orientation.apply(reference)
+    prediction = orientation.apply(prediction)
     spacing = orientation.spacing(grid.spacing)
-    return {
-        name: _planes(grey, np.isin(reference, values), np.isin(prediction, values), spacing)
-        for name, values in labels.values.items()
-    }
+
+    planes = {}
+    for name, values in labels.values.items():
+        planes[name] = _planes(
+            grey,
+            np.isin(reference, values),
+            np.isin(prediction, values),
+            spacing,
+        )
+    return planes
 
 
 def _planes(
@@ -209,23 +256,30 @@ def _planes(
     prediction: npt.NDArray[np.bool_],
     spacing: Sequence[float],
 ) -> tuple[Plane, ...]:
+    """The planes through the worst place; in two dimensions one, which has no name."""
     place = worst_place(reference, prediction)
     is_flat = grey.shape[0] == 1
-    shown, size = (_ALONE, (2 * _ALONE, 60_000)) if is_flat else (_ALONE // 3, SMALL)
-    made = []
-    for axis in (0,) if is_flat else range(3):
-        image, truth, guess = (
-            cut(volume, axis, place[axis]) for volume in (grey, reference, prediction)
-        )
-        window = tuple(_span(truth | guess, across) for across in (0, 1))
-        masks = [("reference", truth[window]), ("prediction", guess[window])]
-        sides = [spacing[a] for a in range(3) if a != axis]
-        made.append(
+    names = {0: ""} if is_flat else dict(enumerate(PLANES))
+    shown = _ALONE if is_flat else _ALONE // 3
+    size = (2 * _ALONE, _MOST_BYTES_ALONE) if is_flat else SMALL
+
+    planes = []
+    for axis, name in names.items():
+        image = cut(grey, axis, place[axis])
+        truth = cut(reference, axis, place[axis])
+        guess = cut(prediction, axis, place[axis])
+        window = (_span(truth | guess, 0), _span(truth | guess, 1))
+        planes.append(
             Plane.of(
-                "" if is_flat else PLANES[axis], image[window], masks, sides, shown=shown, size=size
+                name,
+                image[window],
+                [("reference", truth[window]), ("prediction", guess[window])],
+                [spacing[other] for other in range(3) if other != axis],
+                shown=shown,
+                size=size,
             )
         )
-    return tuple(made)
+    return tuple(planes)
 
 
 def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
@@ -237,11 +291,17 @@ def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
     inside = np.flatnonzero(mask.any(axis=1 - axis))
     if not len(inside):
         return slice(0, size)
+
     first = int(inside[0])
     last = int(inside[-1]) + 1
     # The margin is the same on both axes, for otherwise a long thin label would lack its
     # surroundings.
     across = np.flatnonzero(mask.any(axis=axis))
-    longest = max(last - first, int(across[-1]) - int(across[0]) + 1)
-    margin = max(_LEAST_MARGIN, round(_MARGIN * longest))
-    return slice(max(0, first - margin), min(size, last + margin))
+    extent = last - first
+    extent_across = int(across[-1]) - int(across[0]) + 1
+    margin = max(_LEAST_MARGIN, round(_MARGIN * max(extent, extent_across)))
+
+    return slice(
+        max(0, first - margin),
+        min(size, last + margin),
+    )

@@ -11,7 +11,6 @@ from nnunet_dro.evaluation.report import (
     comparison_html,
     documents,
     evaluation_html,
-    evaluation_page,
     page_parts,
 )
 from nnunet_dro.evaluation.report.documents import (
@@ -39,7 +38,7 @@ def large():
 @pytest.fixture
 def small_limits(monkeypatch):
     monkeypatch.setattr(page_parts, "MOST_STRATA_ROWS", 6)
-    monkeypatch.setattr(evaluation_page, "MOST_DOTS", 60)
+    monkeypatch.setattr(page_parts, "MOST_DOTS", 60)
     monkeypatch.setattr(page_parts, "MOST_CASE_ROWS", 100)
     monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
     monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)

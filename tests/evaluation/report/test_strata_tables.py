@@ -4,13 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.report.strata_tables import (
-    DARKEST,
-    INTERVAL,
-    shade_of,
-    strata_tables,
-    values_of_few,
-)
+from nnunet_dro.evaluation.report.statistic_columns import DARKEST, shade_of, values_of_few
+from nnunet_dro.evaluation.report.strata_tables import INTERVAL, strata_tables
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 

@@ -1,0 +1,219 @@
+"""What the margin and the requirements of a comparison say of its differences, in sentences."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.judging.outcomes import Outcome
+from nnunet_dro.evaluation.judging.verdicts import (
+    BETTER,
+    CANNOT_TELL,
+    MET,
+    NOT_MET,
+    NOT_WORSE,
+    WORSE,
+)
+from nnunet_dro.evaluation.report import formatting as fmt
+from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
+
+#: The most strata and labels that a sentence names.
+_MOST_NAMED = 6
+
+#: Where those are that sentences on requirements do not name.
+_WHERE = " (report.html has all, under Requirements)"
+
+
+def margin_sentences(
+    rows: Sequence[Record], metric: Metric, comparison: Comparison
+) -> Iterator[str]:
+    """What the intervals of the means say about the margin, in a sentence, if there is one."""
+    margin = comparison.options.margin
+    if margin is None:
+        return
+
+    words_of_verdicts = {
+        BETTER: BETTER,
+        NOT_WORSE: f"not worse by more than {_amount(float(margin), metric)}",
+        WORSE: WORSE,
+        CANNOT_TELL: CANNOT_TELL,
+    }
+    parts = []
+    for verdict, words in words_of_verdicts.items():
+        names = [_with_sure_bounds(row, metric) for row in rows if row["margin"] == verdict]
+        if names:
+            parts.append(f"{words}: {_listed(names)}")
+
+    yield f"Mean {metric.title}, {'; '.join(parts)}."
+
+
+def requirement_sentences(comparison: Comparison, method: str) -> Iterator[str]:
+    """Which requirements on the differences of a method are met, not met, or left open.
+
+    They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0),
+    common not worse by more than 5 points." Requirements on other numbers than differences are not
+    in them. Several requirements on one difference count as one: it is as required if all of them
+    are met.
+    """
+    outcomes_of_differences: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+    for outcome in comparison.outcomes:
+        if outcome.method == method and "_difference" in outcome.statistic:
+            difference = (
+                outcome.attribute,
+                outcome.stratum,
+                outcome.label,
+                outcome.metric,
+                _statistic(outcome),
+            )
+            outcomes_of_differences[difference].append(outcome)
+
+    met = []
+    unmet = []
+    unclear = []
+    for outcomes in outcomes_of_differences.values():
+        words = {outcome.verdict.word for outcome in outcomes}
+        if words == {MET}:
+            met.append(outcomes)
+        elif NOT_MET in words:
+            unmet.append(_with_change(outcomes[0], comparison))
+        elif CANNOT_TELL in words:
+            unclear.append(_with_change(outcomes[0], comparison))
+
+    if met:
+        yield f"As required: {_listed(list(_gains_and_losses(met, comparison)), _WHERE)}."
+    if unmet:
+        yield f"Not as required: {_listed(unmet, _WHERE)}."
+    if unclear:
+        yield f"Cannot tell if as required: {_listed(unclear, _WHERE)}."
+
+
+def _gains_and_losses(
+    differences: Sequence[Sequence[Outcome]], comparison: Comparison
+) -> Iterator[str]:
+    """Differences that are as required, by what was asked of them.
+
+    Those that have to be a gain come first, with their numbers; then those that may be a loss, with
+    how much may be lost.
+    """
+    places_of_losses: dict[str, list[str]] = defaultdict(list)
+    for outcomes in differences:
+        strictest = max(outcomes, key=_least_gain)
+        largest_loss = -_least_gain(strictest)
+        if largest_loss <= 0:
+            yield _with_change(strictest, comparison)
+            continue
+
+        metric = fmt.metric_named(strictest.metric, comparison.scores)
+        amount = _amount(fmt.scaled(largest_loss, metric), metric)
+        words = f"not worse by more than {amount}"
+        places_of_losses[words].append(_place(strictest, comparison))
+
+    for words, places in places_of_losses.items():
+        yield f"{_joined(places)} {words}"
+
+
+def _least_gain(outcome: Outcome) -> float:
+    """The least gain that a requirement asks for; negative where a loss is allowed."""
+    metric = fmt.metric_named(outcome.metric)
+    statistic = STATISTICS[_statistic(outcome)]
+    bound = outcome.requirement.bound.value
+
+    return bound if statistic.more_is_better(metric) else -bound
+
+
+def _statistic(outcome: Outcome) -> str:
+    return outcome.statistic.partition("_difference")[0]
+
+
+def _place(outcome: Outcome, comparison: Comparison) -> str:
+    """The stratum, with the label, metric and statistic where there are several."""
+    table = comparison.table
+    statistic = _statistic(outcome)
+
+    words = []
+    if statistic != "mean":
+        words.append(STATISTICS[statistic].title)
+    if table["metric"].nunique() > 1:
+        words.append(fmt.metric_named(outcome.metric).title)
+    if table["label"].nunique() > 1:
+        words.append(outcome.label)
+
+    stratum = fmt.stratum_title(outcome.attribute, outcome.stratum)
+    return f"{' '.join(words)} in {stratum}" if words else stratum
+
+
+def _with_change(outcome: Outcome, comparison: Comparison) -> str:
+    """The place of a difference with its number and bounds."""
+    table = comparison.table
+    inside = table["method"] == outcome.method
+    for column in ("attribute", "stratum", "label", "metric"):
+        inside &= table[column] == getattr(outcome, column)
+    (row,) = table[inside].to_dict("records")
+
+    statistic = _statistic(outcome)
+    metric = fmt.metric_named(outcome.metric, comparison.scores)
+    value, low, high = fmt.estimate(row, f"{statistic}_difference")
+
+    place = _place(outcome, comparison)
+    difference = fmt.difference(value, metric)
+    if statistic == "mean":
+        ends = _sure_bounds(row, metric)
+    else:
+        ends = fmt.interval(low, high, metric, signed=True)
+    return f"{place} {difference} {ends}".rstrip()
+
+
+def _with_sure_bounds(row: Record, metric: Metric) -> str:
+    """A row with its mean difference and the bounds that its verdict rests on."""
+    label = row["label"]
+    stratum = fmt.stratum_title(str(row["attribute"]), str(row["stratum"]))
+    value = fmt.difference(float(row["mean_difference"]), metric)
+    ends = _sure_bounds(row, metric)
+
+    return f"{label} in {stratum} {value} {ends}".rstrip()
+
+
+def _sure_bounds(row: Record, metric: Metric) -> str:
+    """The bounds of a mean difference that verdicts rest on; nothing where there are none."""
+    low, high = (float(row[column]) for column in GUARANTEED_DIFFERENCE)
+    if math.isnan(low) or math.isnan(high):
+        return ""
+
+    lower = fmt.difference(low, metric)
+    upper = fmt.difference(high, metric)
+    return f"(surely from {lower} to {upper})"
+
+
+def _amount(shown: float, metric: Metric) -> str:
+    """A difference without its sign: ``1 point``, ``2.5 points``."""
+    number = f"{shown:g}"
+    unit = fmt.difference_unit(metric)
+    if number == "1":
+        unit = unit.removesuffix("s")
+    return f"{number} {unit}"
+
+
+def _listed(names: Sequence[str], where: str = "") -> str:
+    """The first names, and how many others there are."""
+    n_others = len(names) - _MOST_NAMED + 1
+    if n_others < 2:
+        return ", ".join(names)
+
+    first = ", ".join(names[: _MOST_NAMED - 1])
+    return f"{first}, and {n_others} others{where}"
+
+
+def _joined(places: Sequence[str]) -> str:
+    """The first places and the number of the others, as one subject: ``A, B and C``."""
+    n_others = len(places) - _MOST_NAMED + 1
+    if n_others > 1:
+        places = [*places[: _MOST_NAMED - 1], f"{n_others} others{_WHERE}"]
+
+    *first, last = places
+    if not first:
+        return last
+
+    others = ", ".join(first)
+    return f"{others} and {last}"
