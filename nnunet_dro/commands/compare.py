@@ -10,6 +10,7 @@ from nnunet_dro.commands.shared import (
     Overwrite,
     ProtocolFile,
     RequireFile,
+    requirement_texts,
     show,
     stop_if_unmet,
     takes,
@@ -23,8 +24,8 @@ class _Options(CompareOptions):
         list[str],
         typer.Argument(
             metavar="NAME=FOLDER...",
-            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings. "
-            "Or tables of MIST (CSV) or panoptica (TSV).",
+            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for "
+            "several trainings. Or tables of MIST (CSV) or panoptica (TSV).",
         ),
     ]
     output: Output
@@ -38,26 +39,30 @@ def compare(options: _Options) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.commands.protocol_file import check_made_under, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
-    from nnunet_dro.evaluation.judging.requirements import COMPARISON, read_requirements
+    from nnunet_dro.evaluation.judging.requirements import COMPARISON
     from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
     from nnunet_dro.evaluation.result_files import TABLES, comparison_files, named_trainings
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
-    from_file = read_requirements(options.require_file, COMPARISON) if options.require_file else []
-    options = replace(
-        options, requirements=[*options.requirements, *(one.text for one in from_file)]
-    )
-    folders = named_trainings(options.evaluations)
-    inputs = [folder for own in folders.values() for folder in own]
+    requirements = requirement_texts(options.requirements, options.require_file, COMPARISON)
+    options = replace(options, requirements=requirements)
+    folders_by_method = named_trainings(options.evaluations)
+    inputs = []
+    for folders in folders_by_method.values():
+        inputs += folders
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
-    read = {name: [read_scores(folder) for folder in own] for name, own in folders.items()}
+
+    trainings_by_method = {}
+    for name, folders in folders_by_method.items():
+        trainings_by_method[name] = [read_scores(folder) for folder in folders]
     if options.protocol:
-        check_made_under(options.protocol, read)
-    comparison = compare_evaluations(read, options)
+        check_made_under(options.protocol, trainings_by_method)
+    comparison = compare_evaluations(trainings_by_method, options)
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
+
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(comparison_table(comparison), options.output / "report.html")

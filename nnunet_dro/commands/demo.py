@@ -30,10 +30,10 @@ class _Options:
 
 @takes(_Options)
 def demo(options: _Options) -> None:
-    """Train plain nnU-Net and hardness weighted sampling on slices of an MRI template, and compare them per centre.
+    """Train plain nnU-Net and hardness weighted sampling, and compare them per centre.
 
-    The share is fixed, because an earned one does not begin where, as here, nothing is found of the
-    hardest cases.
+    The images are slices of an MRI template. The share is fixed, because an earned one does not
+    begin where, as here, nothing is found of the hardest cases.
     """
     from nnunet_dro.demo import Settings, run_demo
 

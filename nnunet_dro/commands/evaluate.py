@@ -11,6 +11,7 @@ from nnunet_dro.commands.shared import (
     RequireFile,
     argument,
     option,
+    requirement_texts,
     show,
     stop_if_unmet,
     takes,
@@ -59,21 +60,27 @@ class _Options(EvaluateOptions):
         """Where references and predictions are: as given, or those of the trained model."""
         from nnunet_dro.nnunet.folders import references_of, trained_model
 
-        of_model = {"configuration": None, "trainer": "nnUNetTrainer", "plans": "nnUNetPlans"}
-        given = [name for name, default in of_model.items() if getattr(self, name) != default]
-        if given and not self.dataset:
+        defaults = {"configuration": None, "trainer": "nnUNetTrainer", "plans": "nnUNetPlans"}
+        changed = [name for name, default in defaults.items() if getattr(self, name) != default]
+        if changed and not self.dataset:
             cure = "Add -d DATASET to evaluate a trained model, or leave it out."
-            raise ValueError(f"`{given[0]}` must come with `dataset`, got no dataset. {cure}")
+            raise ValueError(f"`{changed[0]}` must come with `dataset`, got no dataset. {cure}")
+
         if self.reference and self.prediction and not self.dataset:
             return self.reference, self.prediction
-        if self.reference or not self.dataset:
-            cure = "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c CONFIGURATION."
-            got = "both" if self.dataset else "one folder" if self.reference else "neither"
-            raise ValueError(
-                f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}"
-            )
-        model = trained_model(self.dataset, self.trainer, self.plans, self.configuration)
-        return references_of(model.parent.name), model
+        if self.dataset and not self.reference:
+            model = trained_model(self.dataset, self.trainer, self.plans, self.configuration)
+            return references_of(model.parent.name), model
+
+        got = "neither"
+        if self.dataset:
+            got = "both"
+        elif self.reference:
+            got = "one folder"
+        cure = "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c CONFIGURATION."
+        raise ValueError(
+            f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}"
+        )
 
 
 @takes(_Options)
@@ -83,24 +90,22 @@ def evaluate(options: _Options) -> None:
 
     from nnunet_dro.commands.protocol_file import under_protocol
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
-    from nnunet_dro.evaluation.judging.requirements import read_requirements
+    from nnunet_dro.evaluation.judging.requirements import STRATA
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.result_files import TABLES, evaluation_files
     from nnunet_dro.evaluation.scoring.kept_scores import keeping
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
-    from_file = (
-        [one.text for one in read_requirements(options.require_file)]
-        if options.require_file
-        else []
-    )
-    requirements = [*options.requirements, *from_file]
+    requirements = requirement_texts(options.requirements, options.require_file, STRATA)
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
     output = options.output
     folders = options.folders
     check_output(output, overwrite=options.overwrite, inputs=folders)
-    kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
+
+    # Scores are kept beside the output folder, for a run that is interrupted.
+    absolute = output.absolute()
+    kept_file = absolute.with_name(f".{absolute.name}.scored")
     with (
         progress_bar("Reading label maps") as progress,
         keeping(kept_file, resume=options.resume) as kept,
@@ -110,5 +115,6 @@ def evaluate(options: _Options) -> None:
             evaluation = under_protocol(evaluation, options.protocol)
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
         write_files(output, files, outdated=(*TABLES, VIEWER_PAGE))
+
     show(evaluation_table(evaluation), output / "report.html")
     stop_if_unmet(evaluation.about["requirements"])

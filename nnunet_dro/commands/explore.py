@@ -29,8 +29,8 @@ class _Options:
     by: Annotated[
         list[str] | None,
         option(
-            "Attribute to combine, as for evaluate; repeatable. Default: those of the evaluation, and all columns "
-            "of the case table.",
+            "Attribute to combine, as for evaluate; repeatable. Default: those of the evaluation, "
+            "and all columns of the case table.",
             autocompletion=complete_attribute,
         ),
     ] = None
@@ -50,7 +50,10 @@ class _Options:
 
 @takes(_Options)
 def explore(options: _Options) -> None:
-    """Find combinations of attributes with the worst scores in half of the cases, confirm them on the others."""
+    """Find combinations of attributes with the worst scores, and confirm them on other cases.
+
+    They are found in half of the cases, and confirmed on the other half.
+    """
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.page import exploration_files

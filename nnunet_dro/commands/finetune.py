@@ -25,8 +25,8 @@ LOG = "finetune.log"  # The log of the command, in the folder of the fold.
 
 #: What the measurements in docs/finetuning.md say against it.
 HARM = (
-    "Note: on nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, "
-    "where training anew raised all three. Compare before you rely on it."
+    "Note: on nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of "
+    "three rare modalities, where training anew raised all three. Compare before you rely on it."
 )
 
 
@@ -59,7 +59,7 @@ class _Options:
 
 @takes(_Options)
 def finetune(options: _Options) -> None:
-    """Continue a finished training, its segmentation heads included, with a trainer of this package.
+    """Continue a finished training, segmentation heads included, with a trainer of this package.
 
     On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare
     modalities, where training anew raised all three. Compare before you rely on it.
@@ -69,64 +69,87 @@ def finetune(options: _Options) -> None:
     from nnunet_dro.nnunet.training import find_target
 
     target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    name = finetuning_trainer(
-        options.trainer, learning_rate=options.learning_rate, epochs=options.epochs
+    trainer = finetuning_trainer(
+        options.trainer,
+        learning_rate=options.learning_rate,
+        epochs=options.epochs,
     )
     n_validation = len(target.validation_cases())
+
     find_command("nnUNetv2_train")
-    chosen = best_device(options.device and options.device.value)
-    if options.num_gpus > 1 and chosen != Device.CUDA:
+    device = best_device(options.device and options.device.value)
+    if options.num_gpus > 1 and device != Device.CUDA:
         raise ValueError(
-            f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda."
+            f"`num_gpus` must be 1 on the device {device}, got {options.num_gpus}. "
+            "Use --device cuda."
         )
-    check_writable(target.fold_folder(name))
-    _start(target, name, options.source, chosen)
-    _train(target, name, chosen, options.num_gpus, n_validation)
+    check_writable(target.fold_folder(trainer))
+
+    _start(target, trainer, options.source, device)
+    _train(target, trainer, device, options.num_gpus, n_validation)
 
 
-def _start(target: "Target", trainer: str, given: str, device: str) -> None:
+def _start(target: "Target", trainer: str, source: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
     from nnunet_dro.finetuning import find_source, is_started, read_source, write_first_checkpoint
 
-    model = read_source(find_source(given, target))
+    model = read_source(find_source(source, target))
     is_new = not is_started(target, trainer, model)
     if is_new:
         write_first_checkpoint(target, trainer, model, device=device)
-    begun = f"{'Starting' if is_new else 'Continuing'} {trainer} from {model.source}"
-    typer.echo(begun)
+
+    verb = "Starting" if is_new else "Continuing"
+    message = f"{verb} {trainer} from {model.source}"
+    typer.echo(message)
     with (target.fold_folder(trainer) / LOG).open("a", encoding="utf-8") as log:
-        log.write(f"{begun}\n")
+        log.write(f"{message}\n")
+
     if is_new:
         typer.echo(f"nnunet-dro: {HARM}", err=True)
     if model.has_seen_validation_cases_of(target):
         typer.echo(
-            f"nnunet-dro: WARNING: the model is from fold {model.fold} of the same dataset, so it may have been "
-            f"trained on cases that fold {target.fold} validates on. Its validation scores will be too good.",
+            f"nnunet-dro: WARNING: the model is from fold {model.fold} of the same dataset, so it "
+            f"may have been trained on cases that fold {target.fold} validates on. Its validation "
+            "scores will be too good.",
             err=True,
         )
 
 
 def _train(target: "Target", trainer: str, device: str, num_gpus: int, n_validation: int) -> None:
+    """Train with a bar of progress, and say how to predict with the result."""
     from nnunet_dro.nnunet.training import Epochs, TrainingFailedError, train
     from nnunet_dro.trainers.registry import parse_trainer_name
 
-    n_epochs = parse_trainer_name(trainer)[1].epochs
+    _, trainer_options = parse_trainer_name(trainer)
     folder = target.fold_folder(trainer)
+    options = []
+    if num_gpus > 1:
+        options += ["-num_gpus", str(num_gpus)]
+
     with progress_bar(trainer) as progress:
 
         def watch(epochs: Epochs) -> None:
-            n_done, n_all, what = epochs.progress(n_epochs, n_validation)
+            n_done, n_all, what = epochs.progress(trainer_options.epochs, n_validation)
             progress(n_done, n_all, f"{trainer}, {what}")
 
-        options = ["-num_gpus", str(num_gpus)] if num_gpus > 1 else []
         try:
-            train(target, trainer, device=device, log=folder / LOG, watch=watch, options=options)
+            train(
+                target,
+                trainer,
+                device=device,
+                log=folder / LOG,
+                watch=watch,
+                options=options,
+            )
         except TrainingFailedError as error:
             typer.echo(f"nnunet-dro: {error}. Repeat the command to continue.", err=True)
             raise typer.Exit(1) from error
-    plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
+
+    plans = ""
+    if target.plans != "nnUNetPlans":
+        plans = f" -p {target.plans}"
     typer.echo(
-        f"Predict with: nnUNetv2_predict -d {target.dataset} -c {target.configuration}{plans} -f {target.fold} "
-        f"-tr {trainer} -i INPUT -o OUTPUT"
+        f"Predict with: nnUNetv2_predict -d {target.dataset} -c {target.configuration}{plans} "
+        f"-f {target.fold} -tr {trainer} -i INPUT -o OUTPUT"
     )
     typer.echo(folder)

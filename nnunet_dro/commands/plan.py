@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from nnunet_dro.commands.shared import argument, option, takes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from nnunet_dro.evaluation.judging.requirements import Requirement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,34 +36,53 @@ def plan(options: _Options) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
-    from nnunet_dro.evaluation.judging.outcomes import metric_meant, rows_of
-    from nnunet_dro.evaluation.judging.planning import (
-        chances,
-        check_share,
-        least_share,
-        pilot_values,
-    )
+    from nnunet_dro.evaluation.judging.planning import check_share
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
+
+    requirement = parse_requirement(options.requirement)
+    check_share(options.with_label)
+    if options.pilot is None:
+        table = _table_without_pilot(requirement, options)
+    else:
+        table = _table_with_pilot(requirement, options, options.pilot)
+    Console(highlight=False).print(table)
+
+
+def _table_without_pilot(requirement: "Requirement", options: _Options) -> "RenderableType":
+    """How many cases are needed."""
+    from nnunet_dro.evaluation.judging.outcomes import metric_meant
+    from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
+
+    metric_meant(requirement, [requirement.metric or "dice"])
+    requirement = _with_least(requirement, "n")
+    share = options.with_label
+    sizes = planned_sizes(requirement, options.n or [], share=share)
+    return plan_table(requirement, sizes, share=share)
+
+
+def _table_with_pilot(
+    requirement: "Requirement", options: _Options, pilot: Path
+) -> "RenderableType":
+    """How many cases are needed, and the chance to pass that a pilot makes likely."""
+    from nnunet_dro.evaluation.judging.outcomes import rows_of
+    from nnunet_dro.evaluation.judging.planning import chances, least_share, pilot_values
     from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
     from nnunet_dro.evaluation.result_files import read_evaluation
 
-    parsed = parse_requirement(options.requirement)
-    check_share(options.with_label)
-    share = options.with_label
-    sizes_given = options.n or []
-    if options.pilot is None:
-        metric_meant(parsed, [parsed.metric or "dice"])
-        parsed = replace(parsed, least=tuple(one for one in parsed.least if one[0] == "n"))
-        table = plan_table(parsed, planned_sizes(parsed, sizes_given, share=share), share=share)
-    else:
-        evaluation = read_evaluation(options.pilot)
-        rows = rows_of(evaluation.strata, parsed, planned=True)
-        counted = "n_patients" if "n_patients" in rows else "n"
-        parsed = replace(parsed, least=tuple(one for one in parsed.least if one[0] == counted))
-        values = pilot_values(evaluation, parsed, rows)
-        share = share or least_share(values)
-        sizes = planned_sizes(parsed, sizes_given, share=share)
-        found = chances(parsed, rows, values, sizes, share=options.with_label)
-        noun = "patients" if counted == "n_patients" else "cases"
-        table = plan_table(parsed, sizes, found, share=share, noun=noun)
-    Console(highlight=False).print(table)
+    evaluation = read_evaluation(pilot)
+    rows = rows_of(evaluation.strata, requirement, planned=True)
+    counts_patients = "n_patients" in rows
+    requirement = _with_least(requirement, "n_patients" if counts_patients else "n")
+
+    values = pilot_values(evaluation, requirement, rows)
+    share = options.with_label or least_share(values)
+    sizes = planned_sizes(requirement, options.n or [], share=share)
+    chance_of_each = chances(requirement, rows, values, sizes, share=options.with_label)
+    noun = "patients" if counts_patients else "cases"
+    return plan_table(requirement, sizes, chance_of_each, share=share, noun=noun)
+
+
+def _with_least(requirement: "Requirement", counted: str) -> "Requirement":
+    """A requirement with the least numbers of what is counted alone."""
+    least = tuple((count, number) for count, number in requirement.least if count == counted)
+    return replace(requirement, least=least)

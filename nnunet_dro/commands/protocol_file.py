@@ -65,7 +65,7 @@ _OPTIONS = {
 _RETIRED: dict[str, _Kinds] = {"ignore_unknown_cases": (bool,)}
 
 #: Types to words for their values in errors.
-_WORDS = {
+_WORDS: dict[type | None, str] = {
     list: "a list of texts",
     bool: "true or false",
     str: "a text",
@@ -272,7 +272,7 @@ def _is_of_kind(value: Any, kinds: _Kinds) -> bool:
 def _filled(options: Any, section: str) -> dict[str, Any]:
     """The options of a section, with None for those that may be absent and are."""
     present = options if isinstance(options, dict) else {}
-    filled = {}
+    filled: dict[str, Any] = {}
     for name, kinds in _OPTIONS[section].items():
         if None in kinds and name not in present:
             filled[name] = None

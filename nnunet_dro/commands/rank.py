@@ -11,11 +11,11 @@ from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show
 from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions, declared
 from nnunet_dro.progress_bar import progress_bar
 
-_own = partial(
-    option, rich_help_panel="With --evaluate"
-)  # An option for predictions that are scored first.
+#: An option for predictions that are scored first.
+_own = partial(option, rich_help_panel="With --evaluate")
 
-_OF_EVALUATE = declared(EvaluateOptions)
+_EVALUATE = declared(EvaluateOptions)
+
 #: The options of evaluate that predictions are scored by.
 _SCORING = (
     "dataset_json",
@@ -33,13 +33,17 @@ _SCORING = (
 def _scoring(name: str, text: str = "") -> Any:
     """An option of evaluate for predictions that are scored first.
 
-    Without a value where it is not given.
+    Its field is None where it is left out. The help is that of evaluate, with the default; or else
+    the text.
     """
-    flag = _OF_EVALUATE[name].flag
+    flag = _EVALUATE[name].flag
     default = getattr(EvaluateOptions, name)
-    shown = "" if text or default is None else f" Default: {getattr(default, 'value', default)}."
+    if not text:
+        text = flag.help
+        if default is not None:
+            text += f" Default: {getattr(default, 'value', default)}."
     completion = complete_column if flag.is_column else None
-    return _own(f"{text or flag.help}{shown}", min=flag.least, autocompletion=completion)
+    return _own(text, min=flag.least, autocompletion=completion)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +51,8 @@ class _Options(RankOptions):
     teams: Annotated[
         list[str],
         argument(
-            "Output folders of evaluate, or tables of MIST (CSV) or panoptica (TSV); with --evaluate, folders of "
-            "predictions, whose names can be left out.",
+            "Output folders of evaluate, or tables of MIST (CSV) or panoptica (TSV); with "
+            "--evaluate, folders of predictions, whose names can be left out.",
             metavar="TEAM=FOLDER...",
         ),
     ]
@@ -83,7 +87,7 @@ class _Options(RankOptions):
 
 @takes(_Options)
 def rank(options: _Options) -> None:
-    """Rank many methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
+    """Rank methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
     from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.evaluation.result_files import named_evaluations
     from nnunet_dro.files.output_folder import check_output, write_files
@@ -91,22 +95,31 @@ def rank(options: _Options) -> None:
     from nnunet_dro.ranking.ranking import rank_evaluations
     from nnunet_dro.ranking.tables import ranking_table
 
-    scoring = {name: value for name in _SCORING if (value := getattr(options, name)) is not None}
-    if options.evaluate is None and (given := [*scoring, *(["kept"] if options.kept else [])]):
+    scoring = {}
+    for name in _SCORING:
+        value = getattr(options, name)
+        if value is not None:
+            scoring[name] = value
+    only_with_evaluate = list(scoring)
+    if options.kept:
+        only_with_evaluate.append("kept")
+    if options.evaluate is None and only_with_evaluate:
         cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(
-            f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}"
+            f"`{only_with_evaluate[0]}` must come with --evaluate, "
+            f"got evaluations that are made already. {cure}"
         )
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
+
     if options.evaluate is None:
-        read = {
-            name: read_scores(folder) for name, folder in named_evaluations(options.teams).items()
-        }
+        evaluations = {}
+        for name, folder in named_evaluations(options.teams).items():
+            evaluations[name] = read_scores(folder)
     else:
-        read = _scored(options, options.evaluate, scoring)
+        evaluations = _scored(options, options.evaluate, scoring)
     with progress_bar("Ranking the bootstrap samples") as progress:
-        ranking = rank_evaluations(read, options, progress=progress)
+        ranking = rank_evaluations(evaluations, options, progress=progress)
     write_files(options.output, ranking_files(ranking), outdated=("cases.csv",))
     show(ranking_table(ranking), options.output / "report.html")
 
@@ -119,10 +132,18 @@ def _scored(options: _Options, reference: Path, scoring: dict[str, Any]) -> dict
     from nnunet_dro.ranking.submissions import named_submissions, score_submissions
 
     submissions = named_submissions(options.teams)
+    values = {name: _EVALUATE[name].flag.value(value) for name, value in scoring.items()}
+    values["cases"] = options.cases or default_case_table(reference, options.by, options.patient)
+    values["jobs"] = options.jobs or cpu_count()
+    evaluate_options = EvaluateOptions(**values)
+
     output = options.output.absolute()
-    chosen = {name: _OF_EVALUATE[name].flag.value(value) for name, value in scoring.items()}
-    table = options.cases or default_case_table(reference, options.by, options.patient)
-    own = EvaluateOptions(**{**chosen, "cases": table, "jobs": options.jobs or cpu_count()})
     kept = options.kept or output.with_name(f"{output.name}-evaluations")
     with progress_bar("Scoring the submissions") as progress:
-        return score_submissions(reference, submissions, kept, own, progress=progress)
+        return score_submissions(
+            reference,
+            submissions,
+            kept,
+            evaluate_options,
+            progress=progress,
+        )

@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnunet_dro.commands.shared import argument, option, takes
 from nnunet_dro.naming import plain
 from nnunet_dro.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.evaluation_result import Evaluation
+    from nnunet_dro.evaluation.report.gallery import GalleryEntry
+    from nnunet_dro.viewer import Viewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,8 @@ class _Options:
     pack: Annotated[
         Path | None,
         option(
-            "New folder for everything to put on record: Table 1, model card, what CLAIM 2024 asks, all reports."
+            "New folder for everything to put on record: Table 1, model card, "
+            "what CLAIM 2024 asks, all reports."
         ),
     ] = None
 
@@ -35,59 +41,87 @@ class _Options:
 @takes(_Options)
 def report(options: _Options) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
+    _check_viewer(options)
+    from nnunet_dro.evaluation.report import evaluation_reports
+    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.files.output_folder import check_output, write_files
+    from nnunet_dro.viewer import PAGE
+
+    if options.pack is not None:
+        check_output(options.pack, overwrite=None, name="pack")
+    evaluation = read_evaluation(options.evaluation)
+
+    gallery: list[GalleryEntry] = []
+    page = None
+    if options.images is not None:
+        gallery = _gallery(options, evaluation, options.images)
+        if options.viewer:
+            page = _viewer(options, evaluation, options.images)
+    links = page.links if page else {}
+
+    if options.pack is not None:
+        from nnunet_dro.evaluation.report.evidence import evidence_pack
+
+        files = evidence_pack(evaluation, gallery, links)
+        folder = options.pack
+        main = "README.md"
+    else:
+        files = evaluation_reports(evaluation, gallery, links)
+        folder = options.evaluation
+        main = "report.html"
+    if page:
+        files = files | {PAGE: page.html}
+    # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other
+    # scores.
+    deleted = write_files(folder, files, outdated=(PAGE,))
+
+    for name in deleted:
+        path = folder / name
+        line = f"{path} of an earlier run was deleted. Give --viewer to write it again."
+        typer.echo(f"nnunet-dro: {plain(line)}", err=True)
+    typer.echo(folder / main)
+    if page:
+        typer.echo(folder / PAGE)
+        for line in (f"{PAGE} has {page.summary}.", *page.notes):
+            typer.echo(f"nnunet-dro: {plain(line)}", err=True)
+
+
+def _check_viewer(options: _Options) -> None:
+    """Check that what is said of the viewer fits together."""
     if options.viewer and options.images is None:
         cure = "Name their folder: --images."
         raise ValueError(f"`viewer` must be given with the images that it shows, got none. {cure}")
     if options.viewer_mb is not None and not options.viewer:
         cure = "which writes that page. Give both."
         raise ValueError(f"`viewer_mb` bounds cases.html, got it without --viewer, {cure}")
-    from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
-    from nnunet_dro.evaluation.result_files import read_evaluation
-    from nnunet_dro.files.output_folder import check_output, write_files
-    from nnunet_dro.viewer import MOST_MB, PAGE, viewer_page
 
-    if options.pack is not None:
-        check_output(options.pack, overwrite=None, name="pack")
-    read = read_evaluation(options.evaluation)
-    gallery = []
-    page = None
-    if options.images is not None:
-        with progress_bar("Drawing the worst cases") as progress:
-            gallery = pictures_of(
-                read, options.images, per_stratum=options.per_stratum, progress=progress
-            )
-        if not gallery:
-            typer.echo(
-                "nnunet-dro: No pictures: no case has both a score and a prediction.", err=True
-            )
-    if options.viewer and options.images is not None:
-        most_mb = MOST_MB if options.viewer_mb is None else options.viewer_mb
-        with progress_bar("Packing the worst cases") as progress:
-            page = viewer_page(
-                read,
-                options.images,
-                per_stratum=options.per_stratum,
-                most_mb=most_mb,
-                progress=progress,
-            )
-    links, pages = (page.links, {PAGE: page.html}) if page else ({}, {})
-    if options.pack is not None:
-        from nnunet_dro.evaluation.report.evidence import evidence_pack
 
-        files = evidence_pack(read, gallery, links)
-        folder = options.pack
-        main = "README.md"
-    else:
-        files = evaluation_reports(read, gallery, links)
-        folder = options.evaluation
-        main = "report.html"
-    # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other
-    # scores.
-    for name in write_files(folder, files | pages, outdated=(PAGE,)):
-        said = f"{folder / name} of an earlier run was deleted. Give --viewer to write it again."
-        typer.echo(f"nnunet-dro: {plain(said)}", err=True)
-    typer.echo(folder / main)
-    if page:
-        typer.echo(folder / PAGE)
-        for line in (f"{PAGE} has {page.summary}.", *page.notes):
-            typer.echo(f"nnunet-dro: {plain(line)}", err=True)
+def _gallery(options: _Options, evaluation: "Evaluation", images: Path) -> "list[GalleryEntry]":
+    """Pictures of the worst cases; a line on standard error where there are none."""
+    from nnunet_dro.evaluation.report import pictures_of
+
+    with progress_bar("Drawing the worst cases") as progress:
+        gallery = pictures_of(
+            evaluation,
+            images,
+            per_stratum=options.per_stratum,
+            progress=progress,
+        )
+    if not gallery:
+        typer.echo("nnunet-dro: No pictures: no case has both a score and a prediction.", err=True)
+    return gallery
+
+
+def _viewer(options: _Options, evaluation: "Evaluation", images: Path) -> "Viewer":
+    """The page of the worst cases."""
+    from nnunet_dro.viewer import MOST_MB, viewer_page
+
+    most_mb = MOST_MB if options.viewer_mb is None else options.viewer_mb
+    with progress_bar("Packing the worst cases") as progress:
+        return viewer_page(
+            evaluation,
+            images,
+            per_stratum=options.per_stratum,
+            most_mb=most_mb,
+            progress=progress,
+        )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,28 +27,31 @@ class _Options:
 
 @takes(_Options)
 def share(options: _Options) -> None:
-    """Write a trained model as a zip file that nnU-Net installs and predicts with, without this package."""
+    """Write a trained model as a zip file that nnU-Net alone installs and predicts with."""
     from nnunet_dro.sharing import share_model
 
-    folds = (
-        None
-        if options.folds is None
-        else [one.strip() for one in options.folds.split(",") if one.strip()]
-    )
-    given: dict[str, Any] = {
-        "folds": folds,
-        "checkpoint": options.checkpoint,
-        "overwrite": options.overwrite,
-    }
+    folds = None
+    if options.folds is not None:
+        words = [word.strip() for word in options.folds.split(",")]
+        folds = [word for word in words if word]
+
     with progress_bar("Writing the folds") as progress:
-        shared = share_model(options.model_folder, options.output, **given, progress=progress)
+        shared = share_model(
+            options.model_folder,
+            options.output,
+            folds=folds,
+            checkpoint=options.checkpoint,
+            overwrite=options.overwrite,
+            progress=progress,
+        )
+
     for name, parts in shared.left_out.items():
         typer.echo(f"left out of {name}: {', '.join(parts) or 'nothing'}")
     typer.echo(
-        "No names or losses of training cases are in the file, and it cannot be trained further with --c."
+        "No names or losses of training cases are in the file, "
+        "and it cannot be trained further with --c."
     )
     typer.echo("Whoever gets the file installs it and predicts, with nnU-Net alone:")
-    typer.echo(
-        f"    nnUNetv2_install_pretrained_model_from_zip {shared.path.name}\n    {shared.predict}"
-    )
+    typer.echo(f"    nnUNetv2_install_pretrained_model_from_zip {shared.path.name}")
+    typer.echo(f"    {shared.predict}")
     typer.echo(shared.path)

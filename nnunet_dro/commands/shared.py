@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
@@ -17,6 +17,9 @@ from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.options import REQUIREMENTS, SECTIONS, Declared, declared
 from nnunet_dro.nnunet.command import Device
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.judging.requirements import Subject
 
 _REQUIREMENT_FAILED = 3
 
@@ -136,6 +139,16 @@ def _with_flag(parameter: inspect.Parameter, entry: Declared) -> inspect.Paramet
         autocompletion=completion,
     )
     return parameter.replace(annotation=Annotated[kind, settings], default=default)
+
+
+def requirement_texts(texts: Sequence[str], file: Path | None, subject: "Subject") -> list[str]:
+    """Requirements of a command: those that were typed, then those of a file."""
+    from nnunet_dro.evaluation.judging.requirements import read_requirements
+
+    requirements = list(texts)
+    if file is not None:
+        requirements += [requirement.text for requirement in read_requirements(file, subject)]
+    return requirements
 
 
 def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:

@@ -34,7 +34,7 @@ class _Options:
 def strata(options: _Options) -> None:
     """Write a case table with what images and references tell.
 
-    Size, contrast, noise, scanner, age ...
+    That is size, contrast, noise, scanner, age and more.
     """
     from joblib import cpu_count
 
@@ -47,10 +47,17 @@ def strata(options: _Options) -> None:
             f"`output` must end in .csv, got {str(options.output)!r}. Name another file."
         )
     check_new_file(options.output, overwrite=options.overwrite)
+
     with progress_bar("Reading images") as progress:
-        given = {name: getattr(options, name) for name in ("dicom", "cases", "workers")}
-        jobs = options.jobs or cpu_count()
-        table = strata_table(options.images, options.labels, **given, jobs=jobs, progress=progress)
+        table = strata_table(
+            options.images,
+            options.labels,
+            dicom=options.dicom,
+            cases=options.cases,
+            workers=options.workers,
+            jobs=options.jobs or cpu_count(),
+            progress=progress,
+        )
     with replacing(options.output) as path:
         table.to_csv(path, index=False)
     show(columns_table(table), options.output)

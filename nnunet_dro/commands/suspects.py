@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from nnunet_dro.commands.shared import argument, option, show, takes
 from nnunet_dro.progress_bar import progress_bar
@@ -26,7 +26,8 @@ class _Options:
     by: Annotated[
         RankedBy | None,
         option(
-            "What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."
+            "What to rank by: logged loss or weight, or validation Dice; "
+            "default: loss if there is any."
         ),
     ] = None
     write_splits: Annotated[
@@ -46,13 +47,13 @@ def suspects(options: _Options) -> None:
     """Rank the training cases by possible label errors, and show the first ones with pictures."""
     from nnunet_dro.suspects import write_suspects
 
-    given: dict[str, Any] = {
-        "top": options.top,
-        "by": options.by and options.by.value,
-        "write_splits": options.write_splits,
-    }
     with progress_bar("Drawing the cases") as progress:
         table, page = write_suspects(
-            options.fold_folder, options.output, **given, progress=progress
+            options.fold_folder,
+            options.output,
+            top=options.top,
+            by=options.by and options.by.value,
+            write_splits=options.write_splits,
+            progress=progress,
         )
     show(table, page)

@@ -31,18 +31,20 @@ def trainers(
 
         typer.echo("\n".join(explain(check)))
         return
+
     from rich.console import Console
 
-    found = discover()
+    discovery = discover()
     console = Console(soft_wrap=True, highlight=False)
-    if found.where is None:
-        console.print(f"[bold red]nnU-Net does not find the trainers.[/] {found.cure}")
+    if discovery.where is None:
+        console.print(f"[bold red]nnU-Net does not find the trainers.[/] {discovery.cure}")
         raise typer.Exit(1)
+
     from nnunet_dro.trainers.overview import trainer_overview
 
     console.print(trainer_overview())
-    console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
-    if not found.where.is_relative_to(FOLDER):
+    console.print(f"\n[green]nnU-Net finds them[/] through {discovery.where}")
+    if not discovery.where.is_relative_to(FOLDER):
         console.print(
             f"Without a file in its folder it finds them from nnunetv2 2.8 on, after: {EXPORT}"
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import optuna
     from rich.console import Console
 
+    from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning.study import Settings
 
 _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")  # Packages that the extra `tune` installs.
@@ -56,7 +57,8 @@ class _Options:
     option: Annotated[
         list[str] | None,
         _option(
-            "Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."
+            "Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, "
+            "or a word such as chi2 to try with and without."
         ),
     ] = None
     objective: Annotated[
@@ -94,7 +96,8 @@ class _Options:
     pruning: Annotated[
         bool | None,
         _option(
-            f"Stop trainings whose pseudo Dice stays below the median; default: from {_PRUNING_EPOCHS} epochs on.",
+            "Stop trainings whose pseudo Dice stays below the median; "
+            f"default: from {_PRUNING_EPOCHS} epochs on.",
             "--pruning/--no-pruning",
         ),
     ] = None
@@ -118,38 +121,49 @@ def tune(options: _Options) -> None:
         cure = "Give --repeat 0 to train nothing again."
         raise ValueError(f"`repeat` must be 0 or more, got {options.repeat}. {cure}")
     _check_extra()
+
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.nnunet.training import find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
 
-    aim = parse_objective(options.objective)
+    objective = parse_objective(options.objective)
     target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
     space = parse_space(
-        options.trainer, options.option or [], epochs=options.epochs, iterations=options.iterations
+        options.trainer,
+        options.option or [],
+        epochs=options.epochs,
+        iterations=options.iterations,
     )
-    table = options.cases or target.cases
-    check_objective(aim, table, target.validation_cases())
+    cases = options.cases or target.cases
+    check_objective(objective, cases, target.validation_cases())
     find_command("nnUNetv2_train")
-    of_fold = f"{options.plans}__{options.configuration}__fold_{target.fold}"
-    name = options.study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
+
+    name = options.study
+    if not name:
+        trainer = space.trainer.removeprefix("nnUNetTrainer")
+        name = f"{trainer}__{options.plans}__{options.configuration}__fold_{target.fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
         raise ValueError(
             f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :."
         )
     folder = target.results / "tuning" / name
     check_writable(folder)
+
+    prune = options.pruning
+    if prune is None:
+        prune = space.fixed.epochs >= _PRUNING_EPOCHS
     settings = Settings(
         target=target,
         space=space,
-        objective=aim,
-        cases=table,
+        objective=objective,
+        cases=cases,
         device=best_device(options.device and options.device.value),
         n_trials=options.trials,
         sampler=options.sampler.value,
         seed=options.seed,
-        prune=space.fixed.epochs >= _PRUNING_EPOCHS if options.pruning is None else options.pruning,
+        prune=prune,
         folder=folder,
         is_shared=options.storage is not None,
         n_repeats=options.repeat,
@@ -175,17 +189,15 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
     from contextlib import nullcontext
 
     import optuna
-    from rich.console import Console
 
     from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning import storage as storages
-    from nnunet_dro.tuning.display import Display
-    from nnunet_dro.tuning.report import write_trials
-    from nnunet_dro.tuning.study import Tuner, about
+    from nnunet_dro.tuning.study import about
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True)
+    topic = about(settings.space, settings.target, settings.objective)
+    maximise = settings.objective.maximise
     with (
         warnings.catch_warnings(),
         nullcontext() if settings.is_shared else storages.alone(settings.folder),
@@ -195,24 +207,8 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
         opened = storages.open_storage(storage, settings.folder)
         try:
             with storages.closing(opened):
-                topic = about(settings.space, settings.target, settings.objective)
-                study = storages.open_study(
-                    opened, name, topic, maximise=settings.objective.maximise
-                )
-                try:
-                    with progress_bar("Tuning", console=console) as progress:
-                        display = Display(console, progress)
-                        for number in (
-                            [] if settings.is_shared else storages.fail_what_was_left_running(study)
-                        ):
-                            display.note(
-                                f"trial {number}: was killed; it continues where it stopped."
-                            )
-                        Tuner(study, settings, display, safe_stop).run(
-                            lambda: write_trials(study, settings)
-                        )
-                finally:
-                    _report(study, settings, Console(highlight=False, soft_wrap=True))
+                study = storages.open_study(opened, name, topic, maximise=maximise)
+                _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
             raise ValueError(
@@ -220,8 +216,33 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
             ) from error
 
 
+def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
+    """Run trials with a bar of progress, and report the results so far, whatever ends them."""
+    from rich.console import Console
+
+    from nnunet_dro.tuning.display import Display
+    from nnunet_dro.tuning.report import write_trials
+    from nnunet_dro.tuning.storage import fail_what_was_left_running
+    from nnunet_dro.tuning.study import Tuner
+
+    console = Console(stderr=True)
+    try:
+        with progress_bar("Tuning", console=console) as progress:
+            display = Display(console, progress)
+            if not settings.is_shared:
+                for number in fail_what_was_left_running(study):
+                    display.note(f"trial {number}: was killed; it continues where it stopped.")
+            tuner = Tuner(study, settings, display, safe_stop)
+            tuner.run(after_each=lambda: write_trials(study, settings))
+    finally:
+        _report(study, settings, Console(highlight=False, soft_wrap=True))
+
+
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
-    """Write and print the results so far, with the name of the best trainer alone on the last line."""
+    """Write and print the results so far.
+
+    The last line is the name of the best trainer alone, if there is one.
+    """
     from nnunet_dro.tuning.report import (
         repeats_table,
         trials_table,
@@ -232,19 +253,29 @@ def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> 
     from nnunet_dro.tuning.trials import chosen_trial
 
     best = chosen_trial(study)
-    target = settings.target
     trainer = best.user_attrs["trainer"] if best else ""
-    plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
-    model = f"-d {target.dataset} -c {target.configuration} -f {target.fold}{plans} -tr {trainer}"
-    command = f"nnUNetv2_predict -i INPUT -o OUTPUT {model}"
-    table = write_trials(study, settings)
-    page = write_page(study, settings, command if best else "")
+    command = _prediction(settings, trainer) if best else ""
+    paths = (write_trials(study, settings), write_page(study, settings, command))
+
     console.print(trials_table(study, settings))
-    if (again := repeats_table(study, settings)) is not None:
-        console.print(again)
+    repeats = repeats_table(study, settings)
+    if repeats is not None:
+        console.print(repeats)
     for sentence in warnings_of(study, settings):
         typer.echo(f"Warning: {sentence}")
-    for path in (table, page):
+    for path in paths:
         typer.echo(path)
     if best:
         typer.echo(trainer)
+
+
+def _prediction(settings: "Settings", trainer: str) -> str:
+    """The command of nnU-Net that predicts with a trainer."""
+    target = settings.target
+    plans = ""
+    if target.plans != "nnUNetPlans":
+        plans = f" -p {target.plans}"
+    return (
+        f"nnUNetv2_predict -i INPUT -o OUTPUT -d {target.dataset} -c {target.configuration} "
+        f"-f {target.fold}{plans} -tr {trainer}"
+    )
