@@ -1,4 +1,7 @@
-"""One loss value per case, and the loss of a batch with a weight per case. Imports torch only."""
+"""One loss value per case, and the loss of a batch with a weight per case.
+
+Imports torch only.
+"""
 
 from nnunet_dro.losses.case_by_case import CaseByCaseLoss
 from nnunet_dro.losses.dice_ce import DiceCELoss, Hardness

@@ -31,28 +31,37 @@ class CaseByCaseLoss(nn.Module):
         self.loss = loss
         #: What would gather from the other ranks, which may have another number of cases than this
         #: one.
-        self._gathering: list[Any] = [
-            module
-            for module in loss.modules()
-            if getattr(module, "ddp", False) is True
-            and getattr(module, "batch_dice", False) is True
-        ]
+        self._gathering: list[Any] = []
+        for module in loss.modules():
+            has_batch_dice = getattr(module, "batch_dice", False) is True
+            if has_batch_dice and getattr(module, "ddp", False) is True:
+                self._gathering.append(module)
 
     def forward(
         self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]
     ) -> "SingleCaseLosses":
-        """Evaluate a batch; any shapes that the loss accepts, with the cases along the first axis."""
-        n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
+        """Evaluate a batch of any shapes that the loss accepts.
+
+        The cases are along the first axis.
+        """
+        finest = outputs if isinstance(outputs, Tensor) else outputs[0]
+        n_cases = len(finest)
+
         for module in self._gathering:
             module.ddp = False
         try:
-            losses = [self.loss(case_of(outputs, i), case_of(targets, i)) for i in range(n_cases)]
+            values = []
+            for i in range(n_cases):
+                value = self.loss(case_of(outputs, i), case_of(targets, i))
+                values.append(value.reshape(()).float())
         finally:  # nnU-Net computes its validation loss with the same modules
             for module in self._gathering:
                 module.ddp = True
-        found = torch.stack([loss.reshape(()).float() for loss in losses])
-        full = outputs if isinstance(outputs, Tensor) else outputs[0]
-        return SingleCaseLosses(found, found.isnan() & full.isfinite().reshape(n_cases, -1).all(1))
+
+        # A loss that is NaN for a finite output has nothing to look at.
+        losses = torch.stack(values)
+        is_finite = finest.isfinite().reshape(n_cases, -1).all(1)
+        return SingleCaseLosses(losses, is_void=losses.isnan() & is_finite)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,9 @@ class SingleCaseLosses:
     """The losses of the cases of one batch, shape (b,), with gradient."""
 
     losses: Tensor
-    is_void: Tensor  # Undefined though the output is finite: nothing is annotated (at a resolution). It counts as 0.
+    #: Where a loss is undefined though the output is finite: nothing is annotated, at some
+    #: resolution. Such a loss counts as 0.
+    is_void: Tensor
 
     @property
     def hardness(self) -> Tensor:
@@ -69,12 +80,13 @@ class SingleCaseLosses:
 
     def weighted(self, weights: Tensor) -> Tensor:
         """(1/b) sum_i w_i l_i, a scalar."""
-        weights, losses = (values.masked_fill(self.is_void, 0) for values in (weights, self.losses))
+        weights = weights.masked_fill(self.is_void, 0)
+        losses = self.losses.masked_fill(self.is_void, 0)
         return (weights * losses).mean()
 
 
 def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
     """Case ``i`` as a batch of its own, from a tensor or from each tensor of a list."""
-    return (
-        values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]
-    )
+    if isinstance(values, Tensor):
+        return values[i : i + 1]
+    return [value[i : i + 1] for value in values]

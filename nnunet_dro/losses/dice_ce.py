@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nnunet_dro.losses.voxel_loss import VoxelLoss
+from nnunet_dro.losses.voxel_sums import VoxelSums
 
 #: Sums a tensor over the processes of a distributed training; the gradient flows back through it.
 SumOverRanks = Callable[[Tensor], Tensor]
@@ -17,107 +18,24 @@ SumOverRanks = Callable[[Tensor], Tensor]
 Hardness = Literal["loss", "ce", "present"]
 
 
-class VoxelSums(nn.Module):
-    """Sums over the voxels of each case.
-
-    A module, because only this part is worth compiling, all of it at once.
-    """
-
-    def __init__(
-        self,
-        voxel_loss: VoxelLoss,
-        *,
-        regions: bool,
-        do_bg: bool,
-        ignore_label: int | None,
-        finds_predicted: bool,
-    ) -> None:
-        super().__init__()
-        self.voxel_loss = voxel_loss
-        self.regions = regions
-        self.first = 0 if do_bg else 1
-        self.ignore_label = ignore_label
-        self.finds_predicted = finds_predicted
-
-    def forward(
-        self, outputs: Sequence[Tensor], targets: Sequence[Tensor]
-    ) -> tuple[Tensor | None, ...]:
-        """The first fields of `DiceCECaseLosses`, in order, from one output and target per resolution."""
-        scales = [self._of_scale(*scale) for scale in zip(outputs, targets, strict=True)]
-        return tuple(
-            None if sums[0] is None else torch.stack(sums) for sums in zip(*scales, strict=True)
-        )
-
-    def _of_scale(self, logits: Tensor, target: Tensor) -> tuple[Tensor | None, ...]:
-        mask = self._taking_part(target)
-        if self.regions:
-            probabilities = torch.sigmoid(logits)
-            reference = (
-                target.to(torch.bool) if mask is None else target[:, :-1].to(torch.bool) & mask
-            )
-        else:
-            probabilities = torch.softmax(logits, 1)
-            classes = torch.arange(logits.shape[1], device=target.device, dtype=target.dtype)
-            reference = target == classes.view(-1, *[1] * (target.ndim - 2))
-        probabilities = probabilities[:, self.first :]
-        reference = reference[:, self.first :]
-        voxels = tuple(range(2, logits.ndim))
-        predicted = probabilities if mask is None else probabilities * mask
-        return (
-            (probabilities * reference).sum(voxels, dtype=torch.float32),
-            predicted.sum(voxels, dtype=torch.float32),
-            reference.sum(voxels, dtype=torch.float32),
-            *self.cross_entropy(logits, target),
-            self._is_predicted(logits, target) if self.finds_predicted else None,
-        )
-
-    def _taking_part(self, target: Tensor) -> Tensor | None:
-        """Which voxels take part, shape (b, 1, *spatial); None if all do."""
-        if self.ignore_label is None:
-            return None
-        return ~target[:, -1:].to(torch.bool) if self.regions else target != self.ignore_label
-
-    def cross_entropy(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of each case, summed over its voxels, and the number of terms of the sum, each (b,)."""
-        voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
-        total = voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
-        mask = self._taking_part(target)
-        if mask is None:
-            return total, torch.full_like(total, voxelwise.shape[1], dtype=torch.float32)
-        return total, mask.flatten(1).sum(1, dtype=torch.float32)
-
-    @torch.no_grad()
-    def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
-        mask = self._taking_part(target)
-        n_channels = logits.shape[1]
-        if self.regions:
-            predicted = logits > 0 if mask is None else (logits > 0) & mask
-            return predicted.flatten(2).any(2)[:, self.first :]
-        predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
-        if mask is not None:
-            predicted = predicted.masked_fill(~mask[:, 0], n_channels)
-        found = torch.zeros((len(logits), n_channels + 1), dtype=torch.bool, device=logits.device)
-        return found.scatter_(1, predicted.flatten(1), True)[:, self.first : n_channels]
-
-
 class DiceCELoss(nn.Module):
-    """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
+    """nnU-Net's Dice + cross-entropy, with a weight per case.
 
-    The *hardness* of a case is this loss on the case alone, unless ``hardness`` says otherwise. The
-    *training loss* is the loss of the batch with the weights inside. If all weights are 1, it is
-    nnU-Net's loss; weights c times as large make the loss and its gradient c times as large:
+    For regions, the cross-entropy is the binary one. The *hardness* of a case is this loss on the
+    case alone, unless ``hardness`` says otherwise. The *training loss* is the loss of the batch
+    with the weights inside. If all weights are 1, it is nnU-Net's loss; weights c times as large
+    make the loss and its gradient c times as large:
 
     - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
     - ``batch_dice``: mean(w) times the one Dice of the batch, in which w_i / mean(w) multiplies the
-    intersection and
-      the volumes of each case. A weight of 2 has the effect of the case twice in the batch and a weight of 0 that of
-      its absence, up to the factor 1/b, as in the other parts. (Without the factor mean(w) a common weight would cancel
-      in the Dice and change its balance with the cross-entropy. ``batch_dice`` exists to avoid the Dice of single
-      slices without a class.)
+      intersection and the volumes of each case. A weight of 2 has the effect of the case twice in
+      the batch and a weight of 0 that of its absence, up to the factor 1/b, as in the other parts.
+      (Without the factor mean(w) a common weight would cancel in the Dice and change its balance
+      with the cross-entropy. ``batch_dice`` exists to avoid the Dice of single slices without a
+      class.)
     - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part. This is the (1/b)
-    sum_i w_i mean(CE_i)
-      of the paper if all cases have equally many such voxels, which is always so without an ignore label.
+      sum_i w_i mean(CE_i) of the paper if all cases have equally many such voxels, which is always
+      so without an ignore label.
 
     Args:
         regions: Whether labels are (overlapping) regions, one sigmoid channel each.
@@ -137,14 +55,13 @@ class DiceCELoss(nn.Module):
         hardness: What counts as the hardness of a case; the training loss does not depend on it.
 
             - ``"loss"``: this loss on the case alone. A patch without a class gets a soft Dice of
-            about 0 for this
-              class, however good the network is, so this hardness largely reflects where the patch
-              fell.
+              about 0 for this class, however good the network is, so this hardness largely reflects
+              where the patch fell.
             - ``"ce"``: the cross-entropy alone, times ``weight_ce``.
             - ``"present"``: this loss, with the Dice averaged over the classes that are in the
-            patch's reference or in
-              its hard prediction (the largest logit, or a probability above 0.5 for regions), among
-              the voxels that take part; the Dice is 1 if there is no such class.
+              patch's reference or in its hard prediction (the largest logit, or a probability above
+              0.5 for regions), among the voxels that take part; the Dice is 1 if there is no such
+              class.
 
     Raises:
         ValueError: If ``hardness`` is none of these, ``voxel_loss`` is for the other kind of
@@ -153,7 +70,8 @@ class DiceCELoss(nn.Module):
 
     Example:
         >>> loss = DiceCELoss(batch_dice=False, do_bg=False)
-        >>> logits = torch.tensor([[[5.0, 5.0], [-5.0, -5.0]], [[5.0, 5.0], [-5.0, -5.0]]])  # (b, channels, voxels)
+        >>> background = torch.tensor([[5.0, 5.0], [-5.0, -5.0]])  # (channels, voxels)
+        >>> logits = torch.stack([background, background])  # (b, channels, voxels)
         >>> target = torch.tensor([[[0, 0]], [[1, 1]]])
         >>> cases = loss(logits, target)
         >>> [round(hardness, 2) for hardness in cases.hardness.tolist()]
@@ -183,17 +101,20 @@ class DiceCELoss(nn.Module):
         if voxel_loss is None:
             voxel_loss = VoxelLoss(regions=regions)
         _check(voxel_loss, regions=regions, hardness=hardness, weight_ce=weight_ce)
+
         self.batch_dice = batch_dice
         self.smooth = smooth
         self.weight_ce = weight_ce
         self.weight_dice = weight_dice
-        self.scale_weights = tuple(float(weight) for weight in scale_weights)
-        used = torch.tensor(
-            [weight for weight in self.scale_weights if weight != 0], dtype=torch.float32
-        )
-        self.register_buffer("factors", used, persistent=False)
         self.sum_over_ranks = sum_over_ranks
         self.hardness: Hardness = hardness
+
+        # Resolutions with the factor 0 are not evaluated.
+        self.scale_weights = tuple(float(weight) for weight in scale_weights)
+        used = [weight for weight in self.scale_weights if weight != 0]
+        factors = torch.tensor(used, dtype=torch.float32)
+        self.register_buffer("factors", factors, persistent=False)
+
         self.voxel_sums: Any = VoxelSums(
             voxel_loss,
             regions=regions,
@@ -207,12 +128,13 @@ class DiceCELoss(nn.Module):
     ) -> "DiceCECaseLosses":
         """Evaluate a batch in one pass over its voxels.
 
-        With deep supervision, highest resolution first.
-
         The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1,
-        *spatial) or regions (b, regions [+ 1 to ignore], *spatial).
+        *spatial) or regions (b, regions [+ 1 to ignore], *spatial). In deep supervision they are
+        lists, highest resolution first.
         """
-        logits, references, _ = zip(*self.resolutions(outputs, targets), strict=True)
+        resolutions = self.resolutions(outputs, targets)
+        logits, references, _ = zip(*resolutions, strict=True)
+
         sums: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None] = self.voxel_sums(
             logits, references
         )
@@ -223,34 +145,40 @@ class DiceCELoss(nn.Module):
     ) -> list[tuple[Tensor, Tensor, float]]:
         """Logits, target and factor of each output that counts, from the arguments of `forward`."""
         if isinstance(outputs, Tensor):
-            # type: ignore[list-item]
             outputs = [outputs]
-            targets = [targets]
-        return [
-            one for one in zip(outputs, targets, self.scale_weights, strict=False) if one[2] != 0
-        ]
+            targets = [targets]  # type: ignore[list-item]
+
+        # With fewer factors than outputs, the others do not count.
+        scales = zip(outputs, targets, self.scale_weights, strict=False)
+        return [(logits, target, factor) for logits, target, factor in scales if factor != 0]
 
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:
-    if hardness not in get_args(Hardness):
+    names = get_args(Hardness)
+    if hardness not in names:
         raise ValueError(
-            f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}. Choose one."
+            f"`hardness` must be one of {', '.join(names)}, got {hardness!r}. Choose one."
         )
+
     if voxel_loss.regions != regions:
-        kinds = ("a label map", "regions")
+        kinds = {False: "a label map", True: "regions"}
         raise ValueError(
-            f"`voxel_loss` must be for {kinds[regions]}, as this loss is, got one for {kinds[voxel_loss.regions]}. "
-            "Make both with the same `regions`."
+            f"`voxel_loss` must be for {kinds[regions]}, as this loss is, got one for "
+            f"{kinds[voxel_loss.regions]}. Make both with the same `regions`."
         )
-    if weight_ce == 0 and (hardness == "ce" or voxel_loss.is_adjusted):
-        what = "`hardness` 'ce'" if hardness == "ce" else "An adjusted `voxel_loss`"
-        raise ValueError(
-            f"{what} needs a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`."
-        )
+
+    if weight_ce == 0:
+        cure = "Leave it out, or raise `weight_ce`."
+        if hardness == "ce":
+            raise ValueError(f"`hardness` 'ce' needs a cross-entropy, got `weight_ce` 0. {cure}")
+        if voxel_loss.is_adjusted:
+            raise ValueError(
+                f"An adjusted `voxel_loss` needs a cross-entropy, got `weight_ce` 0. {cure}"
+            )
 
 
 def mean_of_present(dice: Tensor, is_present: Tensor) -> Tensor:
-    """Mean over the classes that are there, along the last axis; 1 if none is."""
+    """Mean Dice of the classes that are present, along the last axis; 1 if none is."""
     n_present = is_present.sum(-1)
     mean = (dice * is_present).sum(-1) / n_present.clamp_min(1)
     # Not `torch.where` with a number, which older versions of torch copy to a GPU and wait for.
@@ -277,13 +205,15 @@ class DiceCECaseLosses:
         with torch.no_grad():
             cross_entropy = self.cross_entropy / self.n_voxels.clamp_min(1)
             if self.settings.hardness == "ce":
-                return self._total(torch.zeros_like(cross_entropy), cross_entropy)
-            dice = self._dice(self.intersection, self.predicted, self.reference)
+                no_dice = torch.zeros_like(cross_entropy)
+                return self._total(no_dice, cross_entropy)
+
+            dice = self.dice(self.intersection, self.predicted, self.reference)
             if self.is_predicted is None:
                 return self._total(dice.mean(2), cross_entropy)
-            return self._total(
-                mean_of_present(dice, self.is_predicted | (self.reference > 0)), cross_entropy
-            )
+
+            is_present = self.is_predicted | (self.reference > 0)
+            return self._total(mean_of_present(dice, is_present), cross_entropy)
 
     @property
     def losses(self) -> Tensor:
@@ -291,46 +221,69 @@ class DiceCECaseLosses:
 
         It never uses a batch Dice.
         """
-        dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
-        return self._total(dice, self.cross_entropy / self.n_voxels.clamp_min(1))
+        dice = self.dice(self.intersection, self.predicted, self.reference)
+        n_voxels = self.n_voxels.clamp_min(1)
+        cross_entropy = self.cross_entropy / n_voxels
+        return self._total(dice.mean(2), cross_entropy)
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
         if self.settings.batch_dice:
             dice = self._weighted_batch_dice(weights)
         else:
-            per_case = self._dice(self.intersection, self.predicted, self.reference)
-            dice = (weights[None, :, None] * per_case).mean((1, 2))
-        cross_entropy = (weights * self.cross_entropy).sum(1) / self.n_voxels.sum(1).clamp_min(1)
+            per_case = self.dice(self.intersection, self.predicted, self.reference)
+            per_class = weights[None, :, None]
+            dice = (per_class * per_case).mean((1, 2))
+
+        sums = (weights * self.cross_entropy).sum(1)
+        n_voxels = self.n_voxels.sum(1).clamp_min(1)
+        cross_entropy = sums / n_voxels
+
         return self._total(dice, cross_entropy)
 
-    def _total(self, dice: Tensor, cross_entropy: Tensor) -> Tensor:
-        loss = self.settings.weight_ce * cross_entropy - self.settings.weight_dice * dice
-        # Not a matrix product, which autocast would round to half precision.
-        return (self.settings.factors.view(-1, *[1] * (loss.ndim - 1)) * loss).sum(0)
-
-    def _dice(self, intersection: Tensor, predicted: Tensor, reference: Tensor) -> Tensor:
+    def dice(self, intersection: Tensor, predicted: Tensor, reference: Tensor) -> Tensor:
+        """Soft Dice (2 I + smooth) / (P + R + smooth) of each class."""
         smooth = self.settings.smooth
-        return (2 * intersection + smooth) / (reference + predicted + smooth).clamp_min(1e-8)
+        volumes = reference + predicted + smooth
+        return (2 * intersection + smooth) / volumes.clamp_min(1e-8)
+
+    def _total(self, dice: Tensor, cross_entropy: Tensor) -> Tensor:
+        """Sum over the resolutions of weight_ce CE - weight_dice Dice, along the first axis."""
+        settings = self.settings
+        loss = settings.weight_ce * cross_entropy - settings.weight_dice * dice
+
+        # Not a matrix product, which autocast would round to half precision.
+        factors = settings.factors.view(-1, *[1] * (loss.ndim - 1))
+        return (factors * loss).sum(0)
 
     def _weighted_batch_dice(self, weights: Tensor) -> Tensor:
-        """Mean weight times the Dice of the whole batch, all ranks' cases, with weights of mean 1.
+        """Mean weight times the Dice of the batch, in which the weights have the mean 1.
 
-        Shape (s,).
+        The batch has the cases of all ranks.
+
+        Returns:
+            Shape (s,).
         """
         per_class = weights[None, :, None]
-        totals = torch.stack(
-            [(n * per_class).sum(1) for n in (self.intersection, self.predicted, self.reference)]
-        )
+        volumes = (self.intersection, self.predicted, self.reference)
+        totals = torch.stack([(volume * per_class).sum(1) for volume in volumes])
         total_weight = weights.sum()
         n_cases = torch.full_like(weights[0], len(weights))
         if self.settings.sum_over_ranks is not None:
-            everything = torch.cat([totals.flatten(), total_weight[None], n_cases[None]])
+            # One exchange instead of three.
+            everything = torch.cat(
+                [
+                    totals.flatten(),
+                    total_weight[None],
+                    n_cases[None],
+                ]
+            )
             everything = self.settings.sum_over_ranks(everything)
             totals = everything[:-2].view_as(totals)
             total_weight = everything[-2]
             n_cases = everything[-1]
+
         mean_weight = total_weight / n_cases
         # Without any weight the Dice is that of nothing, and its gradient 0.
         totals = totals / mean_weight.masked_fill(mean_weight == 0, 1.0)
-        return mean_weight * self._dice(*totals).mean(1)
+        return mean_weight * self.dice(*totals).mean(1)

@@ -1,4 +1,4 @@
-"""Importance weights: a correction for the error that the stale loss of a case had when the case was drawn."""
+"""Importance weights, which correct the draws of cases by stale losses."""
 
 from dataclasses import dataclass
 
@@ -34,9 +34,15 @@ class ImportanceWeights:
 
     Example:
         >>> weigh = ImportanceWeights(low=0.1, high=10.0)
-        >>> fresh, stale = torch.tensor([0.5, 0.9]), torch.tensor([0.5, 0.1])
-        >>> shares, explored, betas = torch.tensor([0.2, 0.2]), torch.zeros(2), torch.tensor([100.0, 100.0])
-        >>> weights, clipped = weigh(fresh, stale, shares=shares, explored=explored, betas=betas)
+        >>> fresh = torch.tensor([0.5, 0.9])
+        >>> stale = torch.tensor([0.5, 0.1])
+        >>> weights, clipped = weigh(
+        ...     fresh,
+        ...     stale,
+        ...     shares=torch.tensor([0.2, 0.2]),
+        ...     explored=torch.zeros(2),
+        ...     betas=torch.tensor([100.0, 100.0]),
+        ... )
         >>> weights.tolist(), clipped.tolist()
         ([1.0, 10.0], [False, True])
 
@@ -52,12 +58,13 @@ class ImportanceWeights:
     def __post_init__(self) -> None:
         if not 0 <= self.low <= 1 <= self.high < float("inf"):
             raise ValueError(
-                f"`clip` must be two numbers with 0 <= low <= 1 <= high, got {self.low!r} and {self.high!r}. "
-                "The paper's are 0.1 and 10."
+                f"`clip` must be two numbers with 0 <= low <= 1 <= high, got {self.low!r} and "
+                f"{self.high!r}. The paper's are 0.1 and 10."
             )
         if not 0 <= self.momentum < 1:
             raise ValueError(
-                f"`momentum` must be a number in [0, 1), got {self.momentum!r}. Give the one of the history of losses."
+                f"`momentum` must be a number in [0, 1), got {self.momentum!r}. Give the one of "
+                "the history of losses."
             )
 
     def __call__(
@@ -86,10 +93,19 @@ class ImportanceWeights:
         change = betas * (1 - self.momentum) * (losses.detach() - stale_losses)
         # A change that is not finite gives no information, so the weight is e^0 = 1. The clamp
         # prevents overflows (beta = 1e4).
-        change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0).clamp(-50.0, 50.0)
-        # e^d / (1 + p (e^d - 1)) = 1 / (p + (1 - p) e^-d), which is accurate for small p and large
-        # d.
-        ratios = 1 / (shares + (1 - shares) * (-change).exp()) if self.exact else change.exp()
+        change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
+        change = change.clamp(-50.0, 50.0)
+
+        # Exploration does not change with the losses.
+        ratios = self._ratios(change, shares)
         unclipped = explored + (1 - explored) * ratios
         weights = unclipped.clamp(self.low, self.high)
         return weights, weights != unclipped
+
+    def _ratios(self, change: Tensor, shares: Tensor) -> Tensor:
+        """r_i, by the change d of the exponent and the share p of the softmax, shape (b,)."""
+        if not self.exact:
+            return change.exp()
+        # e^d / (1 + p (e^d - 1)) = 1 / (p + (1 - p) e^-d), which is accurate for small p and large
+        # d.
+        return 1 / (shares + (1 - shares) * (-change).exp())

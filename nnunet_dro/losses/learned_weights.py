@@ -37,21 +37,20 @@ class WeightedGradient:
     gradient: Tensor
 
     def write(self) -> None:
-        """Write it to the ``grad`` of the parameters, as a backward pass would."""
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for parameter, gradient in zip(
-            self.parameters, torch.split(self.gradient, sizes), strict=True
-        ):
-            parameter.grad = gradient.view_as(parameter)
+        """Write the gradient to the ``grad`` of the parameters, as a backward pass would."""
+        parts = _parts(self.gradient, self.parameters)
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part
 
 
 class LearnedWeights:
-    r"""Learning to reweight.
+    r"""Learning to reweight: cases are weighted by how much they help a few trusted cases.
 
-    The weight of a case is how much a step on it would lower the loss of trusted cases.
+    The weight of a case is how much a step on it would lower the loss of the trusted cases.
 
-    .. math:: w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i
-    = 1
+    .. math::
+
+        w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i = 1
 
     Ren et al. find the weights by differentiating through a look-ahead step with weights epsilon,
     at epsilon = 0. There the look-ahead network is the current one, so the derivative is this inner
@@ -61,11 +60,11 @@ class LearnedWeights:
     more gradient:
 
     - *case by case*: one backward pass per case. Each gradient is added to the weighted sum as soon
-    as it is computed,
-      so one pass over the batch gives both the weights and the weighted gradient.
+      as it is computed, so one pass over the batch gives both the weights and the weighted
+      gradient.
     - *at once*: forward-mode differentiation gives the derivatives of all outputs along the trusted
-    gradient, at about
-      the cost of a forward and a backward pass; a weighted pass over the batch follows.
+      gradient, at about the cost of a forward and a backward pass; a weighted pass over the batch
+      follows.
 
     The network must treat the cases of a batch independently: instance, group or layer norm, not
     batch norm.
@@ -81,12 +80,15 @@ class LearnedWeights:
         sum_over_ranks: Sums a tensor in place over the processes of a distributed training.
 
     Example:
+        >>> def squared_errors(output, target):
+        ...     return (output - target).square().flatten(1).sum(1)
         >>> network = nn.Linear(1, 1, bias=False)
-        >>> learner = LearnedWeights(network, lambda output, target: (output - target).square().flatten(1).sum(1))
         >>> _ = nn.init.zeros_(network.weight)
+        >>> learner = LearnedWeights(network, squared_errors)
+        >>> batch = torch.ones(2, 1), torch.tensor([[1.0], [-1.0]])
         >>> trusted = torch.ones(1, 1), torch.ones(1, 1)
-        >>> found = learner.gradient((torch.ones(2, 1), torch.tensor([[1.0], [-1.0]])), trusted)
-        >>> found.weights.tolist()  # the second case contradicts the trusted one
+        >>> learnt = learner.gradient(batch, trusted)
+        >>> learnt.weights.tolist()  # the second case contradicts the trusted one
         [1.0, 0.0]
 
     Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1,
@@ -116,46 +118,52 @@ class LearnedWeights:
 
         No parameter's ``grad`` changes.
         """
+        direction, used = self._trusted_direction(trusted)
+        if self.at_once:
+            try:
+                products = self._derivatives_along(direction, *batch, used).clamp_min(0)
+            except RuntimeError as error:
+                # An operation has no forward-mode derivative, or the memory is too small.
+                self.at_once = False
+                self.not_at_once = str(error).splitlines()[0]
+            else:
+                return self._gradient_at_once(batch, used, products)
+        return self._gradient_case_by_case(batch, used, direction)
+
+    def _trusted_direction(self, trusted: Batch) -> tuple[Tensor, list[nn.Parameter]]:
+        """The gradient of the trusted cases, flat and of length 1, and the parameters it is of."""
         parameters = [
             parameter for parameter in self.network.parameters() if parameter.requires_grad
         ]
         loss = self.scale(self._losses(*trusted).mean())
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        used = [
-            parameter
-            for parameter, found in zip(parameters, gradients, strict=True)
-            if found is not None
-        ]
+
+        # The loss may depend on some of the parameters only.
+        pairs = list(zip(parameters, gradients, strict=True))
+        used = [parameter for parameter, gradient in pairs if gradient is not None]
         direction = _flat([gradient for gradient in gradients if gradient is not None])
-        del gradients, loss
+        del gradients, loss, pairs
         self.sum_over_ranks(direction)
+
         # Its length cancels in the weights; products of scaled gradients with a direction of length
         # 1 do not overflow.
         for order in (torch.inf, 2):  # first divide by the largest entry, whose square may overflow
             length = torch.linalg.vector_norm(direction, order)
             direction = torch.where(length > 0, direction / length, direction)
-        if self.at_once:
-            try:
-                products = self._derivatives_along(direction, *batch, used).clamp_min(0)
-            except (
-                RuntimeError
-            ) as error:  # an operation without forward-mode derivative, or no memory
-                self.at_once, self.not_at_once = False, str(error).splitlines()[0]
-            else:
-                return self._at_once(batch, used, products)
-        return self._case_by_case(batch, used, direction)
+        return direction, used
 
     def _losses(self, data: Tensor, target: Any) -> Tensor:
         with self.autocast():
             return self.losses_of(self.network(data), target)
 
-    def _case_by_case(
+    def _gradient_case_by_case(
         self, batch: Batch, parameters: list[nn.Parameter], direction: Tensor
     ) -> WeightedGradient:
         data, target = batch
         products = []
         losses = []
         weighted = torch.zeros_like(direction)
+
         for i in range(len(data)):
             loss = self._losses(data[i : i + 1], case_of(target, i)).sum()
             gradient = self._derivatives(loss, parameters)
@@ -163,93 +171,111 @@ class LearnedWeights:
             weighted += product * gradient
             products.append(product)
             losses.append(loss.detach())
+
         unnormalised = torch.stack(products)
         total, divisor = self._total(unnormalised)
         weighted /= divisor
         self.sum_over_ranks(weighted)
         return WeightedGradient(
-            unnormalised / divisor, total, torch.stack(losses), parameters, weighted
+            weights=unnormalised / divisor,
+            total=total,
+            losses=torch.stack(losses),
+            parameters=parameters,
+            gradient=weighted,
         )
 
-    def _at_once(
+    def _gradient_at_once(
         self, batch: Batch, parameters: list[nn.Parameter], products: Tensor
     ) -> WeightedGradient:
         total, divisor = self._total(products)
         weights = products / divisor
         losses = self._losses(*batch)
-        gradient = self._derivatives((weights * losses).sum(), parameters)
+        weighted = (weights * losses).sum()
+        gradient = self._derivatives(weighted, parameters)
         self.sum_over_ranks(gradient)
-        return WeightedGradient(weights, total, losses.detach(), parameters, gradient)
+        return WeightedGradient(
+            weights=weights,
+            total=total,
+            losses=losses.detach(),
+            parameters=parameters,
+            gradient=gradient,
+        )
 
     def _derivatives(self, loss: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
-        found = torch.autograd.grad(
-            self.scale(loss), parameters, allow_unused=True, materialize_grads=True
+        """The gradient of a loss, flat, times the scale; 0 for parameters that do not matter."""
+        gradients = torch.autograd.grad(
+            self.scale(loss),
+            parameters,
+            allow_unused=True,
+            materialize_grads=True,
         )
-        return _flat(found)
+        return _flat(gradients)
 
     def _total(self, products: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum over all ranks, and the divisor, which is NaN after an overflow, as then are weights and gradient."""
+        """The sum of the products over all ranks, and what to divide them by.
+
+        After an overflow the divisor is NaN, and with it all weights and the gradient.
+        """
         total = products.sum()
         self.sum_over_ranks(total)
-        return total, total.masked_fill(total == 0, 1.0).masked_fill(
-            ~torch.isfinite(total), torch.nan
-        )
+        divisor = total.masked_fill(total == 0, 1.0)
+        divisor = divisor.masked_fill(~torch.isfinite(total), torch.nan)
+        return total, divisor
 
     def _derivatives_along(
         self, direction: Tensor, data: Tensor, target: Any, parameters: Sequence[nn.Parameter]
     ) -> Tensor:
         """Derivative of the loss of each case along a direction of the parameters, shape (b,)."""
-        sizes = [parameter.numel() for parameter in parameters]
-        tangents = [
-            part.view_as(p)
-            for part, p in zip(torch.split(direction, sizes), parameters, strict=True)
-        ]
+        tangents = _parts(direction, parameters)
         with (
             forward_ad.dual_level(),
             torch.no_grad(),
             _moving(self.network, parameters, tangents),
             self.autocast(),
         ):
-            outputs = getattr(self.network, "_orig_mod", self.network)(
-                data
-            )  # compiled networks know no duals
+            # A compiled network knows no duals.
+            network = getattr(self.network, "_orig_mod", self.network)
+            outputs = network(data)
             is_list = not isinstance(outputs, Tensor)
-            duals = [
-                forward_ad.unpack_dual(output) for output in (outputs if is_list else [outputs])
-            ]  # type: ignore[no-untyped-call]
+            if not is_list:
+                outputs = [outputs]
+            duals = [forward_ad.unpack_dual(output) for output in outputs]  # type: ignore[no-untyped-call]
+
         # For the loss, a backward pass to the outputs is enough, and every loss has one.
         leaves = [dual.primal.float().requires_grad_() for dual in duals]
         losses = self.losses_of(leaves if is_list else leaves[0], target)
         gradients = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
-        products = torch.zeros_like(losses)
+
+        derivatives = torch.zeros_like(losses)
         for gradient, dual in zip(gradients, duals, strict=True):
             if gradient is not None and dual.tangent is not None:
-                products = products + (gradient * dual.tangent.float()).reshape(
-                    len(losses), -1
-                ).sum(1)
-        return products
+                products = gradient * dual.tangent.float()
+                derivatives = derivatives + products.reshape(len(losses), -1).sum(1)
+        return derivatives
 
 
 @contextmanager
 def _moving(
     network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]
 ) -> Iterator[None]:
-    """Move the parameters along tangents.
+    """Within this context the parameters of a network move along tangents.
 
-    Functional_call damages networks whose modules have two names.
+    Afterwards they are the same objects as before. `torch.func.functional_call` does not serve: it
+    damages networks whose sub-modules have two names, as those of nnU-Net do.
     """
+    duals = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from torch's own modules
-        duals = {
-            id(parameter): forward_ad.make_dual(parameter.detach(), tangent)  # type: ignore[no-untyped-call]
-            for parameter, tangent in zip(parameters, tangents, strict=True)
-        }
-    places = [
-        (module, name, parameter)
-        for module in network.modules()
-        for name, parameter in module._parameters.items()
-        if parameter is not None and id(parameter) in duals
-    ]
+        for parameter, tangent in zip(parameters, tangents, strict=True):
+            dual = forward_ad.make_dual(parameter.detach(), tangent)  # type: ignore[no-untyped-call]
+            duals[id(parameter)] = dual
+
+    places = []
+    for module in network.modules():
+        for name, own in module._parameters.items():
+            if own is not None and id(own) in duals:
+                places.append((module, name, own))
+
     try:
         for module, name, parameter in places:
             module._parameters[name] = duals[id(parameter)]  # type: ignore[assignment]
@@ -260,4 +286,14 @@ def _moving(
 
 
 def _flat(gradients: Sequence[Tensor]) -> Tensor:
+    """The gradients of several parameters as one vector."""
     return torch.cat([gradient.reshape(-1) for gradient in gradients])
+
+
+def _parts(values: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """The parts of such a vector, in the shapes of the parameters."""
+    sizes = [parameter.numel() for parameter in parameters]
+    parts = []
+    for part, parameter in zip(torch.split(values, sizes), parameters, strict=True):
+        parts.append(part.view_as(parameter))
+    return parts

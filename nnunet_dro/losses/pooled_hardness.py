@@ -13,7 +13,7 @@ from nnunet_dro.losses.dice_ce import DiceCECaseLosses, mean_of_present
 class PooledHardness:
     """Dice + cross-entropy of each case over the patches that were seen of it last.
 
-    The sums over voxels that Dice and cross-entropy are computed from are kept for each case, S <-
+    For each case, the sums over voxels that Dice and cross-entropy are computed from are kept, S <-
     m S + s, and
 
         l_i  =  weight_ce  CE_i / n_i  -  weight_dice  mean_c 2 I_ic / (P_ic + R_ic)
@@ -47,50 +47,80 @@ class PooledHardness:
 
     @torch.no_grad()
     def __call__(self, indices: Tensor, cases: DiceCECaseLosses) -> Tensor:
-        """Take the patches of a batch in, and return the hardness of their cases, shape (b,), detached.
+        """Take in the patches of a batch, and return the hardness of their cases.
 
         The patches of a case that comes several times are added up. A sum that is not finite is not
         taken in, and the hardness of its case is NaN.
+
+        Returns:
+            Shape (b,), detached.
         """
-        dice = torch.stack(
-            [cases.intersection[0], cases.predicted[0], cases.reference[0]], 1
-        ).flatten(1)
+        # One row per case, with the sums of the full resolution.
         new = torch.cat(
-            [dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1
-        ).float()
+            [
+                cases.intersection[0],
+                cases.predicted[0],
+                cases.reference[0],
+                cases.cross_entropy[0][:, None],
+                cases.n_voxels[0][:, None],
+            ],
+            1,
+        )
+        new = new.float()
+        is_finite = new.isfinite().all(1, keepdim=True)
+
         if self._sums is None:
             self._sums = new.new_zeros((self.n, new.shape[1]))
         sums = self._sums.to(new.device)
-        is_finite = new.isfinite().all(1, keepdim=True)
-        kept = sums[indices]
-        sums.index_copy_(0, indices, torch.where(is_finite, self.memory * kept, kept))
+
+        # S <- m S + s, where a case that comes several times forgets once.
+        old = sums[indices]
+        kept = torch.where(is_finite, self.memory * old, old)
+        sums.index_copy_(0, indices, kept)
         sums.index_add_(0, indices, new.masked_fill(~is_finite, 0.0))
         self._sums = sums
-        return self._hardness(sums[indices], cases).masked_fill(~is_finite[:, 0], torch.nan)
+
+        hardness = self._hardness(sums[indices], cases)
+        return hardness.masked_fill(~is_finite[:, 0], torch.nan)
 
     @staticmethod
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
+        """The l_i of the class, from the sums of these cases, shape (b,)."""
         settings = cases.settings
-        intersection, predicted, reference = sums[:, :-2].chunk(3, 1)
-        dice = (2 * intersection + settings.smooth) / (
-            predicted + reference + settings.smooth
-        ).clamp_min(1e-8)
-        mean = mean_of_present(dice, reference > 0)
-        return (
-            settings.weight_ce * sums[:, -2] / sums[:, -1].clamp_min(1)
-            - settings.weight_dice * mean
-        )
+        volumes = sums[:, :-2]
+        cross_entropy = sums[:, -2]
+        n_voxels = sums[:, -1].clamp_min(1)
+
+        intersection, predicted, reference = volumes.chunk(3, 1)
+        dice = cases.dice(intersection, predicted, reference)
+        mean_dice = mean_of_present(dice, reference > 0)
+
+        cross_entropy_part = settings.weight_ce * cross_entropy / n_voxels
+        dice_part = settings.weight_dice * mean_dice
+        return cross_entropy_part - dice_part
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: the sums of each case, or None before the first batch."""
-        return {"sums": None if self._sums is None else self._sums.cpu().numpy()}
+        if self._sums is None:
+            return {"sums": None}
+        return {"sums": self._sums.cpu().numpy()}
 
     def load_state_dict(
         self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
     ) -> None:
-        """Restore the sums of cases, whose positions are ``here`` in this object and ``there`` in the state."""
+        """Restore the sums of the cases that the state has.
+
+        Args:
+            state: An earlier `state_dict`.
+            here: Positions of these cases in this object.
+            there: Their positions in the state.
+        """
         self._sums = None
-        if state["sums"] is not None:
-            restored = np.asarray(state["sums"], dtype=np.float32)
-            self._sums = torch.zeros((self.n, restored.shape[1]))
-            self._sums[torch.from_numpy(here)] = torch.from_numpy(restored[there])
+        if state["sums"] is None:
+            return
+
+        saved = np.asarray(state["sums"], dtype=np.float32)
+        n_columns = saved.shape[1]
+        self._sums = torch.zeros((self.n, n_columns))
+        positions = torch.from_numpy(here)
+        self._sums[positions] = torch.from_numpy(saved[there])

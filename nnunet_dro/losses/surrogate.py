@@ -1,6 +1,6 @@
 """The terms of the surrogate that `nnUNetTrainerGILS` ascends.
 
-Cross-entropy and distance of the features, by case.
+They are the cross-entropy and the distance of the features, each by case.
 """
 
 from collections.abc import Sequence
@@ -24,32 +24,52 @@ def cross_entropies(
     Unlike the Dice it is a mean over voxels: the gradient at a voxel, times their number, depends
     on what the network says there, and not on how many other voxels the patch has.
 
-    The result is (b,), with gradient; outputs and targets are those of `DiceCELoss.forward`.
+    Args:
+        loss: The loss that the cross-entropy is part of.
+        outputs: As in `DiceCELoss.forward`.
+        targets: As in `DiceCELoss.forward`.
+
+    Returns:
+        Shape (b,), with gradient.
     """
     means = []
     for logits, target, factor in loss.resolutions(outputs, targets):
         total, n_terms = loss.voxel_sums.cross_entropy(logits, target)
-        means.append(factor * loss.weight_ce * total / n_terms.clamp_min(1))
+        n_terms = n_terms.clamp_min(1)
+        mean = factor * loss.weight_ce * total / n_terms
+        means.append(mean)
+
+    # The sum over the resolutions.
     return torch.stack(means).sum(0)
 
 
 class _MeanSquaredDistance(torch.autograd.Function):
+    """`mean_squared_distance`, which autograd would compute with copies in float32."""
+
     @staticmethod
     def forward(ctx: Any, features: Tensor, original: Tensor) -> Tensor:
         ctx.save_for_backward(features, original)
+        n_voxels = features[0, 0].numel()
         total = features.new_zeros(len(features), dtype=torch.float32)
+
         for channels in _chunks(features):
-            difference = features[:, channels].float() - original[:, channels].float()
-            total += difference.square_().flatten(1).sum(1)
-        return total / features[0, 0].numel()
+            difference = _difference(features, original, channels)
+            squares = difference.square_()
+            total += squares.flatten(1).sum(1)
+        return total / n_voxels
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # The derivative of mean ||z - z_0||^2 is 2 (z - z_0) / n_voxels.
+        (gradient,) = gradients
         features, original = ctx.saved_tensors
-        factor = (2 / features[0, 0].numel() * gradients[0]).view(-1, *[1] * (features.ndim - 1))
+        n_voxels = features[0, 0].numel()
+        factor = 2 / n_voxels * gradient
+        factor = factor.view(-1, *[1] * (features.ndim - 1))
+
         result = torch.empty_like(features)
         for channels in _chunks(features):
-            difference = features[:, channels].float() - original[:, channels].float()
+            difference = _difference(features, original, channels)
             result[:, channels] = difference.mul_(factor)
         return result, None
 
@@ -75,8 +95,16 @@ def mean_squared_distance(features: Tensor, original: Tensor) -> Tensor:
     return _MeanSquaredDistance.apply(features, original)
 
 
+def _difference(features: Tensor, original: Tensor, channels: slice) -> Tensor:
+    """Some channels of z - z_0, in float32."""
+    return features[:, channels].float() - original[:, channels].float()
+
+
 def _chunks(features: Tensor) -> list[slice]:
     """Slices of the channels, each of at most `_CHUNK` numbers or one channel."""
     n_channels = features.shape[1]
-    size = max(1, _CHUNK * n_channels // max(1, features.numel()))
-    return [slice(start, start + size) for start in range(0, n_channels, size)]
+    n_numbers = max(1, features.numel())
+    size = max(1, _CHUNK * n_channels // n_numbers)
+
+    starts = range(0, n_channels, size)
+    return [slice(start, start + size) for start in starts]

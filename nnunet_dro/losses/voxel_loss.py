@@ -13,9 +13,10 @@ LOG_2 = math.log(2)
 
 
 class VoxelLoss(nn.Module):
-    """Cross-entropy of each voxel, whose logits may be shifted or scaled, and whose tail may be heavier.
+    """Cross-entropy of each voxel, plain or adjusted.
 
-    With the shares pi of the channels, the cross-entropy uses the adjusted logits
+    The logits may be shifted or scaled, and the tail of the loss may be heavier. With the shares pi
+    of the channels, the cross-entropy uses the adjusted logits
 
         s_c = (pi_c / max pi)^gamma  logit_c  +  tau log pi_c
 
@@ -32,13 +33,13 @@ class VoxelLoss(nn.Module):
     ``alpha`` replaces the exponential tail of the cross-entropy by a polynomial one. With the
     margin z = s_label - log sum_{c != label} e^{s_c} (for regions z = s inside, -s outside)
 
-        l(z) = log(1 + e^-z)                             for z <= 0, the cross-entropy of a misclassified voxel
+        l(z) = log(1 + e^-z)                             for z <= 0
         l(z) = log 2 (1 + z / (2 alpha log 2))^-alpha    for z > 0
 
-    with the value log 2 and the slope -1/2 at the joint from both sides. So the weight of a case
-    still matters once its voxels are fitted. The source joins its tail at z = 1 to a scaled
-    cross-entropy; here the loss does not change for z <= 0. alpha -> infinity gives the exponential
-    tail log 2 exp(-z / (2 log 2)).
+    The first line is the cross-entropy of a misclassified voxel. At z = 0 both lines have the value
+    log 2 and the slope -1/2. So the weight of a case still matters once its voxels are fitted. The
+    source joins its tail at z = 1 to a scaled cross-entropy; here the loss does not change for
+    z <= 0. alpha -> infinity gives the exponential tail log 2 exp(-z / (2 log 2)).
 
     ``smoothing`` a softens the reference: the label has probability 1 - a, and each of the k - 1
     other classes has a / (k - 1). For regions, 1 becomes 1 - a and 0 becomes a. (PyTorch's
@@ -63,7 +64,7 @@ class VoxelLoss(nn.Module):
 
     Example:
         >>> loss = VoxelLoss(regions=False, shares=(0.9, 0.1), tau=1.0)
-        >>> logits = torch.zeros(1, 2, 1)  # one voxel of one case, for which the network has no preference
+        >>> logits = torch.zeros(1, 2, 1)  # one voxel of one case, without a preference
         >>> [round(loss(logits, torch.tensor([[[label]]])).item(), 3) for label in (0, 1)]
         [0.105, 2.303]
 
@@ -95,7 +96,8 @@ class VoxelLoss(nn.Module):
                 )
         if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
             raise ValueError(
-                f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own tail."
+                f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own "
+                "tail."
             )
         if not 0 <= smoothing <= 0.5:
             raise ValueError(
@@ -103,9 +105,10 @@ class VoxelLoss(nn.Module):
             )
         if smoothing and alpha is not None:
             raise ValueError(
-                f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: the margin of the tail belongs to "
-                "a single label. Leave out `smoothing` or `alpha`."
+                f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: the margin of "
+                "the tail belongs to a single label. Leave out `smoothing` or `alpha`."
             )
+
         self.regions = regions
         self.smoothing = smoothing
         self.tau = tau
@@ -125,31 +128,35 @@ class VoxelLoss(nn.Module):
             raise ValueError(
                 "`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel."
             )
-        high = 1.0 if self.regions else math.inf
-        if len(shares) == 0 or not all(0 < share < high for share in shares):
-            rule = "between 0 and 1, both excluded," if self.regions else "positive and finite"
-            raise ValueError(
-                f"`shares` must be {rule} for every channel, got {list(shares)!r}. Add 1 to the counts that they are "
-                "computed from."
-            )
-        self.n_shares = len(shares)
         if self.regions:
-            larger = [max(share, 1 - share) for share in shares]
-            shift = [math.log(share / (1 - share)) for share in shares]
-            outside = [
-                ((1 - share) / most) ** self.gamma
-                for share, most in zip(shares, larger, strict=True)
-            ]
+            rule = "between 0 and 1, both excluded,"
+            high = 1.0
         else:
-            larger = [max(shares)] * len(shares)
-            shift = [math.log(share) for share in shares]
-            outside = []
-        scale = [(share / most) ** self.gamma for share, most in zip(shares, larger, strict=True)]
-        for name, values in (
-            ("scale", scale),
-            ("scale_outside", outside),
-            ("shift", [self.tau * s for s in shift]),
-        ):
+            rule = "positive and finite"
+            high = math.inf
+        if len(shares) == 0 or not all(0 < share < high for share in shares):
+            raise ValueError(
+                f"`shares` must be {rule} for every channel, got {list(shares)!r}. Add 1 to the "
+                "counts that they are computed from."
+            )
+
+        # (pi_c / max pi)^gamma and tau log pi_c, for regions by the two sides of each.
+        scale = []
+        outside = []
+        shift = []
+        for share in shares:
+            if self.regions:
+                larger = max(share, 1 - share)
+                outside.append(((1 - share) / larger) ** self.gamma)
+                shift.append(self.tau * math.log(share / (1 - share)))
+            else:
+                larger = max(shares)
+                shift.append(self.tau * math.log(share))
+            scale.append((share / larger) ** self.gamma)
+
+        self.n_shares = len(shares)
+        buffers = {"scale": scale, "scale_outside": outside, "shift": shift}
+        for name, values in buffers.items():
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
 
     def forward(self, logits: Tensor, target: Tensor, ignore_label: int | None = None) -> Tensor:
@@ -168,36 +175,47 @@ class VoxelLoss(nn.Module):
         Raises:
             ValueError: If the number of shares is not that of the channels.
         """
-        if self.n_shares not in (0, logits.shape[1]):
+        n_channels = logits.shape[1]
+        if self.n_shares not in (0, n_channels):
             raise ValueError(
-                f"`shares` must have one number per channel, got {self.n_shares} for {logits.shape[1]} channels. "
-                "They follow the network's output: background first, or the regions."
+                f"`shares` must have one number per channel, got {self.n_shares} for {n_channels} "
+                "channels. They follow the network's output: background first, or the regions."
             )
+
         if self.is_adjusted:
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.regions:
-            return self._of_regions(logits, target, ignore_label)
-        return self._of_labels(logits, target[:, 0].long(), ignore_label)
+            return self._loss_of_regions(logits, target, ignore_label)
+        return self._loss_of_labels(logits, target[:, 0].long(), ignore_label)
 
-    def _of_labels(self, logits: Tensor, labels: Tensor, ignore_label: int | None) -> Tensor:
+    def _loss_of_labels(self, logits: Tensor, labels: Tensor, ignore_label: int | None) -> Tensor:
         if self.gamma:
             logits = logits * _per_channel(self.scale, logits)
         if self.tau:
             logits = logits + _per_channel(self.shift, logits)
+
         if self.alpha is None:
-            ignored = -100 if ignore_label is None else ignore_label
+            # PyTorch spreads the smoothing over all classes, the label's own among them.
             n_classes = logits.shape[1]
-            evenly = self.smoothing * n_classes / max(1, n_classes - 1)
+            ignored = -100 if ignore_label is None else ignore_label
+            spread_over_all = self.smoothing * n_classes / max(1, n_classes - 1)
             return F.cross_entropy(
-                logits, labels, ignore_index=ignored, reduction="none", label_smoothing=evenly
+                logits,
+                labels,
+                ignore_index=ignored,
+                reduction="none",
+                label_smoothing=spread_over_all,
             )
+
         if ignore_label is None:
             return polynomially_tailed(_margin(logits, labels), alpha=self.alpha)
+        # The ignore label is no class, so its voxels take the margin of any other one.
         is_ignored = labels == ignore_label
         margin = _margin(logits, labels.masked_fill(is_ignored, 0))
-        return polynomially_tailed(margin, alpha=self.alpha).masked_fill(is_ignored, 0)
+        loss = polynomially_tailed(margin, alpha=self.alpha)
+        return loss.masked_fill(is_ignored, 0)
 
-    def _of_regions(self, logits: Tensor, target: Tensor, ignore_label: int | None) -> Tensor:
+    def _loss_of_regions(self, logits: Tensor, target: Tensor, ignore_label: int | None) -> Tensor:
         reference = target if ignore_label is None else target[:, :-1]
         if self.gamma:
             inside = _per_channel(self.scale, logits)
@@ -205,6 +223,7 @@ class VoxelLoss(nn.Module):
             logits = logits * torch.where(reference.to(torch.bool), inside, outside)
         if self.tau:
             logits = logits + _per_channel(self.shift, logits)
+
         if self.alpha is None:
             soft = reference.to(logits.dtype)
             if self.smoothing:
@@ -212,13 +231,26 @@ class VoxelLoss(nn.Module):
             voxelwise = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
         else:
             voxelwise = polynomially_tailed(
-                logits, alpha=self.alpha, is_inside=reference.to(torch.bool)
+                logits,
+                alpha=self.alpha,
+                is_inside=reference.to(torch.bool),
             )
-        return voxelwise if ignore_label is None else voxelwise * ~target[:, -1:].to(torch.bool)
+
+        if ignore_label is None:
+            return voxelwise
+        is_ignored = target[:, -1:].to(torch.bool)
+        return voxelwise * ~is_ignored
 
 
 def polynomially_tailed(scores: Tensor, *, alpha: float, is_inside: Tensor | None = None) -> Tensor:
-    """Cross-entropy of margins (minus them where not ``is_inside``) up to 0, with a polynomial tail above."""
+    """Cross-entropy for margins up to 0, with a polynomial tail for larger ones; see `VoxelLoss`.
+
+    Args:
+        scores: Margins of the labels against all other classes; for regions the scores, which are
+            the margins inside of a region and minus the margins outside.
+        alpha: Exponent of the tail, > 0.
+        is_inside: Whether a score is inside of its region; None for margins.
+    """
     return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
 
 
@@ -244,6 +276,8 @@ class _PolynomialTail(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         scores, is_inside = ctx.saved_tensors
         margin = _with_sign(scores, is_inside)
+
+        # Where z <= 0 the power is 1, where z > 0 the sigmoid is 1/2.
         slope = margin.clamp_max(0).neg_().sigmoid_().neg_()
         slope.mul_(_power(margin, -(ctx.alpha + 1), alpha=ctx.alpha))
         del margin
@@ -251,23 +285,39 @@ class _PolynomialTail(torch.autograd.Function):
 
 
 def _with_sign(scores: Tensor, is_inside: Tensor | None) -> Tensor:
-    return scores if is_inside is None else torch.where(is_inside, scores, -scores)
+    """The scores inside of regions, and minus the scores outside."""
+    if is_inside is None:
+        return scores
+    return torch.where(is_inside, scores, -scores)
 
 
 def _power(margin: Tensor, exponent: float, *, alpha: float) -> Tensor:
-    """(1 + max(z, 0) / (2 alpha log 2))^exponent, by log1p so that a large alpha does not round the sum to 1."""
+    """(1 + max(z, 0) / (2 alpha log 2))^exponent, for the margin z.
+
+    The logarithm is that of log1p, because the sum would round to 1 for a large alpha.
+    """
     return margin.clamp_min(0).div_(2 * alpha * LOG_2).log1p_().mul_(exponent).exp_()
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logit less log-sum-exp of the others (b, *spatial).
+    """Logit of the label minus the log-sum-exp of the other classes.
 
-    Log-odds not by p, which rounds to 1 above 17 (float32).
+    This is the logarithm of the odds p / (1 - p) of the label. It is not computed from p, which
+    rounds to 1 in float32 as soon as the margin is above 17.
+
+    Args:
+        logits: Shape (b, channels, *spatial).
+        labels: Shape (b, *spatial).
+
+    Returns:
+        Shape (b, *spatial).
     """
     label = labels.unsqueeze(1)
-    others = torch.logsumexp(logits.scatter(1, label, -torch.inf), 1)
+    without_label = logits.scatter(1, label, -torch.inf)
+    others = torch.logsumexp(without_label, 1)
     return logits.gather(1, label).squeeze(1) - others
 
 
 def _per_channel(values: Tensor, like: Tensor) -> Tensor:
+    """One value per channel, in a shape that multiplies tensors (b, channels, *spatial)."""
     return values.view(-1, *[1] * (like.ndim - 2))

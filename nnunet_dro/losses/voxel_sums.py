@@ -1,0 +1,137 @@
+"""Sums over the voxels of each case, which Dice and cross-entropy are computed from."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from nnunet_dro.losses.voxel_loss import VoxelLoss
+
+
+class VoxelSums(nn.Module):
+    """Sums over the voxels of each case.
+
+    It is a module because only this part is worth compiling, all of it at once.
+    """
+
+    def __init__(
+        self,
+        voxel_loss: VoxelLoss,
+        *,
+        regions: bool,
+        do_bg: bool,
+        ignore_label: int | None,
+        finds_predicted: bool,
+    ) -> None:
+        super().__init__()
+        self.voxel_loss = voxel_loss
+        self.regions = regions
+        self.first = 0 if do_bg else 1
+        self.ignore_label = ignore_label
+        self.finds_predicted = finds_predicted
+
+    def forward(
+        self, outputs: Sequence[Tensor], targets: Sequence[Tensor]
+    ) -> tuple[Tensor | None, ...]:
+        """The first fields of `DiceCECaseLosses`, in order.
+
+        There is one output and one target per resolution.
+        """
+        sums_of_scales = []
+        for logits, target in zip(outputs, targets, strict=True):
+            sums_of_scales.append(self._sums(logits, target))
+
+        # One tensor per field, with the resolutions along its first axis.
+        fields = zip(*sums_of_scales, strict=True)
+        return tuple(None if sums[0] is None else torch.stack(sums) for sums in fields)
+
+    def _sums(self, logits: Tensor, target: Tensor) -> tuple[Tensor | None, ...]:
+        """The sums of one resolution, each (b,) or (b, c)."""
+        mask = self._taking_part(target)
+        if self.regions:
+            probabilities = torch.sigmoid(logits)
+            regions = target if mask is None else target[:, :-1]
+            reference = regions.to(torch.bool)
+            if mask is not None:
+                reference = reference & mask
+        else:
+            probabilities = torch.softmax(logits, 1)
+            classes = torch.arange(
+                logits.shape[1],
+                device=target.device,
+                dtype=target.dtype,
+            )
+            reference = target == classes.view(-1, *[1] * (target.ndim - 2))
+
+        probabilities = probabilities[:, self.first :]
+        reference = reference[:, self.first :]
+        # The ignore label is no class, so the reference of a label map needs no mask.
+        predicted = probabilities
+        if mask is not None:
+            predicted = probabilities * mask
+
+        is_predicted = None
+        if self.finds_predicted:
+            is_predicted = self._is_predicted(logits, target)
+
+        voxels = tuple(range(2, logits.ndim))
+        return (
+            (probabilities * reference).sum(voxels, dtype=torch.float32),
+            predicted.sum(voxels, dtype=torch.float32),
+            reference.sum(voxels, dtype=torch.float32),
+            *self.cross_entropy(logits, target),
+            is_predicted,
+        )
+
+    def _taking_part(self, target: Tensor) -> Tensor | None:
+        """Which voxels take part, shape (b, 1, *spatial); None if all do."""
+        if self.ignore_label is None:
+            return None
+        if self.regions:
+            return ~target[:, -1:].to(torch.bool)
+        return target != self.ignore_label
+
+    def cross_entropy(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-entropy of each case, summed over its voxels, and the number of terms of the sum.
+
+        Both have the shape (b,).
+        """
+        voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
+        dtype = torch.promote_types(voxelwise.dtype, torch.float32)
+        total = voxelwise.sum(1, dtype=dtype)
+
+        mask = self._taking_part(target)
+        if mask is None:
+            n_terms = torch.full_like(total, voxelwise.shape[1], dtype=torch.float32)
+        else:
+            n_terms = mask.flatten(1).sum(1, dtype=torch.float32)
+        return total, n_terms
+
+    @torch.no_grad()
+    def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Whether each class of the Dice is the hard prediction of any voxel that takes part.
+
+        Returns:
+            Shape (b, c).
+        """
+        mask = self._taking_part(target)
+        if self.regions:
+            predicted = logits > 0
+            if mask is not None:
+                predicted = predicted & mask
+            return predicted.flatten(2).any(2)[:, self.first :]
+
+        # The same as argmax, and several times as fast on a CPU.
+        labels = logits.max(1).indices
+
+        # Voxels that are ignored get a class of their own, which is left out at the end.
+        n_channels = logits.shape[1]
+        if mask is not None:
+            labels = labels.masked_fill(~mask[:, 0], n_channels)
+        is_predicted = torch.zeros(
+            (len(logits), n_channels + 1),
+            dtype=torch.bool,
+            device=logits.device,
+        )
+        is_predicted.scatter_(1, labels.flatten(1), True)
+        return is_predicted[:, self.first : n_channels]
