@@ -21,45 +21,51 @@ from nnunet_dro.nnunet.folders import dataset_folder
 #: watching in a log.
 _MOST_GROUPS = 12
 
-#: Of numbers, which are measured (a width, an age) unless they are few and small (a grade, a
-#: numbered site).
+#: Numbers are measured (a width, an age) unless they are few and small (a grade, a numbered site).
 _MOST_NUMBERS = 5
 _LARGEST_NUMBER = 99
 
 
 def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
-    """The preprocessed and the raw folder of a trainer's dataset, as `find_case_table` takes them."""
+    """The preprocessed and the raw folder of a trainer's dataset, for `find_case_table`."""
     raw = dataset_folder("nnUNet_raw", trainer.plans_manager.dataset_name)
     return Path(trainer.preprocessed_dataset_folder_base), raw
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The group of each training case of a trainer, by a column of the case table, in the order of the cases."""
+    """The group of each training case of a trainer, by a column of the case table.
+
+    They are in the order of the cases.
+    """
     groups, path = _entries(trainer, cases, column)
     if groups.nunique() == 1:
         raise ValueError(
-            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got only "
-            f"{groups.iloc[0]!r} in {path}. Choose another column or fold."
+            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two "
+            f"groups, got only {groups.iloc[0]!r} in {path}. Choose another column or fold."
         )
     return [str(group) for group in groups]
 
 
 def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The weight of each training case of a trainer as text.
+    """The weight of each training case of a trainer, as text.
 
-    A finite number >= 0 in a column of the case table.
+    The weights are finite numbers >= 0 in a column of the case table.
     """
     weights, path = _entries(trainer, cases, column)
     numbers = pd.to_numeric(weights, errors="coerce")
-    if wrong := weights.index[~numbers.between(0, np.inf, inclusive="left")].tolist():
+    is_valid = numbers.between(0, np.inf, inclusive="left")
+    wrong = weights.index[~is_valid].tolist()
+    if wrong:
         raise ValueError(
-            f"`{column}` must have a finite number >= 0 as the weight of every training case in {path}, got "
-            f"{weights[wrong[0]]!r} for {name_some(wrong)}. Correct it, or leave out `asWeights` if these are groups."
+            f"`{column}` must have a finite number >= 0 as the weight of every training case in "
+            f"{path}, got {weights[wrong[0]]!r} for {name_some(wrong)}. Correct it, or leave out "
+            "`asWeights` if these are groups."
         )
+
     if not numbers.any():
         raise ValueError(
-            f"`{column}` must have a weight > 0 for a training case of fold {trainer.fold} in {path}, got 0 for all. "
-            "Correct the column, or choose another one."
+            f"`{column}` must have a weight > 0 for a training case of fold {trainer.fold} in "
+            f"{path}, got 0 for all. Correct the column, or choose another one."
         )
     return [str(number) for number in numbers]
 
@@ -68,26 +74,29 @@ def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Serie
     """The entry of each training case in a column of the case table, and the path of the table."""
     column_of_cases, path = table_column(trainer, column)
     entries = column_of_cases.reindex(list(cases), fill_value=MISSING)
-    if without := entries.index[entries == MISSING].tolist():
+    without = entries.index[entries == MISSING].tolist()
+    if without:
         raise ValueError(
-            f"`{column}` must have an entry for every training case in {path}, got none for {name_some(without)}. "
-            "Fill them in."
+            f"`{column}` must have an entry for every training case in {path}, got none for "
+            f"{name_some(without)}. Fill them in."
         )
     return entries, path
 
 
 def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.Series[str], Path]":
-    """A column of a trainer's case table, by case, and its path.
+    """A column of a trainer's case table, by case, and the path of the table.
 
-    ``meaning`` says what to write into the column.
+    ``meaning`` says in an error what to write into the column.
     """
-    path = find_case_table(*dataset_folders(trainer))
+    folders = dataset_folders(trainer)
+    path = find_case_table(*folders)
     if path is None:
-        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
+        places = " or ".join(str(place) for place in case_table_places(*folders))
         raise FileNotFoundError(
-            f"`{column}` must be a column of a case table, but the dataset has no case table. Write {places} with a "
-            f"column `case` and a column `{column}`{meaning}."
+            f"`{column}` must be a column of a case table, but the dataset has no case table. "
+            f"Write {places} with a column `case` and a column `{column}`{meaning}."
         )
+
     table = read_cases(path).set_index("case")
     if column not in table.columns:
         cure = f"Add it{meaning or ', or name another column'}."
@@ -98,24 +107,35 @@ def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.S
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
-    """The group of each case by column, for columns with 2 to 12 groups (of numbers, at most 5) to watch in the log."""
+    """The group of each case by column, for the columns to watch in the log.
+
+    These have 2 to 12 groups, or, of numbers, at most 5.
+    """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         return {}
+
     table = read_cases(path)
     rows: pd.DataFrame = table.set_index("case").reindex(list(cases), fill_value=MISSING)
-    return {
-        column: [str(group) for group in rows[column]]
-        for column in attributes_of(table)
-        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2)
-        and not _are_measured(set(rows[column]))
-    }
+    most_groups = min(_MOST_GROUPS, len(cases) // 2)
+    watched = {}
+
+    for column in attributes_of(table):
+        entries = rows[column]
+        if 2 <= entries.nunique() <= most_groups and not _are_measured(set(entries)):
+            watched[column] = [str(group) for group in entries]
+    return watched
 
 
 def _are_measured(groups: set[str]) -> bool:
-    known = groups - {MISSING}
-    numbers = pd.to_numeric(pd.Series(sorted(known)), errors="coerce")
-    are_few = len(known) <= _MOST_NUMBERS and all(
-        name.isdecimal() and int(name) <= _LARGEST_NUMBER for name in known
-    )
-    return bool(numbers.notna().all()) and not are_few
+    """Whether the entries of a column are numbers, and not the names of groups."""
+    names = sorted(groups - {MISSING})
+    column = pd.Series(names)
+    numbers = pd.to_numeric(column, errors="coerce")
+    if not numbers.notna().all():
+        return False
+
+    # Few and small numbers may be names.
+    if len(names) > _MOST_NUMBERS:
+        return True
+    return not all(name.isdecimal() and int(name) <= _LARGEST_NUMBER for name in names)

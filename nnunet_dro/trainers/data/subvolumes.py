@@ -1,4 +1,7 @@
-"""Sub-volumes: a grid that divides cases too large for one patch, with a stale loss for each cell."""
+"""Sub-volumes: the cells of a grid over cases that are too large for one patch.
+
+Each cell has a stale loss of its own.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +16,8 @@ Report = Callable[[str], None]
 
 #: Number of cases that are read at the same time; reading waits for the disk, not for a core.
 _N_READERS = 8
-_CASES_PER_LINE = 500  # Number of cases per line of progress.
+#: Number of cases per line of progress.
+_CASES_PER_LINE = 500
 
 
 class Subvolumes:
@@ -31,22 +35,23 @@ class Subvolumes:
     def __init__(
         self, cases: Sequence[str], grid: Sequence[int], allowed: NDArray[np.bool_] | None = None
     ) -> None:
-        if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
+        is_valid = len(grid) == 3 and all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid)
+        if not is_valid:
             raise ValueError(
                 f"`grid` must be three numbers of cells >= 1, got {grid!r}. Write, say, (1, 2, 2)."
             )
-        case_of, *cell_of = np.nonzero(
-            np.ones((len(cases), *grid), dtype=bool) if allowed is None else allowed
-        )
+
+        if allowed is None:
+            allowed = np.ones((len(cases), *grid), dtype=bool)
+        case_of, *cell_of = np.nonzero(allowed)
         self.cases = tuple(str(case) for case in cases)
         #: Number of cells along each axis of the preprocessed arrays. In 2d the first axis counts
         #: slices.
         self.grid = tuple(grid)
-        #: Position of each item's case, shape (n,), and its cell along the axes, shape (n, 3).
-        self.case_of, self.cell_of = (
-            case_of.astype(np.int32),
-            np.stack(cell_of, axis=1).astype(np.int32),
-        )
+        #: Position of each item's case, shape (n,).
+        self.case_of = case_of.astype(np.int32)
+        #: The item's cell along the axes, shape (n, 3).
+        self.cell_of = np.stack(cell_of, axis=1).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.case_of)
@@ -56,25 +61,33 @@ class Subvolumes:
         """Unique names of the items: ``case@i,j,k``, or the case's name if the grid is 1x1x1."""
         if math.prod(self.grid) == 1:
             return [self.cases[case] for case in self.case_of]
-        endings = ["@" + ",".join(map(str, cell)) for cell in np.ndindex(self.grid)]
-        flat = np.ravel_multi_index(tuple(self.cell_of.T), self.grid)
-        return [
-            self.cases[c] + endings[e]
-            for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)
-        ]
+
+        # The cells of a case have the same endings in all cases.
+        endings = []
+        for cell in np.ndindex(self.grid):
+            i, j, k = cell
+            endings.append(f"@{i},{j},{k}")
+
+        axes = tuple(self.cell_of.T)
+        cells = np.ravel_multi_index(axes, self.grid)
+        pairs = zip(self.case_of.tolist(), cells.tolist(), strict=True)
+        return [self.cases[case] + endings[cell] for case, cell in pairs]
 
     def bounds(
         self, item: int, shape: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First voxel of an item in a volume of a shape, and the one after the last, each (3,).
 
-        At least one voxel.
+        There is at least one voxel between them along each axis.
         """
-        voxels = np.asarray(shape, dtype=np.int64)
+        n_voxels = np.asarray(shape, dtype=np.int64)
         grid = np.asarray(self.grid)
-        start = self.cell_of[item] * voxels // grid
-        stop = (self.cell_of[item] + 1) * voxels // grid
-        return start, np.maximum(stop, start + 1)
+        cell = self.cell_of[item]
+
+        start = cell * n_voxels // grid
+        stop = (cell + 1) * n_voxels // grid
+        stop = np.maximum(stop, start + 1)
+        return start, stop
 
 
 def cells_of_voxels(
@@ -84,7 +97,10 @@ def cells_of_voxels(
 
     i = ceil((v + 1) a / s) - 1 is the one cell with floor(i s / a) <= v < floor((i + 1) s / a).
     """
-    return ((np.asarray(voxels, dtype=np.int64) + 1) * np.asarray(grid) - 1) // np.asarray(shape)
+    v = np.asarray(voxels, dtype=np.int64)
+    a = np.asarray(grid)
+    s = np.asarray(shape)
+    return ((v + 1) * a - 1) // s
 
 
 def locations_inside(
@@ -97,11 +113,16 @@ def locations_inside(
     inside = {}
     for key, locations in (class_locations or {}).items():
         rows = np.asarray(locations)
-        mask = np.ones(len(rows), dtype=bool)
+        if not len(rows):
+            inside[key] = rows
+            continue
+
         # One axis at a time: numpy is many times slower when it reduces over a short last axis.
-        for axis in range(len(start) if len(rows) else 0):
-            mask &= (rows[:, axis + 1] >= start[axis]) & (rows[:, axis + 1] < stop[axis])
-        inside[key] = rows[mask]
+        is_inside = np.ones(len(rows), dtype=bool)
+        for axis in range(len(start)):
+            positions = rows[:, axis + 1]
+            is_inside &= (positions >= start[axis]) & (positions < stop[axis])
+        inside[key] = rows[is_inside]
     return inside
 
 
@@ -110,53 +131,82 @@ def subvolumes_of(
 ) -> Subvolumes:
     """Divide the cases of nnU-Net's data loader into sub-volumes.
 
-    ``report`` gets progress and who is left out.
-
     With an ignore label, only cells with annotated voxels that nnU-Net sampled become items,
-    because nothing can be learnt in the others, unless no case has any: then all do.
+    because nothing can be learnt in the others. If no case has any, all cells become items.
+
+    Args:
+        loader: A data loader of nnU-Net.
+        grid: Number of cells along each axis.
+        report: Called with lines about the progress, and about cases that are left out.
     """
     every = Subvolumes(tuple(loader.indices), grid)
     if not loader.has_ignore or math.prod(every.grid) == 1:
         return every
+
+    cases = every.cases
+    allowed = _annotated_cells_of_cases(loader, every, report)
+    if not allowed.any():
+        report("WARNING: no training case has annotated voxels. All sub-volumes will be drawn.")
+        return every
+
+    is_annotated = allowed.reshape(len(cases), -1).any(axis=1)
+    without = [cases[i] for i in np.flatnonzero(~is_annotated)]
+    never = ""
+    if without:
+        names = ", ".join(without[:5])
+        if len(without) > 5:
+            names += ", ..."
+        never = (
+            f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be "
+            f"drawn: {names}."
+        )
+    report(
+        f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are "
+        f"drawn.{never}"
+    )
+    return Subvolumes(cases, every.grid, allowed)
+
+
+def _annotated_cells_of_cases(loader: Any, every: Subvolumes, report: Report) -> NDArray[np.bool_]:
+    """Whether each cell of each case contains an annotated voxel, shape (n_cases, *grid)."""
     cases = every.cases
     read = partial(
-        _annotated_cells, loader._data.load_case, loader.annotated_classes_key, every.grid
+        _annotated_cells,
+        loader._data.load_case,
+        loader.annotated_classes_key,
+        every.grid,
     )
+
     allowed = np.zeros((len(cases), *every.grid), dtype=bool)
     with ThreadPoolExecutor(_N_READERS) as readers:
         for i, cells in enumerate(readers.map(read, cases)):
             allowed[i] = cells
-            if (i + 1) % _CASES_PER_LINE == 0:
+            n_read = i + 1
+            if n_read % _CASES_PER_LINE == 0:
                 report(
-                    f"Sub-volumes: the annotated voxels of {i + 1} of {len(cases)} cases have been read."
+                    f"Sub-volumes: the annotated voxels of {n_read} of {len(cases)} cases have "
+                    "been read."
                 )
-    if not allowed.any():
-        report("WARNING: no training case has annotated voxels. All sub-volumes will be drawn.")
-        return every
-    without = [cases[i] for i in np.flatnonzero(~allowed.reshape(len(cases), -1).any(axis=1))]
-    never = ""
-    if without:
-        named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-        never = f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be drawn: {named}."
-    report(
-        f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are drawn.{never}"
-    )
-    return Subvolumes(cases, every.grid, allowed)
+    return allowed
 
 
 def _annotated_cells(
     load: Callable[[str], tuple[Any, ...]], key: tuple[int, ...], grid: Sequence[int], case: str
 ) -> NDArray[np.bool_]:
-    """Whether each cell of a case contains an annotated voxel that nnU-Net sampled, shape ``grid``."""
+    """Whether each cell of a case contains an annotated voxel that nnU-Net sampled."""
     data, *_, properties = load(case)
     locations = properties["class_locations"]
     if key not in locations:
         raise ValueError(
-            f"`{case}` must be preprocessed with the dataset's ignore label, got no locations of annotated voxels. "
-            "Run nnUNetv2_preprocess again."
+            f"`{case}` must be preprocessed with the dataset's ignore label, got no locations of "
+            "annotated voxels. Run nnUNetv2_preprocess again."
         )
-    annotated = np.zeros(grid, dtype=bool)
+
+    is_annotated = np.zeros(grid, dtype=bool)
     if len(locations[key]):
-        cells = cells_of_voxels(np.asarray(locations[key])[:, 1:], data.shape[1:], grid)
-        annotated[tuple(cells.T)] = True
-    return annotated
+        # The first number of a location, and of a shape, is that of the channel.
+        voxels = np.asarray(locations[key])[:, 1:]
+        shape = data.shape[1:]
+        cells = cells_of_voxels(voxels, shape, grid)
+        is_annotated[tuple(cells.T)] = True
+    return is_annotated

@@ -16,14 +16,18 @@ from torch import distributed as dist
 #: into background.
 OUTSIDE = -1
 
-BLOCK = (
-    1 << 18
-)  # Number of voxels that are counted at a time, few enough for the cache of the processor.
-MOST_JOBS = 8  # Largest number of threads; more would wait for the disk.
+#: Number of voxels that are counted at a time, few enough for the cache of the processor.
+BLOCK = 2**18
+#: Largest number of threads; more would wait for the disk.
+MOST_JOBS = 8
 
 
 def voxel_shares(trainer: Any) -> tuple[float, ...]:
-    """Share of each label (background first) or region among the training voxels, counted once and kept."""
+    """Share of each label (background first), or of each region, among the training voxels.
+
+    The voxels are counted once, and the counts kept for other folds and trainings beside the
+    preprocessed data. Every rank may call this, and waits for no other.
+    """
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None
@@ -37,9 +41,11 @@ def voxel_shares(trainer: Any) -> tuple[float, ...]:
         log=trainer.print_to_log_file,
         jobs=max(1, min(MOST_JOBS, cpu_count() // n_ranks)),
     )
+
     total: Counter[int] = Counter()
-    for of_case in counts.values():
-        total.update(of_case)
+    for counts_of_case in counts.values():
+        total.update(counts_of_case)
+
     labels = trainer.label_manager
     if labels.has_regions:
         return region_shares(total, labels.foreground_regions, ignore_label=labels.ignore_label)
@@ -51,8 +57,10 @@ def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[floa
 
     `OUTSIDE` counts as background.
     """
-    voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
-    return tuple(n / sum(voxels) for n in voxels)
+    # One voxel more of each, so that none has a share of 0.
+    n_voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
+    total = sum(n_voxels)
+    return tuple(n / total for n in n_voxels)
 
 
 def region_shares(
@@ -60,19 +68,24 @@ def region_shares(
 ) -> tuple[float, ...]:
     """Share of the annotated voxels inside each region, (n_r + 1) / (N + 2) in (0, 1).
 
-    `OUTSIDE` is background.
+    `OUTSIDE` counts as background.
     """
     n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
-    inside = [
-        _in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions
-    ]
-    return tuple((n + 1) / (n_annotated + 2) for n in inside)
+
+    shares = []
+    for region in regions:
+        labels = [region] if isinstance(region, int) else region
+        n_inside = _in_any_of(counts, labels)
+        shares.append((n_inside + 1) / (n_annotated + 2))
+    return tuple(shares)
 
 
 def _in_any_of(counts: Mapping[int, int], labels: Iterable[int]) -> int:
+    """Number of voxels with any of the labels."""
     wanted = {int(label) for label in labels}
     if 0 in wanted:
         wanted.add(OUTSIDE)
+
     return sum(n for label, n in counts.items() if label in wanted)
 
 
@@ -87,43 +100,46 @@ def voxel_counts(
 ) -> dict[str, dict[int, int]]:
     """Number of voxels by case and label, as stored.
 
-    `OUTSIDE` and the ignore label are labels like others.
-
-    Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same
-    size and the same modification time to the second, which copying preserves. A cache that cannot
-    be read is created again.
+    `OUTSIDE` and the ignore label are labels like others. Counts in the file ``cache`` are used
+    again for a case whose file in ``folder`` has the same size and the same modification time to
+    the second, which copying preserves. A cache that cannot be read is created again.
     """
-    known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}
-    counts = {
-        case: known[case]["voxels"]
-        for case, stamp in stamps.items()
-        if case in known and stamp == (known[case]["bytes"], known[case]["modified_s"])
-    }
+    counts = {}
+    for case, entry in _read(cache).items():
+        if case in stamps and stamps[case] == (entry["bytes"], entry["modified_s"]):
+            counts[case] = entry["voxels"]
+
     missing = [case for case in stamps if case not in counts]
     if missing:
         log(
-            f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}"
+            f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, "
+            f"to keep in {cache}"
         )
+        count = delayed(_count_case)
         counted = Parallel(n_jobs=jobs, prefer="threads")(
-            delayed(_count_case)(dataset, one, folder) for one in missing
+            count(dataset, case, folder) for case in missing
         )
         counts.update(zip(missing, counted, strict=True))
-        entries = {
-            case: {"bytes": stamp[0], "modified_s": stamp[1], "voxels": counts[case]}
-            for case in missing
-            if (stamp := stamps[case]) is not None
-        }
+
+        entries = {}
+        for case in missing:
+            stamp = stamps[case]
+            if stamp is not None:
+                size, modified = stamp
+                entries[case] = {"bytes": size, "modified_s": modified, "voxels": counts[case]}
         try:
             _write(cache, entries)
         except OSError as error:
             log(
-                f"WARNING: could not keep the numbers of voxels ({error}). The next training will count them again."
+                f"WARNING: could not keep the numbers of voxels ({error}). The next training will "
+                "count them again."
             )
     return {case: counts[case] for case in stamps}
 
 
 def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
+    """Number of voxels of each label in the segmentation of a case, by ascending label."""
     try:
         segmentation = dataset.load_case(case)[1]
         counts: Counter[int] = Counter()
@@ -131,13 +147,13 @@ def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
             counts.update(count_labels(slab))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. Run nnUNetv2_preprocess "
-            "again, or remove the case from splits_final.json."
+            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. "
+            "Run nnUNetv2_preprocess again, or remove the case from splits_final.json."
         ) from error
     except Exception as error:  # each file format has its own errors for broken files
         raise ValueError(
-            f"The segmentation of training case {case!r} in {folder} must be readable: {error}. Run "
-            "nnUNetv2_preprocess again."
+            f"The segmentation of training case {case!r} in {folder} must be readable: {error}. "
+            "Run nnUNetv2_preprocess again."
         ) from error
     return dict(sorted(counts.items()))
 
@@ -145,19 +161,24 @@ def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
 def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
     """Parts of a segmentation of shape (1, *spatial) along the first spatial axis.
 
-    Each is decompressed once.
+    They consist of whole chunks, so that each chunk is decompressed once.
     """
-    depth = (getattr(segmentation, "chunks", None) or (1, 1))[1]
-    in_plane = int(np.prod(segmentation.shape[2:]))
-    depth *= max(1, 16 * BLOCK // (depth * max(in_plane, 1)))
+    chunks = getattr(segmentation, "chunks", None)
+    depth = chunks[1] if chunks else 1
+
+    # As many chunks as some millions of voxels have.
+    n_in_plane = int(np.prod(segmentation.shape[2:]))
+    n_in_chunk = depth * max(n_in_plane, 1)
+    depth *= max(1, 16 * BLOCK // n_in_chunk)
     for start in range(0, segmentation.shape[1], depth):
-        yield np.asarray(segmentation[:1, start : start + depth])
+        slab = segmentation[:1, start : start + depth]
+        yield np.asarray(slab)
 
 
 def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
     """Number of voxels of each label in an array of any shape.
 
-    Floats are truncated, as nnU-Net does.
+    Floats are truncated, as nnU-Net truncates them.
     """
     flat = values.reshape(-1)
     counts: Counter[int] = Counter()
@@ -165,22 +186,27 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
         block = flat[start : start + BLOCK]
         if not np.issubdtype(block.dtype, np.integer):
             block = block.astype(np.int16)
+
+        # Comparing is faster than binning if there are few labels.
         low = int(block.min())
         high = int(block.max())
-        # Comparing is faster than binning if there are few labels.
         if high - low < 16:
-            found = {label: int(np.count_nonzero(block == label)) for label in range(low, high + 1)}
+            labels = range(low, high + 1)
+            bins = [int(np.count_nonzero(block == label)) for label in labels]
         else:
-            bins = np.bincount(block.astype(np.int64) - low)
-            found = {low + int(label): int(bins[label]) for label in np.flatnonzero(bins)}
-        counts.update({label: n for label, n in found.items() if n})
+            distances = block.astype(np.int64) - low
+            bins = np.bincount(distances).tolist()
+
+        for label, n in enumerate(bins, start=low):
+            if n:
+                counts[label] += n
     return dict(counts)
 
 
 def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
     """Size in bytes and modification time in seconds of a case's segmentation.
 
-    None if it is no file of nnU-Net.
+    It is None if nnU-Net has no such file.
     """
     # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
     for name in (f"{case}_seg.b2nd", f"{case}.npz", f"{case}_seg.npy"):
@@ -193,27 +219,34 @@ def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
 
 
 def _read(cache: Path) -> dict[str, dict[str, Any]]:
-    """The entries by case, without invalid ones."""
+    """The entries of the cache by case, without invalid ones."""
     try:
         entries = json.loads(cache.read_text())
     except (OSError, ValueError):
         return {}
-    understood = {}
-    for case, entry in entries.items() if isinstance(entries, dict) else ():
+    if not isinstance(entries, dict):
+        return {}
+
+    valid: dict[str, dict[str, Any]] = {}
+    for case, entry in entries.items():
         try:
-            voxels = {int(label): int(n) for label, n in entry["voxels"].items()}
-            understood[case] = {name: int(entry[name]) for name in ("bytes", "modified_s")} | {
-                "voxels": voxels
+            valid[case] = {
+                "bytes": int(entry["bytes"]),
+                "modified_s": int(entry["modified_s"]),
+                "voxels": {int(label): int(n) for label, n in entry["voxels"].items()},
             }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
-    return understood
+    return valid
 
 
 def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
-    # Ranks and folds may write at the same time. Each writes a file of its own, and the last one
-    # replaces the others; it first reads what others wrote meanwhile. Entries that are lost all the
-    # same are counted again.
+    """Add entries to the cache.
+
+    Ranks and folds may write at the same time. Each writes a file of its own, and the last one
+    replaces the others; it first reads what others wrote meanwhile. Entries that are lost all the
+    same are counted again.
+    """
     own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
     try:
         own.write_text(json.dumps(_read(cache) | entries))
