@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
 
-_C_TYPES = {"float64": ctypes.c_double, "int64": ctypes.c_int64, "bool": ctypes.c_bool}
+_C_TYPES: dict[str, Any] = {
+    "float64": ctypes.c_double,
+    "int64": ctypes.c_int64,
+    "bool": ctypes.c_bool,
+}
 
 
 class SharedArrays:
@@ -221,12 +225,14 @@ class Blocks:
         # Rounding can move a draw one position past the end.
         np.minimum(indices, n - 1, out=indices)
 
+        # The others are drawn again.
         is_uniform = to_explore < exploration
         n_uniform = int(is_uniform.sum())
         if n_uniform:
             indices[is_uniform] = rng.integers(n, size=n_uniform)
 
         blocks = indices // self.size
+
         weights = self.shared.weights[indices] * scale[blocks]
         shares = weights / total
         probabilities = (1 - exploration) * shares + exploration / n
@@ -303,7 +309,7 @@ class Blocks:
         shared = self.shared
         n_unclaimed = 0
         if shared.unseen[block]:
-            n_unclaimed = np.count_nonzero(self._is_unclaimed(block))
+            n_unclaimed = int(np.count_nonzero(self._is_unclaimed(block)))
         shared.unclaimed[block] = n_unclaimed
 
     def _is_unclaimed(self, block: int) -> NDArray[np.bool_]:

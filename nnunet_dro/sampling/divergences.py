@@ -163,7 +163,8 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
     if beta == 0:
         return mean
 
-    reached = largest + float(np.mean((1 + tilt) * (losses - largest)))
+    excess = losses - largest
+    reached = largest + float(np.mean((1 + tilt) * excess))
     divergence = float(np.mean(tilt**2))
     return min(max(reached - divergence / beta, mean), largest)
 
@@ -184,7 +185,8 @@ def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray
         >>> with_exploration(np.array([0.0, 1.0]), epsilon=0.1).round(2).tolist()
         [0.05, 0.95]
     """
-    return np.asarray((1 - epsilon) * probabilities + epsilon / len(probabilities))
+    n = len(probabilities)
+    return np.asarray((1 - epsilon) * probabilities + epsilon / n)
 
 
 def effective_cases(probabilities: FloatArray) -> float:
@@ -247,6 +249,7 @@ def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
         slopes = np.maximum(slopes, -float(n))
 
     falling = -np.sort(-slopes)
+
     # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes
     # less than all mass.
     k = np.arange(1, n + 1)

@@ -118,7 +118,8 @@ class GroupDRO(GroupRule):
 
         # The first loss of a group has no past.
         fresh = self._fresh_losses
-        old = np.where(np.isnan(fresh), means, fresh)
+        is_first = np.isnan(fresh)
+        old = np.where(is_first, means, fresh)
         new = self.momentum * old + (1 - self.momentum) * means
         fresh = np.where(counts > 0, new, fresh)
         self._fresh_losses = fresh
@@ -126,7 +127,8 @@ class GroupDRO(GroupRule):
         # A group without a loss so far moves like the mean of the others.
         gains = fresh + self.adjustment / np.sqrt(self.sizes)
         is_missing = np.isnan(gains)
-        gains[is_missing] = gains[~is_missing].mean()
+        mean_gain = gains[~is_missing].mean()
+        gains[is_missing] = mean_gain
         self._move(self._log_weights + self.nu * gains)
 
     def _move(self, log_weights: FloatArray) -> None:

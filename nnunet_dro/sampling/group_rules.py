@@ -185,6 +185,7 @@ class BalancedBall(Balanced):
 
         A case without a loss is drawn by exploration only.
         """
+        # p_i = s_g ((1 - exploration) softmax(beta_g L)_i + exploration / n_g)
         group = self._group
         by_hardness = (1 - self.exploration) * self._by_hardness(losses)
         uniformly = self.exploration / self.sizes[group]
@@ -201,8 +202,7 @@ class BalancedBall(Balanced):
         worst = np.bincount(self._group, terms, len(self.names))
 
         means = super().group_losses(losses)
-        worst[np.isnan(means)] = np.nan
-        return worst
+        return np.where(np.isnan(means), np.nan, worst)
 
     def _by_hardness(self, losses: FloatArray) -> FloatArray:
         """Softmax of beta_g L inside of each group, shape (n,).

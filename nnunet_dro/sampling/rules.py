@@ -148,7 +148,12 @@ class ByWeight(Rule):
         has_loss = ~np.isnan(losses)
         if not has_loss.any():
             return float("nan")
-        return float(np.average(losses[has_loss], weights=self.weights[has_loss]))
+        return float(
+            np.average(
+                losses[has_loss],
+                weights=self.weights[has_loss],
+            )
+        )
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class Spread:
         """Take one finite loss of a case."""
         k = min(int(self._counts[case]) + 1, len(_RATES) - 1)
         self._counts[case] = k
+
         last = self._last[case]
         self._last[case] = loss
         if k == 1:
@@ -111,6 +112,8 @@ class Spread:
         # A case with a single loss is taken to be as noisy as the others are in the mean.
         mean_noise = self._noise[repeated].mean()
         noise = np.where(repeated, self._noise, mean_noise)[seen]
+
+        # What of the variance of the means is due to the patches.
         counts = self._counts[seen]
         variances = noise * _VARIANCES[counts]
         due_to_noise = float(variances.mean()) * (1 - 1 / n)

@@ -76,8 +76,10 @@ class StaleLosses:
         """
         shared = self._blocks.shared
         self._n_updates += 1
+
         for i, loss in zip(positions, losses, strict=True):
             if math.isfinite(loss):
+                # The first loss of a case has no past.
                 old = shared.losses[i]
                 new = loss
                 if not math.isnan(old):

@@ -118,6 +118,7 @@ def draw_distinct(
     line = _Line(blocks, exploration)
     if without:
         line.take(without)
+
     certain = _take_certain(line, size)
     n_certain = len(certain)
     others, expected = _draw_along(line, size - n_certain, rng)
