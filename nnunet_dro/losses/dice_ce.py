@@ -82,7 +82,7 @@ class DiceCELoss(nn.Module):
 
     factors: Tensor
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - these are the options of nnU-Net's loss, and ours
         self,
         *,
         regions: bool = False,

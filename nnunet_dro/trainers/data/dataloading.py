@@ -114,7 +114,13 @@ class DrawsByHardness:
         if force_fg or self.has_ignore:
             inside = locations_inside(class_locations, start, stop)
             if self._can_choose(inside, force_fg=force_fg):
-                return choose(data_shape, force_fg, inside, *options, **named)
+                return choose(
+                    data_shape,
+                    force_fg,
+                    inside,
+                    *options,
+                    **named,
+                )
 
         # nnU-Net's random crop takes no bounds, so the centre is drawn here. As the only location
         # of every class, it is where nnU-Net then puts the patch.
