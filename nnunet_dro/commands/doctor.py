@@ -41,7 +41,7 @@ class _Options:
 def doctor(options: _Options) -> None:
     """Tell from a finished training, without training, whether robust training would help."""
     from nnunet_dro.doctor import examine
-    from nnunet_dro.doctor.words import answer_lines
+    from nnunet_dro.doctor.terminal import answer_lines
 
     with progress_bar("Measuring the cases") as progress:
         answer, page = examine(

@@ -1,4 +1,7 @@
-"""The answer: what is known of a training, and what follows, such as the draws of the default trainer."""
+"""The answer: what is known of a training, and what follows.
+
+That includes the draws of the default trainer.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.doctor.rules import DICE, LOSS, TRAINING, Diagnosis, diagnose
+from nnunet_dro.doctor.columns import DICE, HARDNESS, LOSS, TRAINING
+from nnunet_dro.doctor.comparisons import Stratum
+from nnunet_dro.doctor.rules import Diagnosis, diagnose
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
@@ -20,17 +25,15 @@ from nnunet_dro.trainers.options import DROOptions
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The file with the measurements, and its column with what the default trainer would keep of the
-#: patches.
+#: The file with the measurements.
 CASES_FILE = "doctor.csv"
-HARDNESS = "hardness"
 
 
 @dataclass(frozen=True)
 class LossSpread:
-    """Standard deviations of losses.
+    """Standard deviations of losses, between the cases and within a case.
 
-    Between the cases, without what differs from patch to patch, and within a case.
+    The one between the cases is without what differs from patch to patch.
     """
 
     between: float
@@ -38,10 +41,7 @@ class LossSpread:
 
     @property
     def share_between(self) -> float:
-        """Share of the variance of a single loss that is between the cases.
-
-        NaN if there is none.
-        """
+        """Share of the variance of a single loss that is between the cases, NaN without any."""
         total = self.between**2 + self.within**2
         return self.between**2 / total if total else math.nan
 
@@ -53,12 +53,13 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
     """
     collected = Spread(len(losses))
     variances = []
-    for i, of_case in enumerate(losses):
-        finite = [loss for loss in of_case if math.isfinite(loss)]
+    for i, losses_of_case in enumerate(losses):
+        finite = [loss for loss in losses_of_case if math.isfinite(loss)]
         for loss in finite:
             collected.record(i, loss)
         if len(finite) > 1:
             variances.append(float(np.var(finite, ddof=1)))
+
     within = math.sqrt(float(np.mean(variances))) if variances else math.nan
     return LossSpread(math.sqrt(collected.between_cases()), within)
 
@@ -79,33 +80,42 @@ class Draws:
 def expected_draws(hardness: FloatArray) -> Draws:
     """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
     options = DROOptions()
-    is_known = np.isfinite(hardness)
-    known = np.where(is_known, hardness, hardness[is_known].mean())
-    ball = EarnedBall(0.0, options.earned).following(known)
-    return Draws(
-        with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta
-    )
+    is_finite = np.isfinite(hardness)
+    mean = hardness[is_finite].mean()
+    filled = np.where(is_finite, hardness, mean)
+
+    ball = EarnedBall(0.0, options.earned).following(filled)
+    probabilities = with_exploration(ball.probabilities(filled), epsilon=options.exploration)
+    return Draws(probabilities, ball.beta)
 
 
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
     """The losses of cases in the last third of the epochs, at least the last one.
 
-    NaN for one without any.
+    A case that the log lacks has a single NaN.
+
+    Raises:
+        ValueError: If no case has a finite loss.
     """
     log = read_log(path, LOSSES)
     last = log.values.ffill().iloc[-1]
     recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
+    # A loss is new in the epochs in which the case was drawn.
     fresh = recent.where(log.times_seen.loc[recent.index] > 0)
-    found = {
-        case: fresh[case].dropna().tolist() or [float(last[case])]
-        for case in cases
-        if case in fresh
-    }
-    if not any(math.isfinite(loss) for of_case in found.values() for loss in of_case):
-        rule = "have the losses of the training cases"
-        cure = "Measure with --patches 4."
-        raise ValueError(f"`{path.name}` must {rule}, got none in {str(path)!r}. {cure}")
-    return [found.get(case, [math.nan]) for case in cases]
+
+    losses = []
+    for case in cases:
+        if case not in fresh:
+            losses.append([math.nan])
+            continue
+        losses.append(fresh[case].dropna().tolist() or [float(last[case])])
+
+    if not any(math.isfinite(loss) for losses_of_case in losses for loss in losses_of_case):
+        raise ValueError(
+            f"`{path.name}` must have the losses of the training cases, got none in "
+            f"{str(path)!r}. Measure with --patches 4."
+        )
+    return losses
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +123,10 @@ class Answer:
     """What is known of a training, and what follows."""
 
     fold: Fold
-    cases: (
-        pd.DataFrame
-    )  # a row per case: the measurements, and its ``share`` of the draws (NaN for validation cases)
-    strata: (
-        pd.DataFrame
-    )  # the same rows: the columns of the case table with the strata, which may have any names
+    #: A row per case: the measurements, and its ``share`` of the draws (NaN for validation cases).
+    cases: pd.DataFrame
+    #: The same rows: the columns of the case table with the strata, which may have any names.
+    strata: pd.DataFrame
     strata_from: str  # empty without a case table
     diagnosis: Diagnosis
     spread: LossSpread | None  # of the training cases; None if no loss is finite
@@ -143,14 +151,33 @@ class Answer:
 
     @property
     def would_draw_uniformly(self) -> bool:
-        """Whether the default trainer would draw uniformly, because next to nothing is found of the hardest cases."""
+        """Whether the default trainer would draw every case equally often.
+
+        It does because next to nothing is found of the hardest cases.
+        """
         return self.draws is not None and self.draws.beta == 0
 
+    def members(self, stratum: Stratum) -> list[str]:
+        """The cases of a stratum."""
+        cases = self.cases["case"]
+        if stratum.column:
+            names = self.strata[stratum.column].astype(str)
+            cases = cases[names == stratum.name]
+        return [str(case) for case in cases]
+
     def share(self, cases: Sequence[str]) -> tuple[float, float]:
-        """Share of some cases among the training cases, and of the expected draws (NaN without losses)."""
-        members = self.cases["case"].isin(list(cases)) & self.is_training
-        draws = float(self.cases["share"][members].sum()) if self.draws else float("nan")
-        return float(members.sum()) / max(1, int(self.is_training.sum())), draws
+        """Share of some cases among the training cases, and of the expected draws.
+
+        The latter is NaN without losses.
+        """
+        is_member = self.cases["case"].isin(list(cases)) & self.is_training
+        n_training = max(1, int(self.is_training.sum()))
+        share_of_cases = float(is_member.sum()) / n_training
+        if self.draws is None:
+            return share_of_cases, math.nan
+
+        share_of_draws = float(self.cases["share"][is_member].sum())
+        return share_of_cases, share_of_draws
 
 
 def conclude(
@@ -162,39 +189,57 @@ def conclude(
     history: Sequence[Sequence[float]] | None,
     length: tuple[int, int],
 ) -> Answer:
-    """Apply the rules to the measurements, or to losses of the training cases in a log where none were measured."""
-    losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
+    """Apply the rules to the measurements.
+
+    Args:
+        fold: The training.
+        table: The measurements, a row per case.
+        strata: The columns with strata, with the same rows.
+        strata_from: The file that these come from.
+        history: The losses of the training cases in a log, where none were measured.
+        length: Number of epochs, and of iterations per epoch.
+    """
+    columns = [str(name) for name in table.columns]
+    patches = [name for name in columns if name.startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()
+    losses: Sequence[Sequence[float]]
     if history is None:
-        measured = table.loc[is_training, losses].to_numpy(dtype=np.float64).tolist()
+        losses = table.loc[is_training, patches].to_numpy(dtype=np.float64).tolist()
         hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
-        source = f"{count(len(losses), 'augmented patch')} of every training case"
+        source = f"{count(len(patches), 'augmented patch')} of every training case"
     else:
-        measured = history
-        hardness = np.array([of_case[-1] for of_case in history], dtype=np.float64)
+        losses = history
+        hardness = np.array([losses_of_case[-1] for losses_of_case in history], dtype=np.float64)
         source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
-    is_known = bool(np.isfinite(hardness).any())
-    draws = expected_draws(hardness) if is_known else None
+
+    # Without a finite loss, nothing is known of the draws.
+    spread = None
+    draws = None
     share = np.full(len(table), np.nan)
-    if draws:
+    if np.isfinite(hardness).any():
+        spread = loss_spread(losses)
+        draws = expected_draws(hardness)
         share[is_training] = draws.probabilities
+
+    n_epochs, n_iterations_per_epoch = length
+    n_iterations = n_epochs * n_iterations_per_epoch
+    options = DROOptions(epochs=n_epochs, iterations=n_iterations_per_epoch)
+    logs = [fold.folder / kind.file for kind in (LOSSES, WEIGHTS)]
     return Answer(
         fold=fold,
         cases=table.assign(share=share).reset_index(drop=True),
         strata=strata.reset_index(drop=True),
         strata_from=strata_from,
-        diagnosis=diagnose(table, strata, n_iterations=length[0] * length[1]),
-        spread=loss_spread(measured) if is_known else None,
+        diagnosis=diagnose(table, strata, n_iterations=n_iterations),
+        spread=spread,
         spread_from=source,
         draws=draws,
-        trainer="nnUNetTrainerDRO" + DROOptions(epochs=length[0], iterations=length[1]).suffix(),
-        n_iterations=length[0] * length[1],
-        n_patches=len(losses),
-        has_predictions=any(str(name).startswith(DICE) for name in table.columns),
+        trainer=f"nnUNetTrainerDRO{options.suffix()}",
+        n_iterations=n_iterations,
+        n_patches=len(patches),
+        has_predictions=any(name.startswith(DICE) for name in columns),
         training_seconds=training_seconds(fold.folder),
-        has_hardness_log=any(
-            (fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)
-        ),
+        has_hardness_log=any(log.is_file() for log in logs),
     )
 
 
@@ -207,4 +252,6 @@ def duration(seconds: float) -> str:
     """
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pandas as pd
 
-from nnunet_dro.doctor.answer import CASES_FILE, HARDNESS, Answer, conclude, duration, stale_losses
+from nnunet_dro.doctor.answer import CASES_FILE, Answer, conclude, duration, stale_losses
+from nnunet_dro.doctor.columns import CONTRAST, DICE, HARDNESS, LOSS, TRAINING, VALIDATION, VOXELS
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
 from nnunet_dro.doctor.page import doctor_html
-from nnunet_dro.doctor.rules import CONTRAST, DICE, LOSS, TRAINING, VALIDATION, VOXELS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "doctor.json"
 PAGE_FILE = "doctor.html"
 
-_FIRST = (
-    "case",
-    "set",
-    "seconds_patches",
-    "seconds_prediction",
-)  # Columns before those of the losses and of the Dice.
+#: Columns before those of the losses and of the Dice.
+_FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
 
 #: What each setting is called in the error for another value.
 _NAMES = {
@@ -51,19 +47,13 @@ class Measurements:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
         self._path = folder / CASES_FILE
-        losses = [f"{LOSS}{n + 1}" for n in range(settings["patches"])]
-        hardness = [HARDNESS] if losses else []
-        of_labels = [f"{what}{label}" for what in (VOXELS, CONTRAST, DICE) for label in labels]
-        self._columns = [
-            *_FIRST,
-            *hardness,
-            *losses,
-            *(of_labels if settings["prediction"] else []),
-        ]
+        self._columns = _columns(settings, labels)
         self.rows: dict[str, dict[str, Any]] = {}
-        if (folder / SETTINGS_FILE).exists() and self._path.exists():
-            self._check(folder / SETTINGS_FILE, settings)
+        settings_path = folder / SETTINGS_FILE
+        if settings_path.exists() and self._path.exists():
+            self._check(settings_path, settings)
             self._read()
+
         folder.mkdir(parents=True, exist_ok=True)
         # The table first: one without settings counts as none, and never the settings of one table
         # with another.
@@ -74,8 +64,9 @@ class Measurements:
             writer = self._writer(file)
             writer.writeheader()
             writer.writerows(self.rows.values())
-        with replacing(folder / SETTINGS_FILE) as partial:
-            partial.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+        with replacing(settings_path) as partial:
+            text = json.dumps(dict(settings), indent=2)
+            partial.write_text(f"{text}\n", encoding="utf-8")
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append the row of a case."""
@@ -89,9 +80,15 @@ class Measurements:
         return pd.DataFrame(rows, columns=self._columns)
 
     def _writer(self, file: TextIO) -> "csv.DictWriter[str]":
-        return csv.DictWriter(file, self._columns, lineterminator="\n", extrasaction="ignore")
+        return csv.DictWriter(
+            file,
+            self._columns,
+            lineterminator="\n",
+            extrasaction="ignore",
+        )
 
     def _check(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Refuse measurements that were made with other settings."""
         cure = "Name another folder with --output, or delete these files to measure anew."
         try:
             before = read_json(path)
@@ -100,31 +97,53 @@ class Measurements:
             raise ValueError(
                 f"`{path.name}` must be JSON, got {str(path)!r}, which is damaged. {cure}"
             ) from error
+
         if differing:
             name = differing[0]
-            values = "" if name == "checkpoint" else f" ({before.get(name)}, not {settings[name]})"
+            difference = _NAMES[name]
+            # The hash of a checkpoint tells a reader nothing.
+            if name != "checkpoint":
+                difference += f" ({before.get(name)}, not {settings[name]})"
             raise ValueError(
-                f"`output` must hold measurements with the same settings, got {str(path.parent)!r}, whose "
-                f"{CASES_FILE} has {_NAMES[name]}{values}. {cure}"
+                "`output` must hold measurements with the same settings, got "
+                f"{str(path.parent)!r}, whose {CASES_FILE} has {difference}. {cure}"
             )
 
     def _read(self) -> None:
+        """Read the rows of an earlier run."""
         content = self._path.read_text(encoding="utf-8")
         # A run that was killed may have left half a row.
-        lines = csv.DictReader(io.StringIO(content[: content.rfind("\n") + 1], newline=""))
+        complete = content[: content.rfind("\n") + 1]
+        lines = csv.DictReader(io.StringIO(complete, newline=""))
         cure = "Delete the file to measure anew."
         if list(lines.fieldnames or self._columns) != self._columns:
             raise ValueError(
-                f"`{CASES_FILE}` must have the columns of this training, got {str(self._path)!r}. {cure}"
+                f"`{CASES_FILE}` must have the columns of this training, got "
+                f"{str(self._path)!r}. {cure}"
             )
+
         try:
             for line in lines:
+                case = line["case"]
                 numbers = {name: _number(line[name]) for name in self._columns[2:]}
-                self.rows[line["case"]] = {"case": line["case"], "set": line["set"], **numbers}
+                self.rows[case] = {"case": case, "set": line["set"], **numbers}
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"`{CASES_FILE}` must hold numbers, got {str(self._path)!r}: {error}. {cure}"
             ) from error
+
+
+def _columns(settings: Mapping[str, Any], labels: Sequence[str]) -> list[str]:
+    """The columns of ``doctor.csv``."""
+    columns = [*_FIRST]
+    n_patches = settings["patches"]
+    if n_patches:
+        columns.append(HARDNESS)
+        columns += [f"{LOSS}{n + 1}" for n in range(n_patches)]
+    if settings["prediction"]:
+        for measure in (VOXELS, CONTRAST, DICE):
+            columns += [f"{measure}{label}" for label in labels]
+    return columns
 
 
 def _number(text: str) -> float:
@@ -132,7 +151,7 @@ def _number(text: str) -> float:
     return int(text) if text.isdigit() else float(text)
 
 
-def examine(
+def examine(  # noqa: PLR0913 - the options of the command
     folder: Path,
     output: Path | None = None,
     *,
@@ -148,31 +167,66 @@ def examine(
 
     A run that was ended goes on.
 
-    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot
-    tell anything. The answer is returned with the path of the page.
+    Args:
+        folder: The fold's folder.
+        output: Where the files are written; default: the fold's folder.
+        n_patches: How many patches of each case are measured; with 0 the losses are those of
+            hardness.csv.
+        prediction: Whether cases are predicted; without, the rules cannot tell anything.
+        device: Where the network runs; default: the best there is.
+        cases: The case table; default: that of the dataset.
+        by: Its columns with strata; default: all that divide the training cases.
+        progress: Called with the numbers of cases that are measured and of all.
+        report: Called with sentences on what was done before and how long the rest takes.
+
+    Returns:
+        The answer, and the path of the page.
+
+    Raises:
+        FileNotFoundError: If a file of the training is missing.
+        ValueError: If one is damaged, or an option does not fit.
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder
     check_writable(where, name="output", cure="Name another folder.")
     log = inputs.fold.folder / LOSSES.file
     if n_patches < 0 or (n_patches == 0 and not log.is_file()):
-        rule = "at least 1, or 0 where the training has written hardness.csv"
-        raise ValueError(f"`patches` must be {rule}, got {n_patches}. Measure with --patches 4.")
+        raise ValueError(
+            "`patches` must be at least 1, or 0 where the training has written hardness.csv, got "
+            f"{n_patches}. Measure with --patches 4."
+        )
+
+    # nnU-Net takes seconds to import, so wrong options are refused before.
     from nnunet_dro.doctor.model import FinishedModel
 
     model = FinishedModel(inputs, device=device)
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
-    strata, strata_from = read_strata(inputs, training, validation, table=cases, by=by)
+    strata, strata_from = read_strata(
+        inputs,
+        training,
+        validation,
+        table=cases,
+        by=by,
+    )
+
     settings = {
         "checkpoint": sha256_of(inputs.checkpoint),
         "patches": n_patches,
         "prediction": prediction,
     }
-    measured = Measurements(where, settings, tuple(inputs.labels.values))
-    _measure(model, measured, sets, settings, progress=progress, report=report)
-    table = measured.table(sets)
-    history = stale_losses(log, training) if n_patches == 0 else None
+    measurements = Measurements(where, settings, tuple(inputs.labels.values))
+    _measure(
+        model,
+        measurements,
+        sets,
+        settings,
+        progress=progress,
+        report=report,
+    )
+
+    table = measurements.table(sets)
+    history = None if n_patches else stale_losses(log, training)
     answer = conclude(
         inputs.fold,
         table,
@@ -187,7 +241,7 @@ def examine(
 
 def _measure(
     model: "FinishedModel",
-    measured: Measurements,
+    measurements: Measurements,
     sets: Mapping[str, str],
     settings: Mapping[str, Any],
     *,
@@ -195,28 +249,32 @@ def _measure(
     report: Callable[[str], None],
 ) -> None:
     """Measure the cases that have no row yet."""
-    left = [case for case in sets if case not in measured.rows]
-    if len(left) < len(sets):
-        report(f"{len(sets) - len(left)} of {len(sets)} cases were measured before.")
-    for n, case in enumerate(left):
-        start = time.perf_counter()
-        losses, hardness = (
-            model.patch_losses(case, settings["patches"]) if settings["patches"] else ([], None)
-        )
-        middle = time.perf_counter()
-        prediction = model.prediction(case) if settings["prediction"] else {}
-        end = time.perf_counter()
+    left = [case for case in sets if case not in measurements.rows]
+    n_before = len(sets) - len(left)
+    if n_before:
+        report(f"{n_before} of {len(sets)} cases were measured before.")
+
+    for n, case in enumerate(left, start=1):
         row: dict[str, Any] = {"case": case, "set": sets[case]}
-        row |= {
-            "seconds_patches": round(middle - start, 3),
-            "seconds_prediction": round(end - middle, 3),
-        }
-        row |= {HARDNESS: hardness} | {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
-        measured.add(row | prediction)
-        if n == 0 and len(left) > 1:
-            # The time of patches is that of augmentation, which does not grow with the case.
-            sizes = {other: model.n_voxels(other) for other in left}
-            scale = sum(sizes.values()) / max(1, sizes[case])
+
+        start = time.perf_counter()
+        if settings["patches"]:
+            losses, row[HARDNESS] = model.patch_losses(case, settings["patches"])
+            row |= {f"{LOSS}{k}": loss for k, loss in enumerate(losses, start=1)}
+        middle = time.perf_counter()
+        if settings["prediction"]:
+            row |= model.prediction(case)
+        end = time.perf_counter()
+
+        row["seconds_patches"] = round(middle - start, 3)
+        row["seconds_prediction"] = round(end - middle, 3)
+        measurements.add(row)
+
+        if n == 1 and len(left) > 1:
+            # The time of patches is that of augmentation, which does not grow with the case; that
+            # of a prediction does.
+            n_voxels = [model.n_voxels(other) for other in left]
+            scale = sum(n_voxels) / max(1, n_voxels[0])
             seconds = (middle - start) * len(left) + (end - middle) * scale
             report(f"Measuring {len(left)} cases will take about {duration(seconds)}.")
-        progress(len(sets) - len(left) + n + 1, len(sets))
+        progress(n_before + n, len(sets))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -30,47 +30,65 @@ class Inputs:
 
 
 def find_inputs(folder: Path) -> Inputs:
-    """Find the files of a finished training."""
+    """Find the files of a finished training.
+
+    Raises:
+        FileNotFoundError: If one of them does not exist.
+        ValueError: If one of them is damaged, or says nothing of the configuration.
+    """
     fold = Fold.of(folder)
     checkpoint = fold.folder / CHECKPOINT
     if not checkpoint.is_file():
-        others = sorted(path.name for path in fold.folder.glob("checkpoint_*.pth"))
-        there = (
-            f"the training is not finished ({name_some(others)})"
-            if others
-            else "there is no checkpoint"
-        )
-        cure = (
-            "Finish it with nnUNetv2_train ... --c."
-            if others
-            else "Train it, or give the folder of another fold."
-        )
-        raise FileNotFoundError(
-            f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {there}. {cure}"
-        )
+        _refuse_unfinished(fold)
+
     plans = _described(fold, "plans.json")
     dataset = _described(fold, "dataset.json")
     configurations = plans.get("configurations", {})
     if fold.configuration not in configurations:
-        cure = "Copy plans.json again from where the model was trained."
         raise ValueError(
-            f"`plans.json` must have the configuration {fold.configuration}, got {name_some(list(configurations))} in "
-            f"{str(fold.folder.parent)!r}. {cure}"
+            f"`plans.json` must have the configuration {fold.configuration}, got "
+            f"{name_some(list(configurations))} in {str(fold.folder.parent)!r}. Copy plans.json "
+            "again from where the model was trained."
         )
+
     preprocessed = folder_of("nnUNet_preprocessed") / str(plans.get("dataset_name", fold.dataset))
     _check_folder(preprocessed)
-    if (identifier := fold.settings_in(plans).get("data_identifier")) is None:
-        got = f"none for {fold.configuration}"
+    identifier = fold.settings_in(plans).get("data_identifier")
+    if identifier is None:
         raise ValueError(
-            f"`plans.json` must have a data_identifier, got {got}. Plan the dataset again."
+            f"`plans.json` must have a data_identifier, got none for {fold.configuration}. Plan "
+            "the dataset again."
         )
     _check_folder(preprocessed / str(identifier))
-    if fold.number != "all" and not (splits := preprocessed / SPLITS_FILE).is_file():
-        cure = "Copy it from where the model was trained."
+
+    # Fold all trains on every case.
+    splits = preprocessed / SPLITS_FILE
+    if fold.number != "all" and not splits.is_file():
         raise FileNotFoundError(
-            f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}"
+            f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. Copy "
+            "it from where the model was trained."
         )
-    return Inputs(fold, checkpoint, plans, dataset, preprocessed)
+    return Inputs(
+        fold=fold,
+        checkpoint=checkpoint,
+        plans=plans,
+        dataset=dataset,
+        preprocessed=preprocessed,
+    )
+
+
+def _refuse_unfinished(fold: Fold) -> NoReturn:
+    """Say what a fold without the checkpoint has instead, and what to do."""
+    others = sorted(path.name for path in fold.folder.glob("checkpoint_*.pth"))
+    if others:
+        state = f"the training is not finished ({name_some(others)})"
+        cure = "Finish it with nnUNetv2_train ... --c."
+    else:
+        state = "there is no checkpoint"
+        cure = "Train it, or give the folder of another fold."
+    raise FileNotFoundError(
+        f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {state}. {cure}"
+    )
 
 
 def read_strata(
@@ -81,50 +99,70 @@ def read_strata(
     table: Path | None,
     by: Sequence[str],
 ) -> tuple[pd.DataFrame, str]:
-    """The columns with strata, ``by`` or all that divide the training cases, and the case table's path, '' if none."""
+    """Read the columns with strata.
+
+    Args:
+        inputs: The training.
+        training: Its training cases.
+        validation: Its validation cases.
+        table: The case table; default: that of the dataset.
+        by: The columns; default: all that divide the training cases.
+
+    Returns:
+        The columns, with a row per case, and the path of the case table, empty if there is none.
+
+    Raises:
+        FileNotFoundError: If there is no table for the columns.
+        ValueError: If the table lacks a column or a case.
+    """
     cases = [*training, *validation]
     raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
     path = table or case_table.find_case_table(inputs.preprocessed, raw)
-    if path is None:
-        if by:
-            places = " or ".join(
-                str(place) for place in case_table.case_table_places(inputs.preprocessed, raw)
-            )
-            raise FileNotFoundError(
-                f"`by` must be a column of a case table, got no table. Write {places}."
-            )
-        return pd.DataFrame(index=pd.Index(cases, name="case")), ""
-    found = case_table.read_cases(path).set_index("case")
-    known = case_table.attributes_of(found)
-    if unknown := [column for column in by if column not in known]:
-        raise ValueError(
-            f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}."
+    if path is None and by:
+        places = map(str, case_table.case_table_places(inputs.preprocessed, raw))
+        raise FileNotFoundError(
+            f"`by` must be a column of a case table, got no table. Write {' or '.join(places)}."
         )
-    if missing := [case for case in cases if case not in found.index]:
+    if path is None:
+        return pd.DataFrame(index=pd.Index(cases, name="case")), ""
+
+    rows = case_table.read_cases(path).set_index("case")
+    attributes = case_table.attributes_of(rows)
+    unknown = [column for column in by if column not in attributes]
+    if unknown:
         raise ValueError(
-            f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}."
+            f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: "
+            f"{name_some(attributes)}."
+        )
+    missing = [case for case in cases if case not in rows.index]
+    if missing:
+        raise ValueError(
+            f"`cases` must have a row for every case, got none for {name_some(missing)} in "
+            f"{str(path)!r}."
         )
     # A column that says who is in training divides all cases, but not those of the training.
-    dividing = case_table.dividing_attributes(found.loc[list(training)])
-    return found.loc[cases, list(dict.fromkeys(by)) or dividing], str(path)
+    dividing = case_table.dividing_attributes(rows.loc[list(training)])
+    columns = list(dict.fromkeys(by)) or dividing
+    return rows.loc[cases, columns], str(path)
 
 
 def _described(fold: Fold, name: str) -> Mapping[str, Any]:
+    """The content of a JSON file beside the folds."""
     content = fold.description(name)
-    if content is None:
-        path = fold.folder.parent / name
-        cure = "Copy it from where the model was trained."
-        if not path.exists():
-            raise FileNotFoundError(
-                f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}"
-            )
-        raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
-    return content
+    if content is not None:
+        return content
+
+    path = fold.folder.parent / name
+    cure = "Copy it from where the model was trained."
+    if not path.exists():
+        raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
+    raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
 
 
 def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"`nnUNet_preprocessed` must hold the preprocessed dataset, got no {str(folder)!r}. Set the variable as "
-            "for the training, or preprocess the dataset again with the same plans."
+            "`nnUNet_preprocessed` must hold the preprocessed dataset, got no "
+            f"{str(folder)!r}. Set the variable as for the training, or preprocess the dataset "
+            "again with the same plans."
         )

@@ -6,7 +6,7 @@ import pytest
 
 from nnunet_dro.doctor.answer import Answer, conclude
 from nnunet_dro.doctor.page import doctor_html
-from nnunet_dro.doctor.words import answer_lines
+from nnunet_dro.doctor.terminal import answer_lines
 from nnunet_dro.nnunet.folders import Fold
 from tests.evaluation.report.made import HOSTILE
 from tests.pages.screen import screen

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.doctor.rules import Finding, State, diagnose
+from nnunet_dro.doctor.comparisons import State
+from nnunet_dro.doctor.rules import Finding, diagnose
 
 from .made_cases import around, cases
 
