@@ -14,14 +14,8 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_tab
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.evaluation.stratifying.stratify import (
-    ALL,
-    Part,
-    divide,
-    has_many_numbers,
-    parse_by,
-    stratify,
-)
+from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, parse_by
+from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import attributes_of, read_cases_of

@@ -156,7 +156,7 @@ def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
         at_least_mm=_needed_up_to_mm(scoring),
     )
 
-    values = {}
+    values: dict[str, float] = {}
     for metric in ("hd95", "hd95_pooled", "hd", "assd"):
         if metric in scoring.metrics:
             values[metric] = getattr(distances, metric)()

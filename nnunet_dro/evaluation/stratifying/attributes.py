@@ -1,12 +1,11 @@
 """Attributes of a case that nobody has to record.
 
-Computed from its reference, its grid and its image.
-
-`--by auto:size` and the like are columns of the case table with these numbers.
+They are computed from its reference, its grid and its image. `--by auto:size` and the like are
+columns of the case table with these numbers.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from nnunet_dro.evaluation.scoring.components import BoolArray, connected_compon
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
-from nnunet_dro.evaluation.stratifying.stratify import MOST_GROUPS, number_in
+from nnunet_dro.evaluation.stratifying.parts import MOST_GROUPS, number_in
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
@@ -29,55 +28,62 @@ FloatArray = npt.NDArray[np.float64]
 
 _NAN = float("nan")
 
-_RING = 3  # How far around the labels the contrast looks, in voxels.
-_OUTLIERS = 1.0  # Shares of the grey values that are taken for outliers, in per cent.
+#: How far around the labels the contrast looks, in voxels.
+_RING = 3
+
+#: The share of the grey values at either end that is taken for outliers, in per cent.
+_OUTLIERS = 1.0
+
+#: The median absolute deviation of a normal distribution times this is its standard deviation.
+_MAD_TO_DEVIATION = 1.4826
+
+_PREFIX = "auto:"
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A number per case: ``auto:NAME``, its column in a case table, what it is, and whether it needs the image."""
+    """A number per case, ``auto:NAME``."""
 
     name: str
-    column: str
+    column: str  # in a case table
     definition: str
-    of_image: bool = False
+    needs_image: bool = False
 
+
+_ATTRIBUTES = (
+    Attribute("size", "size_ml", "volume of all labels of the reference together, in ml"),
+    Attribute(
+        "components",
+        "components",
+        "number of connected components (26 neighbours) of all labels together",
+    ),
+    Attribute(
+        "spacing", "spacing_mm", "longest side of a voxel, in mm: mostly the distance of slices"
+    ),
+    Attribute("volume", "volume_ml", "volume of the image, in ml"),
+    Attribute(
+        "contrast",
+        "contrast",
+        f"difference of the mean grey values of the labels and of {_RING} voxels around them, per "
+        "standard deviation of the latter, in the first channel",
+        needs_image=True,
+    ),
+    Attribute(
+        "noise",
+        "noise",
+        "standard deviation of the noise (Immerkaer 1996, with the median absolute deviation), per "
+        "range of the grey values from the 1st to the 99th percentile, in the first channel",
+        needs_image=True,
+    ),
+)
 
 #: Name to attribute, in the order of columns.
-ATTRIBUTES: dict[str, Attribute] = {
-    attribute.name: attribute
-    for attribute in (
-        Attribute("size", "size_ml", "volume of all labels of the reference together, in ml"),
-        Attribute(
-            "components",
-            "components",
-            "number of connected components (26 neighbours) of all labels together",
-        ),
-        Attribute(
-            "spacing", "spacing_mm", "longest side of a voxel, in mm: mostly the distance of slices"
-        ),
-        Attribute("volume", "volume_ml", "volume of the image, in ml"),
-        Attribute(
-            "contrast",
-            "contrast",
-            f"difference of the mean grey values of the labels and of {_RING} voxels around them, per standard "
-            "deviation of the latter, in the first channel",
-            of_image=True,
-        ),
-        Attribute(
-            "noise",
-            "noise",
-            "standard deviation of the noise (Immerkaer 1996, with the median absolute deviation), per range of the "
-            "grey values from the 1st to the 99th percentile, in the first channel",
-            of_image=True,
-        ),
-    )
-}
+ATTRIBUTES: dict[str, Attribute] = {attribute.name: attribute for attribute in _ATTRIBUTES}
 
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """The label map of a case and the folder of its image, if any attribute needs it.
+    """The label map of a case, and the folder of its image if any attribute needs it.
 
     ``ignore`` is no label.
     """
@@ -92,11 +98,20 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str
     """A case, and its attributes."""
     reference = read_label_map(files.reference)
     grey = None
-    if files.images is not None and any(ATTRIBUTES[name].of_image for name in names):
+    need_image = any(ATTRIBUTES[name].needs_image for name in names)
+    if files.images is not None and need_image:
         path = find_image(files.images, files.case)
         values, grid = read_image(path)
-        grey = align(values, grid, reference.grid, path, files.reference)
-    return files.case, measure(reference, grey, names, ignore=files.ignore)
+        grey = align(
+            values,
+            grid,
+            reference.grid,
+            path,
+            files.reference,
+        )
+
+    attributes = measure(reference, grey, names, ignore=files.ignore)
+    return files.case, attributes
 
 
 def measure(
@@ -106,95 +121,138 @@ def measure(
     *,
     ignore: int | None = None,
 ) -> dict[str, float]:
-    """Attributes of a label map and its image."""
+    """Attributes of a label map and its image; those of an image that is None are NaN."""
+    grid = reference.grid
     mask = reference.values != 0
     if ignore is not None:
         mask &= reference.values != ignore
-    measures: Mapping[str, Callable[[], float]] = {
-        "size": lambda: float(np.count_nonzero(mask)) * reference.grid.voxel_ml,
+
+    measures: dict[str, Callable[[], float]] = {
+        "size": lambda: float(np.count_nonzero(mask)) * grid.voxel_ml,
         "components": lambda: float(connected_components(mask, connectivity=26).max()),
-        "spacing": lambda: _NAN if reference.grid.affine is None else max(reference.grid.spacing),
-        "volume": lambda: mask.size * reference.grid.voxel_ml,
-        "contrast": lambda: _NAN if grey is None else contrast(grey, mask),
-        "noise": lambda: _NAN if grey is None else noise(grey, reference.grid),
+        "spacing": lambda: _longest_side(grid),
+        "volume": lambda: mask.size * grid.voxel_ml,
+        "contrast": lambda: _NAN,
+        "noise": lambda: _NAN,
     }
+    if grey is not None:
+        measures["contrast"] = partial(contrast, grey, mask)
+        measures["noise"] = partial(noise, grey, grid)
     return {name: function() for name, function in measures.items() if name in names}
 
 
-def contrast(grey: FloatArray, mask: BoolArray) -> float:
-    """|mean inside - mean around| / standard deviation around (up to 3 voxels away).
+def _longest_side(grid: Grid) -> float:
+    """The longest side of a voxel, mm; NaN where the format stores no voxel size."""
+    if grid.affine is None:
+        return _NAN
+    return max(grid.spacing)
 
-    NaN where there is none.
+
+def contrast(grey: FloatArray, mask: BoolArray) -> float:
+    """|mean inside - mean around| / standard deviation around.
+
+    *Around* is up to 3 voxels away. NaN where there is nothing inside or around, or all around is
+    the same.
     """
     if not mask.any():
         return _NAN
-    extents = [
-        np.flatnonzero(mask.any(axis=tuple(other for other in range(3) if other != axis)))
-        for axis in range(3)
-    ]
-    box = tuple(
-        slice(max(0, int(extent[0]) - _RING), int(extent[-1]) + 1 + _RING) for extent in extents
-    )
-    inside = mask[box]
-    values = grey[box]
-    around = values[dilated(inside, n_dilations=_RING) & ~inside]
-    spread = float(around.std()) if around.size else 0.0
-    return abs(float(values[inside].mean()) - float(around.mean())) / spread if spread > 0 else _NAN
+
+    box = []
+    for other_axes in ((1, 2), (0, 2), (0, 1)):
+        extent = np.flatnonzero(mask.any(axis=other_axes))
+        begin = max(0, int(extent[0]) - _RING)
+        end = int(extent[-1]) + 1 + _RING
+        box.append(slice(begin, end))
+    inside = mask[tuple(box)]
+    values = grey[tuple(box)]
+
+    ring = dilated(inside, n_dilations=_RING) & ~inside
+    around = values[ring]
+    if not around.size:
+        return _NAN
+
+    deviation = float(around.std())
+    difference = float(values[inside].mean()) - float(around.mean())
+    if not deviation > 0:
+        return _NAN
+    return abs(difference) / deviation
 
 
 def noise(grey: FloatArray, grid: Grid) -> float:
-    """The standard deviation of an image's noise, from the median absolute deviation, per range of the grey values.
+    """The standard deviation of an image's noise, per range of the grey values.
 
-    Twice the Laplacian minus its rotated version does not see planes and few edges; of independent
-    noise with standard deviation s, it has the standard deviation 6 s. It is taken within slices:
-    in the plane of the two finest axes. The smallest value is taken for what is outside the body or
-    the field of view, and left out. NaN for an image of fewer than 3 voxels along either axis, or
-    of one value.
+    It is taken from the median absolute deviation of the image under Immerkaer's mask: twice the
+    Laplacian minus its rotated version does not see planes and few edges; of independent noise with
+    standard deviation s, it has the standard deviation 6 s. It is taken within slices: in the plane
+    of the two finest axes. The smallest value is taken for what is outside the body or the field of
+    view, and left out.
+
+    NaN for an image of fewer than 3 voxels along either axis, or of one value.
 
     Source: J. Immerkaer, Fast Noise Variance Estimation, Computer Vision and Image Understanding 64
     (1996).
     """
-    # Of equal sides the last axes are those within the slice; axes of length 1 are none.
-    sides = [(grey.shape[axis] < 3, grid.spacing[axis], -axis) for axis in range(3)]
-    across = -max(sides)[2]
-    planes = np.moveaxis(grey, across, 0)
+    planes = np.moveaxis(grey, _axis_across(grey, grid), 0)
     if min(planes.shape[1:]) < 3:
         return _NAN
-    second = planes[:, :-2] - 2 * planes[:, 1:-1] + planes[:, 2:]
-    mixed = second[:, :, :-2] - 2 * second[:, :, 1:-1] + second[:, :, 2:]
-    inside = planes[:, 1:-1, 1:-1] > grey.min()
+
+    centres = planes[:, 1:-1, 1:-1]
+    inside = centres > grey.min()
     if not inside.any():
         return _NAN
-    low, high = np.percentile(planes[:, 1:-1, 1:-1][inside], [_OUTLIERS, 100 - _OUTLIERS])
-    found = mixed[inside]
-    # 1.4826 times the median absolute deviation is the standard deviation of a normal distribution.
-    deviation = 1.4826 * float(np.median(np.abs(found - np.median(found)))) / 6
-    return deviation / float(high - low) if high > low else _NAN
+
+    # Second differences along one axis, and of those along the other.
+    second = np.diff(planes, n=2, axis=1)
+    mixed = np.diff(second, n=2, axis=2)
+
+    filtered = mixed[inside]
+    distances = np.abs(filtered - np.median(filtered))
+    deviation = _MAD_TO_DEVIATION * float(np.median(distances)) / 6
+
+    low, high = np.percentile(centres[inside], [_OUTLIERS, 100 - _OUTLIERS])
+    if not high > low:
+        return _NAN
+    return deviation / float(high - low)
 
 
-_PREFIX = "auto:"
+def _axis_across(grey: FloatArray, grid: Grid) -> int:
+    """The axis across the slices: the one with the longest side of a voxel.
+
+    Of equal sides it is the first axis, so that the last axes are those within the slice. An axis
+    of fewer than 3 voxels is across before any other.
+    """
+    return max(range(3), key=lambda axis: (grey.shape[axis] < 3, grid.spacing[axis]))
 
 
 def auto_names(specs: Sequence[str]) -> list[str]:
     """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``."""
-    pieces = [piece.strip() for spec in specs for piece in spec.split(",")]
-    names = [piece.split(":")[1].strip() for piece in pieces if piece.startswith(_PREFIX)]
-    if unknown := [name for name in names if name not in ATTRIBUTES]:
-        known = name_some([_PREFIX + name for name in ATTRIBUTES], at_most=len(ATTRIBUTES))
-        raise ValueError(
-            f"`by` must name a known attribute, got {_PREFIX + unknown[0]!r}. Choose from: {known}."
-        )
+    names = []
+    for piece in ",".join(specs).split(","):
+        prefix, colon, rest = piece.strip().partition(":")
+        if prefix + colon == _PREFIX:
+            name, *_ = rest.split(":")
+            names.append(name.strip())
+
+    unknown = [name for name in names if name not in ATTRIBUTES]
+    if unknown:
+        choices = ", ".join(_PREFIX + name for name in ATTRIBUTES)
+        got = _PREFIX + unknown[0]
+        raise ValueError(f"`by` must name a known attribute, got {got!r}. Choose from: {choices}.")
     return list(dict.fromkeys(names))
 
 
 def names_columns(specs: Sequence[str]) -> bool:
-    """Whether some `--by` names a column of the case table, beside attributes that are computed and edges of cuts."""
-    pieces = [(n, piece.strip()) for spec in specs for n, piece in enumerate(spec.split(","))]
-    # Only what follows a first piece can be an edge.
-    return any(
-        not piece.startswith(_PREFIX) and (n == 0 or number_in(piece) is None)
-        for n, piece in pieces
-    )
+    """Whether some `--by` names a column of the case table.
+
+    Attributes that are computed and edges of cuts are none.
+    """
+    for spec in specs:
+        for position, piece in enumerate(spec.split(",")):
+            # Only what follows a first piece can be an edge.
+            is_edge = position > 0 and number_in(piece.strip()) is not None
+            if not is_edge and not piece.strip().startswith(_PREFIX):
+                return True
+    return False
 
 
 def measure_cases(
@@ -205,15 +263,15 @@ def measure_cases(
     workers: str | None,
     progress: Callable[[int, int], None],
 ) -> dict[str, dict[str, float]]:
-    """Attributes of many cases, several at a time."""
+    """Attributes of many cases, several at a time, sorted by case."""
     items = map(absolute, files) if workers else files
-    found: dict[str, dict[str, float]] = {}
-    for case, values in each_done(
-        partial(measure_files, names=tuple(names)), items, jobs=jobs, workers=workers
-    ):
-        found[case] = values
-        progress(len(found), len(files))
-    return {case: found[case] for case in sorted(found)}
+    measure_one = partial(measure_files, names=tuple(names))
+
+    measured: dict[str, dict[str, float]] = {}
+    for case, values in each_done(measure_one, items, jobs=jobs, workers=workers):
+        measured[case] = values
+        progress(len(measured), len(files))
+    return dict(sorted(measured.items()))
 
 
 def with_auto_columns(
@@ -222,49 +280,68 @@ def with_auto_columns(
     options: EvaluateOptions,
     progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
-    """Add the columns ``auto:NAME`` that ``--by`` names.
+    """Add a column ``auto:NAME`` for each attribute that some `--by` names.
 
-    Those of more than `MOST_GROUPS` values are cut in thirds.
+    Returns:
+        The case table, the specs, and a note on each attribute. In the specs an attribute with more
+        than `MOST_GROUPS` different values that is not cut is cut into thirds.
     """
-    specs = list(options.by)
-    names = auto_names(specs)
+    names = auto_names(options.by)
     if not names:
-        return table, specs, []
-    if options.images is None and (
-        need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]
-    ):
-        raise ValueError(
-            f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER."
-        )
+        return table, list(options.by), []
+
+    if options.images is None:
+        needy = [_PREFIX + name for name in names if ATTRIBUTES[name].needs_image]
+        if needy:
+            cure = "Add --images FOLDER."
+            raise ValueError(f"`by` must come with images for {name_some(needy)}, got none. {cure}")
     measured = measure_cases(
-        files, names, jobs=options.jobs, workers=options.workers, progress=progress
+        files,
+        names,
+        jobs=options.jobs,
+        workers=options.workers,
+        progress=progress,
     )
-    wide = pd.DataFrame({"case": [of_case.case for of_case in files]}) if table is None else table
-    cut = specs
+
+    if table is None:
+        table = pd.DataFrame({"case": [paths.case for paths in files]})
+    specs = list(options.by)
     notes = []
     for name in names:
-        column = pd.Series({case: written(of_case[name]) for case, of_case in measured.items()})
-        known = set(column) - {MISSING}
-        if not known:
-            needs = (
-                "a label in an image that varies" if ATTRIBUTES[name].of_image else "a voxel size"
-            )
-            raise ValueError(
-                f"`by` must be computed from {needs}, got no case with {_PREFIX + name!r}. Leave it out."
-            )
-        wide = wide.assign(**{_PREFIX + name: wide["case"].map(column).fillna(MISSING)})
-        note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
-        if len(known) > MOST_GROUPS:
-            # Into three parts of equal size, where it is not cut.
-            whole = _PREFIX + name
-            cut = [
-                ",".join(f"{whole}:q3" if p.strip() == whole else p for p in spec.split(","))
-                for spec in cut
-            ]
-            if cut != specs:
+        column = _PREFIX + name
+        entries = {case: written(values[name]) for case, values in measured.items()}
+        n_groups = _n_groups(name, entries.values())
+        entries_of_rows = table["case"].map(entries).fillna(MISSING)
+        table = table.assign(**{column: entries_of_rows})
+
+        note = f"{column} is the {ATTRIBUTES[name].definition}"
+        if n_groups > MOST_GROUPS:
+            specs = [_with_thirds(spec, column) for spec in specs]
+            if specs != list(options.by):
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
         notes.append(f"{note}.")
-    return wide, cut, notes
+    return table, specs, notes
+
+
+def _n_groups(name: str, entries: Collection[str]) -> int:
+    """How many different entries of an attribute there are, missing ones aside; at least one."""
+    n_groups = len(set(entries) - {MISSING})
+    if n_groups == 0:
+        needed = "a voxel size"
+        if ATTRIBUTES[name].needs_image:
+            needed = "a label in an image that varies"
+        got = f"no case with {_PREFIX + name!r}"
+        raise ValueError(f"`by` must be computed from {needed}, got {got}. Leave it out.")
+    return n_groups
+
+
+def _with_thirds(spec: str, column: str) -> str:
+    """A spec with a column cut into three parts of equal size, where it is not cut."""
+    pieces = spec.split(",")
+    for position, piece in enumerate(pieces):
+        if piece.strip() == column:
+            pieces[position] = f"{column}:q3"
+    return ",".join(pieces)
 
 
 def written(value: float) -> str:
@@ -274,4 +351,6 @@ def written(value: float) -> str:
     """
     if math.isnan(value):
         return MISSING
-    return str(int(value)) if value == int(value) else f"{value:.4g}"
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.4g}"

@@ -1,7 +1,9 @@
-"""Folds for nnU-Net's cross-validation that keep strata balanced, patients together or centres apart."""
+"""Folds for nnU-Net's cross-validation.
+
+They keep strata balanced, patients together or centres apart.
+"""
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.evaluation.stratifying.folds import centres_apart, validation_sets
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
 from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.files.output_folder import replacing
@@ -17,9 +20,8 @@ from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
 
-_ATTEMPTS = 50
-
-_FEW = 5  # With fewer validation cases, a fold of a centre that is left out says little of it.
+#: With fewer validation cases, a fold of a centre that is left out says little of it.
+_FEW = 5
 
 
 def make_splits(
@@ -63,52 +65,43 @@ def make_splits(
     Example:
         >>> import tempfile
         >>> dataset = Path(tempfile.mkdtemp())
-        >>> _ = (dataset / "dataset.json").write_text('{"dataset": {"a": {}, "b": {}, "c": {}, "d": {}}}')
+        >>> cases = '{"dataset": {"a": {}, "b": {}, "c": {}, "d": {}}}'
+        >>> size = (dataset / "dataset.json").write_text(cases)
         >>> [len(fold["val"]) for fold in make_splits(dataset, None, folds=2)]
         [2, 2]
     """
     if folds < 2:
         raise ValueError(f"`folds` must be at least 2, got {folds}. Give more folds.")
     if leave_out is not None and stratify is not None:
+        cure = "Give one of --stratify and --leave-out."
         raise ValueError(
-            f"`stratify` must be left out where every centre is a fold, got {stratify!r} with `leave_out` "
-            f"{leave_out!r}. Give one of --stratify and --leave-out."
+            "`stratify` must be left out where every centre is a fold, got "
+            f"{stratify!r} with `leave_out` {leave_out!r}. {cure}"
         )
+
     cases = training_cases(raw_dataset)
     groups = entries_of(table, group, cases, option="group")
     if entries_of(table, leave_out, cases, option="leave_out") is not None:
         centre_of_case = _strata(table, leave_out, cases, "leave_out")
-        for patient, centres in (
-            () if groups is None else centre_of_case.astype(str).groupby(groups.to_numpy())
-        ):
-            if centres.nunique() > 1:
-                got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
-                cure = "Correct the case table, or leave out another column."
-                raise ValueError(
-                    f"`leave_out` must keep the cases of {group!r} together, got {got}. {cure}"
-                )
-        n_centres = len(centre_of_case.cat.categories)
-        if n_centres < 2:
-            rule = "must have two entries or more to leave one out"
-            got = f"{centre_of_case.iloc[0]!r} only"
-            raise ValueError(f"column `{centre_of_case.name}` {rule}, got {got}.")
-        return _in_form(
-            cases, [np.flatnonzero(centre_of_case.cat.codes == n) for n in range(n_centres)]
-        )
+        return _in_form(cases, centres_apart(centre_of_case, groups))
+
     n_units = len(cases) if groups is None else groups.nunique()
     if n_units < folds:
         unit = "cases" if groups is None else f"entries of {group!r}"
-        raise ValueError(
-            f"`folds` must be at most the number of {unit}, {n_units}, got {folds}. Give fewer folds."
-        )
-    stratum_of_case = None if stratify is None else _strata(table, stratify, cases, "stratify")
-    return _in_form(cases, _validation_sets(stratum_of_case, groups, len(cases), folds, seed))
+        rule = f"at most the number of {unit}, {n_units}"
+        raise ValueError(f"`folds` must be {rule}, got {folds}. Give fewer folds.")
+
+    stratum_of_case = None
+    if stratify is not None:
+        stratum_of_case = _strata(table, stratify, cases, "stratify")
+    validations = validation_sets(stratum_of_case, groups, len(cases), folds, seed)
+    return _in_form(cases, validations)
 
 
 def _strata(
     table: pd.DataFrame | None, by: str | None, cases: Sequence[str], option: str
 ) -> "pd.Series[str]":
-    """The stratum of each case by an option, whose name is that in errors."""
+    """The stratum of each case by an option, whose name stands in errors."""
     try:
         (stratum_of_case,) = stratify_all(table, [by] if by else [], cases).values()
     except ValueError as error:
@@ -116,64 +109,19 @@ def _strata(
     return stratum_of_case
 
 
-def _validation_sets(
-    stratum_of_case: "pd.Series[str] | None",
-    groups: "pd.Series[str] | None",
-    n: int,
-    folds: int,
-    seed: int,
-) -> list[npt.NDArray[np.intp]]:
-    """The positions of the validation cases of each fold."""
-    from sklearn import model_selection  # type: ignore[import-untyped]
-
-    if groups is not None and groups.nunique() == n:
-        groups = None  # every patient has one case: nothing to keep together, and cases alone are spread more evenly
-    # The order of the groups must not depend on their names, because sites number their patients.
-    codes = (
-        None
-        if groups is None
-        else np.random.default_rng(seed).permutation(n)[pd.factorize(groups)[0]]
-    )
-    if stratum_of_case is None and codes is None:
-        splits = model_selection.KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
-        return [validation for _, validation in splits]
-    if stratum_of_case is None:
-        splits = model_selection.GroupKFold(folds).split(np.zeros(n), groups=codes)
-        return [validation for _, validation in splits]
-    ranks = stratum_of_case.cat.codes.to_numpy().astype(np.intp)
-    if np.bincount(ranks).max() < folds:
-        # scikit-learn refuses if every stratum has fewer cases than there are folds. With a made-up
-        # stratum of one case per fold it deals out the others as usual; the made-up cases are
-        # dropped again.
-        ranks = np.concatenate([ranks, np.full(folds, ranks.max() + 1)])
-        codes = None if codes is None else np.concatenate([codes, n + np.arange(folds)])
-    kind = (
-        model_selection.StratifiedKFold if codes is None else model_selection.StratifiedGroupKFold
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # on rare strata; `split_notes` names them
-        # With few groups a fold can come out empty; another order of the groups helps.
-        for attempt in range(_ATTEMPTS):
-            splits = kind(folds, shuffle=True, random_state=seed + attempt).split(
-                ranks, ranks, groups=codes
-            )
-            validations = [validation[validation < n] for _, validation in splits]
-            if all(len(validation) for validation in validations):
-                return validations
-    cure = "Give fewer folds, or leave out --stratify."
-    raise ValueError(
-        f"`folds` must be few enough for every fold to have a case, got {folds}. {cure}"
-    )
-
-
 def _in_form(
     cases: Sequence[str], validations: Iterable[npt.NDArray[np.intp]]
 ) -> list[dict[str, list[str]]]:
-    held_out = [{cases[position] for position in validation} for validation in validations]
-    return [
-        {"train": [case for case in cases if case not in inside], "val": sorted(inside)}
-        for inside in held_out
-    ]
+    """Folds in nnU-Net's form, from the positions of their validation cases."""
+    splits = []
+    for validation in validations:
+        held_out = {cases[position] for position in validation}
+        fold = {
+            "train": [case for case in cases if case not in held_out],
+            "val": sorted(held_out),
+        }
+        splits.append(fold)
+    return splits
 
 
 def split_notes(
@@ -184,14 +132,13 @@ def split_notes(
     notes = []
     for stratum, rows in table.groupby("stratum", sort=False):
         without = [str(fold) for fold in rows.loc[rows["n_validation"] == 0, "fold"]]
-        if without:
-            cases = count(int(rows["n_validation"].sum()), "case")
-            folds = (
-                f"fold {without[0]} validates"
-                if len(without) == 1
-                else f"folds {name_some(without)} validate"
-            )
-            notes.append(f"{stratum_of_case.name}={stratum} has {cases}: {folds} on none of them.")
+        if not without:
+            continue
+        cases = count(int(rows["n_validation"].sum()), "case")
+        folds = f"folds {name_some(without)} validate"
+        if len(without) == 1:
+            folds = f"fold {without[0]} validates"
+        notes.append(f"{stratum_of_case.name}={stratum} has {cases}: {folds} on none of them.")
     return notes
 
 
@@ -199,45 +146,52 @@ def small_folds(
     splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "pd.Series[str]"
 ) -> list[str]:
     """A sentence on centres that are left out with a handful of cases or less."""
-    small = [
-        f"fold {fold} ({centre_of_case[split['val'][0]]}) on {len(split['val'])}"
-        for fold, split in enumerate(splits)
-        if len(split["val"]) < _FEW
-    ]
+    small = []
+    for fold, split in enumerate(splits):
+        n_cases = len(split["val"])
+        if n_cases < _FEW:
+            centre = centre_of_case[split["val"][0]]
+            small.append(f"fold {fold} ({centre}) on {n_cases}")
+    if not small:
+        return []
+
     named = name_some(small, at_most=10)
-    return (
-        [f"Validated on fewer than {_FEW} cases: {named}. Such a fold says little of its centre."]
-        if small
-        else []
-    )
+    return [
+        f"Validated on fewer than {_FEW} cases: {named}. Such a fold says little of its centre."
+    ]
 
 
 def fold_table(
     splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]"
 ) -> pd.DataFrame:
-    """How many cases of every stratum each fold trains and validates on, a row per fold (from 0) and stratum."""
+    """How many cases of every stratum each fold trains and validates on.
+
+    A row per fold (from 0) and stratum, with 0 where it has no case: ``n_training`` and
+    ``n_validation``.
+    """
     strata = stratum_of_case.astype("category")
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for fold, split in enumerate(splits):
         # The counts of a categorical include every category, in order.
-        n_training, n_validation = (
-            strata.loc[list(split[part])].value_counts(sort=False) for part in ("train", "val")
-        )
-        rows += [
-            (fold, str(s), int(n_training[s]), int(n_validation[s])) for s in strata.cat.categories
-        ]
+        n_training = strata.loc[list(split["train"])].value_counts(sort=False)
+        n_validation = strata.loc[list(split["val"])].value_counts(sort=False)
+        for stratum in strata.cat.categories:
+            row = {
+                "fold": fold,
+                "stratum": str(stratum),
+                "n_training": int(n_training[stratum]),
+                "n_validation": int(n_validation[stratum]),
+            }
+            rows.append(row)
     return pd.DataFrame(rows, columns=["fold", "stratum", "n_training", "n_validation"])
 
 
 @dataclass(frozen=True)
 class WrittenSplits:
-    """Folds that were written.
+    """Folds that were written."""
 
-    The file, their `fold_table` by what they were divided by, and notes on them.
-    """
-
-    path: Path
-    table: pd.DataFrame
+    path: Path  # the file
+    table: pd.DataFrame  # `fold_table`, by what they were divided by
     notes: tuple[str, ...]
 
 
@@ -252,7 +206,18 @@ def split_dataset(
     output: Path | None = None,
     force: bool = False,
 ) -> WrittenSplits:
-    """Divide the training cases of a dataset into folds, and write them where nnU-Net reads them."""
+    """Divide the training cases of a dataset into folds, and write them for nnU-Net to read.
+
+    Args:
+        dataset: The name or number of a raw dataset.
+        cases: The case table; default: that of the dataset, if an option needs one.
+        stratify: As for `make_splits`.
+        group: As for `make_splits`.
+        leave_out: As for `make_splits`.
+        folds: Number of folds.
+        output: The file; default: where nnU-Net looks for it.
+        force: Whether to replace a file that exists.
+    """
     folder = find_raw_dataset(dataset)
     path = output or splits_path(folder)
     if output is None and not path.parent.is_dir():
@@ -261,19 +226,31 @@ def split_dataset(
         raise FileNotFoundError(
             f"`dataset` must be preprocessed, got no folder {str(path.parent)!r}. {cure}"
         )
-    training = training_cases(folder)
-    found = cases or (case_table_of(folder) if stratify or group or leave_out else None)
-    table = read_cases(found) if found else None
+
+    divided_by = stratify or leave_out
+    table_path = cases
+    if cases is None and (divided_by or group):
+        table_path = case_table_of(folder)
+    table = read_cases(table_path) if table_path else None
     splits = make_splits(
-        folder, table, stratify=stratify, group=group, leave_out=leave_out, folds=folds
+        folder,
+        table,
+        stratify=stratify,
+        group=group,
+        leave_out=leave_out,
+        folds=folds,
     )
-    stratum_of_case = _strata(
-        table, stratify or leave_out, training, "stratify" if stratify else "leave_out"
-    )
+    option = "stratify" if stratify else "leave_out"
+    stratum_of_case = _strata(table, divided_by, training_cases(folder), option)
     write_splits(splits, path, force=force)
-    notes = split_notes(splits, stratum_of_case) if stratify else []
-    notes += small_folds(splits, stratum_of_case) if leave_out else []
-    notes += [f"The case table is {found}; --cases names another."] if found and not cases else []
+
+    notes = []
+    if stratify:
+        notes += split_notes(splits, stratum_of_case)
+    if leave_out:
+        notes += small_folds(splits, stratum_of_case)
+    if table_path and not cases:
+        notes.append(f"The case table is {table_path}; --cases names another.")
     return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
 
 
@@ -282,12 +259,12 @@ def write_splits(
 ) -> None:
     """Write folds as nnU-Net reads them."""
     if path.is_dir():
-        raise ValueError(
-            f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {SPLITS_FILE}."
-        )
+        cure = f"Add a name, such as {SPLITS_FILE}."
+        raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. {cure}")
     if path.exists() and not force:
         cure = "Networks may have been trained with its folds. Give --force to replace it."
         raise FileExistsError(f"`output` must not exist yet, got {str(path)!r}. {cure}")
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         # In ASCII, because nnU-Net reads the file in the encoding of the locale.

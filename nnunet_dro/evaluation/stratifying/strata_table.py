@@ -38,71 +38,103 @@ def strata_table(
 ) -> pd.DataFrame:
     """What images and references tell of every case.
 
-    A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``, those
-    of `ATTRIBUTES`, and those of `FIELDS`, where DICOM files go before JSON files. Entries are
-    text, unknown ones are ``missing``; columns without any are left out.
+    Args:
+        images: Folder of the images, with JSON files beside them.
+        labels: Folder of the references.
+        dicom: Folder with a folder of DICOM files per case.
+        cases: A case table to complete.
+        jobs: How many cases are measured at a time.
+        workers: Address of a dask cluster that measures them instead.
+        progress: Called with the number of finished cases and the number of all cases.
+
+    Returns:
+        A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``,
+        those of `ATTRIBUTES`, and those of `FIELDS`, where DICOM files go before JSON files.
+        Entries are text, unknown ones are ``missing``; columns without any are left out.
+
+    Raises:
+        FileNotFoundError: If a folder, an image or the DICOM files of a case are missing.
+        ValueError: If a file cannot be read, or ``cases`` has a column that is computed.
     """
     for name, folder in (("images", images), ("dicom", dicom)):
         if folder is not None and not folder.is_dir():
             raise FileNotFoundError(
                 f"`{name}` must be a folder, got {str(folder)!r}. Check the path."
             )
-    references = list_label_maps(labels)
-    given = (
-        pd.DataFrame({"case": list(references)})
-        if cases is None
-        else read_cases_of(cases, references)
-    )
+
     # Whatever is missing is reported before the long work.
+    references = list_label_maps(labels)
+    table = pd.DataFrame({"case": list(references)})
+    if cases is not None:
+        table = read_cases_of(cases, references)
     acquisitions = {}
     for case in references:
         find_image(images, case)
-        acquisitions[case] = of_sidecar(images, case) | (of_dicom(dicom, case) if dicom else {})
+        acquisitions[case] = of_sidecar(images, case)
+        if dicom:
+            acquisitions[case] |= of_dicom(dicom, case)
+    _check_columns(table, acquisitions)
+
+    measured = measure_cases(
+        _files(images, labels, references),
+        list(ATTRIBUTES),
+        jobs=jobs,
+        workers=workers,
+        progress=progress,
+    )
+
+    columns = [attribute.column for attribute in ATTRIBUTES.values()]
+    columns += [field.column for field in FIELDS]
+    rows = []
+    for case in references:
+        row = {"case": case, **dict.fromkeys(columns, MISSING)}
+        for name, value in measured[case].items():
+            row[ATTRIBUTES[name].column] = written(value)
+        rows.append(row | acquisitions[case])
+    computed = pd.DataFrame(rows)
+    with_entries = [column for column in columns if (computed[column] != MISSING).any()]
+
+    # Rows of other cases, of the test set for instance, stay in the table.
+    computed = computed[["case", *with_entries]]
+    return table.merge(computed, on="case", how="left").fillna(MISSING)
+
+
+def _files(images: Path, labels: Path, references: Mapping[str, Path]) -> list[CaseFiles]:
+    """The files of every case, and the ignore value of the dataset that the references are of."""
+    dataset_json = find_dataset_json(labels)
+    ignore = None
+    if dataset_json:
+        ignore = read_labels(dataset_json).ignore
+    return [CaseFiles(case, path, images, ignore) for case, path in references.items()]
+
+
+def _check_columns(table: pd.DataFrame, acquisitions: Mapping[str, Mapping[str, str]]) -> None:
+    """Check that a case table has no column that is computed."""
     computed = {attribute.column for attribute in ATTRIBUTES.values()}
-    computed |= {
-        column
-        for fields in acquisitions.values()
-        for column, value in fields.items()
-        if value != MISSING
-    }
-    if both := [column for column in attributes_of(given) if column in computed]:
+    for entries in acquisitions.values():
+        computed.update(column for column, entry in entries.items() if entry != MISSING)
+
+    both = [column for column in attributes_of(table) if column in computed]
+    if both:
         cure = "Rename the column, or leave --cases out."
         raise ValueError(
             f"`cases` must have other columns than those computed, got {name_some(both)}. {cure}"
         )
-    dataset_json = find_dataset_json(labels)
-    ignore = read_labels(dataset_json).ignore if dataset_json else None
-    files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
-    measured = measure_cases(files, list(ATTRIBUTES), jobs=jobs, workers=workers, progress=progress)
-    columns = [attribute.column for attribute in ATTRIBUTES.values()] + [
-        field.column for field in FIELDS
-    ]
-    rows = [
-        {"case": case}
-        | dict.fromkeys(columns, MISSING)
-        | {ATTRIBUTES[name].column: written(value) for name, value in measured[case].items()}
-        | acquisitions[case]
-        for case in references
-    ]
-    found = pd.DataFrame(rows)
-    found = found[["case", *(column for column in columns if (found[column] != MISSING).any())]]
-    # Rows of other cases, of the test set for instance, stay in the table.
-    return given.merge(found, on="case", how="left").fillna(MISSING)
 
 
-_YEARS = {
-    "Y": 1.0,
-    "M": 1 / 12,
-    "W": 7 / 365.25,
-    "D": 1 / 365.25,
-}  # Years per unit of DICOM's ages.
+#: Years per unit of DICOM's ages.
+_YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
 
 
 @dataclass(frozen=True)
 class Field:
-    """What is known of an acquisition.
+    """Something that is known of an acquisition.
 
-    Column, name in BIDS, tag in DICOM, and how it is read (empty: nothing).
+    Attributes:
+        column: Its column in the case table.
+        key: Its name in BIDS.
+        tag: Its tag in DICOM.
+        read: Makes an entry of the table of what is written there; empty where it means nothing.
     """
 
     column: str
@@ -112,10 +144,14 @@ class Field:
 
 
 def _text(value: Any) -> str:
-    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+    """Text or a number, with single spaces."""
+    if not isinstance(value, str | int | float):
+        return ""
+    return " ".join(str(value).split())
 
 
 def _number(value: Any) -> str:
+    """A finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -125,9 +161,12 @@ def _number(value: Any) -> str:
 
 def _age(value: Any) -> str:
     """Years, of a number or of text such as 061Y or 018M."""
-    if match := re.fullmatch(r"\s*(\d{1,3})([YMWD])\s*", str(value).upper()):
-        return f"{int(match[1]) * _YEARS[match[2]]:.4g}"
-    return _number(value)
+    match = re.fullmatch(r"\s*(\d{1,3})([YMWD])\s*", str(value).upper())
+    if match is None:
+        return _number(value)
+
+    number, unit = match.groups()
+    return f"{int(number) * _YEARS[unit]:.4g}"
 
 
 #: In the order of columns.
@@ -146,6 +185,7 @@ def of_sidecar(images: Path, case: str) -> dict[str, str]:
     path = first_file(images, (f"{case}_0000.json", f"{case}.json"))
     if path is None:
         return {}
+
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -160,35 +200,41 @@ def of_sidecar(images: Path, case: str) -> dict[str, str]:
 
 
 def of_dicom(folder: Path, case: str) -> dict[str, str]:
-    """What the DICOM files of a case say."""
+    """What the DICOM files of a case say: those of the first that is an image."""
     import SimpleITK
 
-    of_case = folder / case
-    if not of_case.is_dir():
+    folder_of_case = folder / case
+    if not folder_of_case.is_dir():
         cure = "Name the folders like the label maps, without the file ending."
         raise FileNotFoundError(
             f"`dicom` must hold a folder for every case, got none for {case!r} in {folder}. {cure}"
         )
+
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
     reader = SimpleITK.ImageFileReader()
     reader.SetImageIO("GDCMImageIO")
-    for path in sorted(path for path in of_case.rglob("*") if path.is_file()):
+    for path in sorted(folder_of_case.rglob("*")):
+        if not path.is_file():
+            continue
         reader.SetFileName(str(path))
         try:
             reader.ReadImageInformation()
         except RuntimeError:
             # Reports, structures and other files are no images.
             continue
-        said = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
-        return _entries(said, lambda field: field.tag)
+        metadata = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+        return _entries(metadata, lambda field: field.tag)
+
+    got = f"none in {str(folder_of_case)!r}"
     cure = "Copy the images there, or leave --dicom out."
-    raise ValueError(
-        f"`dicom` must have a readable DICOM image for every case, got none in {str(of_case)!r}. {cure}"
-    )
+    raise ValueError(f"`dicom` must have a readable DICOM image for every case, got {got}. {cure}")
 
 
-def _entries(said: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:
-    found = {
-        field.column: field.read(said[name_of(field)]) for field in FIELDS if name_of(field) in said
-    }
-    return {column: entry for column, entry in found.items() if entry}
+def _entries(metadata: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:
+    """The entries of the case table that metadata give, by column; empty ones are left out."""
+    entries = {}
+    for field in FIELDS:
+        name = name_of(field)
+        if name in metadata:
+            entries[field.column] = field.read(metadata[name])
+    return {column: entry for column, entry in entries.items() if entry}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import check_cases, read_cases, strata
-from nnunet_dro.evaluation.stratifying.stratify import Part, parse_by, stratify, stratify_all
+from nnunet_dro.evaluation.stratifying.parts import Part, parse_by
+from nnunet_dro.evaluation.stratifying.stratify import stratify, stratify_all
 
 
 @pytest.fixture
