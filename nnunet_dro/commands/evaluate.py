@@ -16,7 +16,8 @@ from nnunet_dro.commands.shared import (
     stop_if_unmet,
     takes,
 )
-from nnunet_dro.evaluation.options import MODEL, RUNNING, EvaluateOptions
+from nnunet_dro.evaluation.flags import MODEL, RUNNING
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.progress_bar import progress_bar
 
 

@@ -9,13 +9,8 @@ import typer
 
 from nnunet_dro.commands.shared import RequireFile, argument, option, takes
 from nnunet_dro.commands.usage import Command
-from nnunet_dro.evaluation.options import (
-    REQUIREMENTS,
-    Flag,
-    LockedComparison,
-    LockedEvaluation,
-    declared,
-)
+from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
+from nnunet_dro.evaluation.options import LockedComparison, LockedEvaluation
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 

@@ -18,9 +18,10 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
-from nnunet_dro.evaluation.options import SECTIONS, LockedComparison, LockedEvaluation, declared
+from nnunet_dro.evaluation.options import SECTIONS, LockedComparison, LockedEvaluation
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 

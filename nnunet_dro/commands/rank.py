@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
-from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions, declared
+from nnunet_dro.evaluation.flags import declared
+from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions
 from nnunet_dro.progress_bar import progress_bar
 
 #: An option for predictions that are scored first.

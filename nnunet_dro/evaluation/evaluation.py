@@ -3,23 +3,29 @@
 Score every case, divide the cases into strata, describe the strata.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.early_checks import check_reference_stratum, check_requirements_apply
 from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
-from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
-from nnunet_dro.evaluation.judging.outcomes import check_requirements, without_intervals
+from nnunet_dro.evaluation.inputs import Inputs, find_inputs
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
+from nnunet_dro.evaluation.nnunet_summary import matched_inputs, read_summary
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, score_pairs, sha256_of
+from nnunet_dro.evaluation.scoring.score_files import (
+    ScoredPair,
+    ScoredPairs,
+    score_pairs,
+    sha256_of,
+)
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.statistics.patients import note_on_patients, note_on_repeated_patients
@@ -46,7 +52,7 @@ def evaluate(
     *,
     kept: KeptScores | None = None,
     progress: Progress = lambda n_done, n_cases: None,
-    **given: Any,
+    **fields: Any,
 ) -> Evaluation:
     """Evaluate predictions per stratum of the cases.
 
@@ -60,7 +66,7 @@ def evaluate(
             `keeping`. Those whose files and options are unchanged are taken over, and a note says
             how many.
         progress: Called with the number of finished cases and the number of all cases.
-        **given: Fields of `EvaluateOptions`, in place of those in ``options``.
+        **fields: Fields of `EvaluateOptions`, in place of those in ``options``.
 
     Returns:
         The scores, and their statistics per stratum.
@@ -86,37 +92,70 @@ def evaluate(
     """
     reference = Path(reference)
     prediction = Path(prediction)
-    options = replace(options or EvaluateOptions(), **given)
+    options = replace(options or EvaluateOptions(), **fields)
     options.check()
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
-    scoring = options.scoring
-    labels = read_labels(options.dataset_json) if options.dataset_json else None
-    if scoring.instances and labels:
-        scoring.instances.check_labels(list(labels.values))
+    labels = _labels(options)
+
     # Whatever does not fit is reported before the long work.
     references = list_label_maps(reference)
     inputs, scored = _find_inputs(reference, prediction, set(references), labels, options)
     ignore = labels.ignore if labels else None
-    cases_of = Division.of(inputs, reference, references, options, ignore=ignore, progress=progress)
-    _check_reference_stratum(options.reference_stratum, cases_of.strata)
-    _check_requirements_apply(
-        requirements, cases_of, labels, scoring, with_intervals=options.n_resamples > 0
+    division = Division.of(
+        inputs,
+        reference,
+        references,
+        options,
+        ignore=ignore,
+        progress=progress,
     )
-    contents = {"case_table": cases_of.path, "dataset_json": options.dataset_json}
+    check_reference_stratum(options.reference_stratum, division.strata)
+    check_requirements_apply(requirements, division, labels, options)
+
+    contents = {"case_table": division.path, "dataset_json": options.dataset_json}
     if scored is None:
         scored, inputs = _scored(inputs, labels, options, kept, progress)
     else:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
+
+    record = {
+        "reference": str(reference),
+        "prediction": str(prediction),
+        **_record(options, division),
+    }
+    about = about_evaluation(
+        record,
+        options.scoring,
+        inputs,
+        scored,
+        sha256_of_files=sha256,
+    )
+    about["inputs"] |= {"strata_without_cases": division.without_cases}
+    return _described(scored, division, inputs, options, requirements, about)
+
+
+def _labels(options: EvaluateOptions) -> Labels | None:
+    """The labels of the dataset.json; None where each value in the references is one."""
+    if not options.dataset_json:
+        return None
+
+    labels = read_labels(options.dataset_json)
+    instances = options.scoring.instances
+    if instances:
+        instances.check_labels(list(labels.values))
+    return labels
+
+
+def _record(options: EvaluateOptions, division: Division) -> dict[str, Any]:
+    """The options for summary.json, with the files that were found in place of defaults."""
+    dataset_json = options.dataset_json
     # Absolute, so that the report can be made again from anywhere.
-    absolute = options.dataset_json and options.dataset_json.absolute()
-    record = replace(options, cases=cases_of.path, dataset_json=absolute).record()
-    record = {"reference": str(reference), "prediction": str(prediction), **record}
-    about = about_evaluation(record, scoring, inputs, scored, sha256_of_files=sha256)
-    about["inputs"] |= {"strata_without_cases": cases_of.without_cases}
-    return _described(scored, cases_of, inputs, options, requirements, about)
+    if dataset_json:
+        dataset_json = dataset_json.absolute()
+    return replace(options, cases=division.path, dataset_json=dataset_json).record()
 
 
 def _scored(
@@ -128,28 +167,36 @@ def _scored(
 ) -> tuple[ScoredPairs, Inputs]:
     """The scores of the files, and the files with a note on those that had been scored before."""
     n_cases = len(inputs.pairs)
+    earlier: Mapping[str, ScoredPair] = {}
+    if kept:
+        earlier = kept.known(labels, options.scoring)
+
+    def keep(scores: ScoredPair) -> None:
+        if kept:
+            kept.add(scores)
+
     scored = score_pairs(
         inputs.pairs,
         labels,
         options.scoring,
         jobs=options.jobs,
         workers=options.workers,
-        earlier=kept.known(labels, options.scoring) if kept else {},
-        keep=kept.add if kept else lambda one: None,
+        earlier=earlier,
+        keep=keep,
         progress=lambda n_done: progress(n_done, n_cases),
     )
     if kept and kept.resume:
-        taken = (
-            f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted run"
+        note = (
+            f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted "
+            "run: their files and the options are unchanged."
         )
-        note = f"{taken}: their files and the options are unchanged."
         inputs = replace(inputs, notes=(*inputs.notes, note))
     return scored, inputs
 
 
 def _described(
     scored: ScoredPairs,
-    cases_of: Division,
+    division: Division,
     inputs: Inputs,
     options: EvaluateOptions,
     requirements: Sequence[Requirement],
@@ -158,42 +205,50 @@ def _described(
     """The evaluation of scored cases."""
     scores = scored.table
     scoring = options.scoring
-    patients = cases_of.patient_of_case
     draws = {"n_resamples": options.n_resamples, "seed": options.seed}
+
     statistics = summarise(
         scores,
-        cases_of.strata,
+        division.strata,
         metrics=scoring.metrics,
-        patient_of_case=patients,
+        patient_of_case=division.patient_of_case,
         one_sided=one_sided_of(requirements),
         failure=str(options.failed_if),
         **draws,
     )
     sizes = pd.DataFrame()
     if scoring.instances:
-        sizes = lesion_sizes(scored.lesions, cases_of.strata, patient_of_case=patients, **draws)
-    checked = with_absent(statistics, cases_of.absent) if requirements else statistics
-    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scores))
-    if options.patient is None:
-        on_patients = note_on_repeated_patients(cases_of.cases)
-    else:
-        on_patients = note_on_patients(options.patient, patients)
-    own_notes = _notes(inputs, scores, scoring, scored.only_predicted, statistics)
-    if cases_of.table is not None:
-        scores = scores.merge(
-            cases_of.table.rename(columns=column_in_scores), on="case", how="left"
+        sizes = lesion_sizes(
+            scored.lesions,
+            division.strata,
+            patient_of_case=division.patient_of_case,
+            **draws,
         )
+
+    checked = with_absent(statistics, division.absent) if requirements else statistics
+    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scores))
+    notes = (
+        *division.notes,
+        *inputs.notes,
+        *_notes_on_scores(scored, scoring),
+        *percentile_notes(statistics),
+        *_notes_on_patients(division, options),
+    )
+
+    if division.table is not None:
+        entries = division.table.rename(columns=column_in_scores)
+        scores = scores.merge(entries, on="case", how="left")
     return Evaluation(
         method=options.method or inputs.method,
         scores=scores,
         strata=statistics,
-        stratum_of_case=cases_of.strata,
+        stratum_of_case=division.strata,
         worst=worst_strata(statistics, reference=options.reference_stratum),
         false_positives=false_positives(scores),
         lesions=scored.lesions,
         lesion_sizes=sizes,
         about={**about, "requirements": [outcome.record for outcome in outcomes]},
-        notes=(*cases_of.notes, *own_notes, *on_patients),
+        notes=notes,
     )
 
 
@@ -205,92 +260,58 @@ def _find_inputs(
     options: EvaluateOptions,
 ) -> tuple[Inputs, ScoredPairs | None]:
     """The files, and their scores where a summary.json has them already."""
-    if prediction.suffix != ".json" or prediction.is_dir():
-        return find_inputs(
-            reference, prediction, missing=options.missing, folds=options.folds
-        ), None
+    is_summary = prediction.suffix == ".json" and not prediction.is_dir()
+    if not is_summary:
+        inputs = find_inputs(
+            reference,
+            prediction,
+            missing=options.missing,
+            folds=options.folds,
+        )
+        return inputs, None
+
     if options.folds:
-        got = f"{str(prediction)!r}, which has its own"
         raise ValueError(
-            f"`folds` must come with the folder of a model, got {got}. Leave -f out, or give that folder."
+            "`folds` must come with the folder of a model, "
+            f"got {str(prediction)!r}, which has its own. Leave -f out, or give that folder."
         )
     scores, inputs = read_summary(prediction, labels, options.scoring)
-    return matched_inputs(inputs, prediction, references, missing=options.missing), ScoredPairs(
-        scores
-    )
+    inputs = matched_inputs(inputs, prediction, references, missing=options.missing)
+    return inputs, ScoredPairs(scores)
 
 
-def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
-    known = list(
-        dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories)
-    )
-    if name is not None and name not in known:
-        cure = f"Choose from: {name_some(known, at_most=20)}."
-        raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
+def _notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
+    if options.patient is None:
+        return note_on_repeated_patients(division.cases)
+    return note_on_patients(options.patient, division.patient_of_case)
 
 
-def _check_requirements_apply(
-    requirements: Sequence[Requirement],
-    cases_of: Division,
-    labels: Labels | None,
-    scoring: Scoring,
-    *,
-    with_intervals: bool,
-) -> None:
-    """Check, before the long work, that every requirement is about a stratum and a label that exist."""
-    if not requirements:
-        return
-    if labels is None:
-        # The labels are not known before the references are read; the rest can be checked.
-        requirements = [replace(requirement, label=None) for requirement in requirements]
-    names = labels.values if labels else ["any"]
-    rows = pd.MultiIndex.from_product([cases_of.cases, names], names=["case", "label"]).to_frame(
-        index=False
-    )
-    unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
-    # Without names of labels any label may be one whose lesions are compared.
-    with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
-    unknown[LESION_COUNTS[0]] = [0.0 if has else float("nan") for has in with_lesions]
-    statistics = summarise(
-        unknown,
-        cases_of.strata,
-        metrics=scoring.metrics,
-        patient_of_case=cases_of.patient_of_case,
-        one_sided=one_sided_of(requirements),
-        n_resamples=0,
-    )
-    known = statistics if with_intervals else without_intervals(statistics)
-    check_requirements(with_absent(known, cases_of.absent), requirements)
-
-
-def _notes(
-    inputs: Inputs,
-    scores: pd.DataFrame,
-    scoring: Scoring,
-    only_predicted: Sequence[str],
-    statistics: pd.DataFrame,
-) -> list[str]:
-    notes = list(inputs.notes)
-    if only_predicted:
-        names = name_some(only_predicted)
-        notes.append(
-            f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them."
+def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
+    """What readers of the scores need to know: what has no score, and in which unit they are."""
+    scores = scored.table
+    if scored.only_predicted:
+        names = name_some(scored.only_predicted)
+        yield (
+            f"Values that occur only in predictions are not scored: {names}. "
+            "A dataset.json would name them."
         )
-    one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
-    for metric in scoring.metrics:
-        known = METRICS[metric]
+
+    is_one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
+    for name in scoring.metrics:
+        metric = METRICS[name]
         # Of lesions that are missed or invented, the distance is known.
-        if (
-            known.unit != "mm"
-            or known.on_lesions
-            or not (lost := int((one_sided & scores[metric].isna()).sum()))
-        ):
+        if metric.unit != "mm" or metric.on_lesions:
             continue
-        notes.append(
-            f"{METRICS[metric].title} leaves out {count(lost, 'row')} of scores.csv where only "
-            "the reference or only the prediction has the label; Dice counts them as 0."
-        )
-    units = {METRICS[metric].unit for metric in scoring.metrics}
-    if in_pixels(scores) and (what := [noun for unit, noun in _SIZES.items() if unit in units]):
-        notes.append(f"The images have no voxel size: {' and '.join(what)} are in pixels (px).")
-    return [*notes, *percentile_notes(statistics)]
+        n_left_out = int((is_one_sided & scores[name].isna()).sum())
+        if n_left_out:
+            rows = count(n_left_out, "row")
+            yield (
+                f"{metric.title} leaves out {rows} of scores.csv where only the reference or only "
+                "the prediction has the label; Dice counts them as 0."
+            )
+
+    if in_pixels(scores):
+        units = {METRICS[name].unit for name in scoring.metrics}
+        sizes = [noun for unit, noun in _SIZES.items() if unit in units]
+        if sizes:
+            yield f"The images have no voxel size: {' and '.join(sizes)} are in pixels (px)."

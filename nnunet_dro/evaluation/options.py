@@ -6,71 +6,25 @@ For Python, the command line, protocols and summary.json.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme, choice_of
+from nnunet_dro.evaluation.flags import (
+    LESIONS,
+    MODEL,
+    REQUIREMENTS,
+    RUNNING,
+    SCORES,
+    STRATA,
+    Flag,
+    declared,
+)
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.failures import Failure
     from nnunet_dro.evaluation.scoring.instances import Instances
     from nnunet_dro.evaluation.scoring.scoring import Scoring
-
-# The panels of the help, beside the one with what everybody uses.
-STRATA = "Strata"
-SCORES = "Scores"
-LESIONS = "Lesions"
-REQUIREMENTS = "Requirements"
-RUNNING = "Running"
-MODEL = "A model that nnU-Net trained, in place of the folders"
-
-
-@dataclass(frozen=True)
-class Flag:
-    """How the command line and a protocol have an option."""
-
-    help: str  # its help
-    panel: str | None = None  # the panel of the help; None for what everybody uses
-    name: str = ""  # its name there, where that is not the field's
-    least: int | None = None  # the least number that is allowed
-    is_column: bool = False  # whether it names a column of the case table
-    has_commas: bool = False  # whether it is given once, with commas between its entries
-    short: str | None = None  # its short name, such as ``-f``
-
-    def value(self, given: Any) -> Any:
-        """A value as protocols and summary.json have it, from one of the command line or of a field."""
-        if isinstance(given, str) and self.has_commas:
-            given = [name.strip() for name in given.split(",") if name.strip()]
-        if isinstance(given, Enum):
-            return given.value
-        return list(given) if isinstance(given, tuple | list) else given
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A field of a class of options: its name, its type, and how the command line has it."""
-
-    field: str
-    hint: Any
-    flag: Flag
-
-
-def declared(options: type) -> dict[str, Declared]:
-    """The options of a class, by their names at the command line, in their order."""
-    hints = get_type_hints(options, include_extras=True)
-    own = [(one.name, hints[one.name]) for one in fields(options)]
-    flags = [
-        (name, hint.__origin__, flag)
-        for name, hint in own
-        for flag in getattr(hint, "__metadata__", ())
-    ]
-    return {
-        flag.name or name: Declared(name, hint, flag)
-        for name, hint, flag in flags
-        if isinstance(flag, Flag)
-    }
-
 
 _Resamples = Annotated[
     int,
@@ -105,19 +59,20 @@ class LockedEvaluation:
     by: Annotated[
         Sequence[str],
         Flag(
-            "Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
-            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
-            "auto:noise to compute it.",
+            "Column of the case table to report by (repeatable); centre,pathology for both at "
+            "once; age:0,18,65 or volume:q3 to cut numbers; auto:size, auto:components, "
+            "auto:spacing, auto:volume, auto:contrast or auto:noise to compute it.",
             is_column=True,
         ),
     ] = ()
     metrics: Annotated[
         Sequence[str],
         Flag(
-            "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd, volume_error, "
-            "absolute_volume_error, relative_volume_error, absolute_relative_volume_error and "
-            "false_positive_volume; with --instances also lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, "
-            "lesion_dice, lesion_hd95 and lesion_nsd.",
+            "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd, "
+            "volume_error, absolute_volume_error, relative_volume_error, "
+            "absolute_relative_volume_error and false_positive_volume; with --instances also "
+            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 "
+            "and lesion_nsd.",
             has_commas=True,
         ),
     ] = ("dice",)
@@ -236,6 +191,12 @@ class EvaluateOptions(LockedEvaluation):
 
     _FILES: ClassVar = ("cases", "images", "dataset_json")
 
+    #: How lesions are compared; summary.json has these with the labels, under ``instances``.
+    _OF_LESIONS: ClassVar = ("match", "connectivity", "lesions_above_mm3")
+
+    #: What summary.json does not have: what does not change a number, and what it has elsewhere.
+    _NOT_RECORDED: ClassVar = ("jobs", "workers", "method", "requirements", *_OF_LESIONS)
+
     cases: Annotated[
         Path | None, Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")
     ] = None
@@ -272,29 +233,28 @@ class EvaluateOptions(LockedEvaluation):
         super().__post_init__()
         _normalise(self, "folds")
         for name in self._FILES:
-            if path := getattr(self, name):
+            path = getattr(self, name)
+            if path:
                 object.__setattr__(self, name, Path(path))
 
     def record(self) -> dict[str, Any]:
-        """The options for summary.json, without those that do not change a number, and with what defaults stand for."""
-        texts = {name: str(path) for name in self._FILES if (path := getattr(self, name))}
-        recorded = {
-            one.field: one.flag.value(getattr(self, one.field))
-            for one in declared(EvaluateOptions).values()
-        }
-        for name in (
-            "jobs",
-            "workers",
-            "method",
-            "requirements",
-            "match",
-            "connectivity",
-            "lesions_above_mm3",
-        ):
-            del recorded[name]
-        lesions = self.lesions
-        recorded |= {"metrics": list(self.scoring.metrics), "failure": str(self.failed_if)}
-        return {**recorded, **texts, "instances": lesions.about if lesions else None}
+        """The options for summary.json, with what defaults stand for.
+
+        Those that do not change a number are left out.
+        """
+        recorded = {}
+        for entry in declared(EvaluateOptions).values():
+            if entry.field not in self._NOT_RECORDED:
+                recorded[entry.field] = entry.flag.value(getattr(self, entry.field))
+
+        for name in self._FILES:
+            path = getattr(self, name)
+            if path:
+                recorded[name] = str(path)
+        recorded["metrics"] = list(self.scoring.metrics)
+        recorded["failure"] = str(self.failed_if)
+        recorded["instances"] = self.lesions.about if self.lesions else None
+        return recorded
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "EvaluateOptions":
@@ -302,16 +262,15 @@ class EvaluateOptions(LockedEvaluation):
 
         Of other software's files, and of other versions, not all options are known.
         """
-        known = {
-            name: value
-            for name, value in recorded.items()
-            if name in {one.name for one in fields(cls)}
-        }
-        lesions = known.pop("instances", None) or {}
-        known |= {
-            name: lesions.get(name) for name in ("match", "connectivity", "lesions_above_mm3")
-        }
-        return cls(**{"metrics": (), **known, "instances": lesions.get("labels", ())})
+        names = {field.name for field in fields(cls)}
+        values: dict[str, Any] = {"metrics": ()}
+        values |= {name: value for name, value in recorded.items() if name in names}
+
+        lesions = values.get("instances") or {}
+        values["instances"] = lesions.get("labels", ())
+        for name in cls._OF_LESIONS:
+            values[name] = lesions.get(name)
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,9 +305,10 @@ class LockedComparison:
 
     def __post_init__(self) -> None:
         _normalise(self, "requirements")
-        if self.margin is not None and not (math.isfinite(self.margin) and self.margin >= 0):
+        margin = self.margin
+        if margin is not None and not (math.isfinite(margin) and margin >= 0):
             cure = "Give percentage points, or mm for distances."
-            raise ValueError(f"`margin` must be 0 or more, got {self.margin!r}. {cure}")
+            raise ValueError(f"`margin` must be 0 or more, got {margin!r}. {cure}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,11 +361,16 @@ class RankOptions:
 
 
 def _normalise(options: Any, *names: str) -> None:
-    """Turn sequences and single names into tuples, and requirements that were parsed into their texts."""
+    """Turn sequences and single names into tuples.
+
+    Requirements that were parsed are turned into their texts.
+    """
     for name in names:
-        given = getattr(options, name) or ()
-        given = (given,) if isinstance(given, str) else given
-        object.__setattr__(options, name, tuple(getattr(one, "text", one) for one in given))
+        entries = getattr(options, name) or ()
+        if isinstance(entries, str):
+            entries = (entries,)
+        texts = tuple(getattr(entry, "text", entry) for entry in entries)
+        object.__setattr__(options, name, texts)
 
 
 #: What a protocol locks: the name of a command to its options.

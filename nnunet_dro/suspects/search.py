@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.inputs import read_summary
+from nnunet_dro.evaluation.nnunet_summary import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels, note_on_absent_labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs

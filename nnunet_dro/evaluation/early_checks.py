@@ -1,0 +1,73 @@
+"""What of an evaluation's options can be checked before the long work of scoring."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from nnunet_dro.evaluation.judging.outcomes import check_requirements, without_intervals
+from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
+from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
+from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.stratifying.division import Division, with_absent
+from nnunet_dro.naming import name_some
+
+
+def check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
+    """Check that the stratum that others are compared with, if any, is one of those reported."""
+    if name is None:
+        return
+
+    names: list[str] = []
+    for stratum_of_case in strata.values():
+        names += map(str, stratum_of_case.cat.categories)
+    if name not in names:
+        names = list(dict.fromkeys(names))
+        cure = f"Choose from: {name_some(names, at_most=20)}."
+        raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
+
+
+def check_requirements_apply(
+    requirements: Sequence[Requirement],
+    division: Division,
+    labels: Labels | None,
+    options: EvaluateOptions,
+) -> None:
+    """Check, before the long work, that every requirement is about something that there will be.
+
+    That is a stratum, a label and a statistic: the statistics of cases without a value have the
+    same rows and columns as those of the scores.
+    """
+    if not requirements:
+        return
+
+    if labels is None:
+        # The labels are not known before the references are read; the rest can be checked.
+        requirements = [replace(requirement, label=None) for requirement in requirements]
+
+    scoring = options.scoring
+    names = labels.values if labels else ["any"]
+    rows = pd.MultiIndex.from_product([division.cases, names], names=["case", "label"])
+    scores = rows.to_frame(index=False)
+    for metric in scoring.metrics:
+        scores[metric] = float("nan")
+    # Without names of labels any label may be one whose lesions are compared.
+    with_lesions = [labels is None or scoring.has_lesions(label) for label in scores["label"]]
+    scores[LESION_COUNTS[0]] = [
+        0.0 if has_lesions else float("nan") for has_lesions in with_lesions
+    ]
+
+    statistics = summarise(
+        scores,
+        division.strata,
+        metrics=scoring.metrics,
+        patient_of_case=division.patient_of_case,
+        one_sided=one_sided_of(requirements),
+        n_resamples=0,
+    )
+    has_intervals = options.n_resamples > 0
+    if not has_intervals:
+        statistics = without_intervals(statistics)
+    check_requirements(with_absent(statistics, division.absent), requirements)

@@ -1,0 +1,225 @@
+"""The summary.json that nnU-Net writes beside its predictions: their scores and their files."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.choices import MissingRule
+from nnunet_dro.evaluation.inputs import Inputs, is_one_fold, method_of
+from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
+from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
+from nnunet_dro.files.json_file import read_json
+from nnunet_dro.naming import name_some, repeated
+
+
+def read_summary(
+    path: Path, labels: Labels | None, scoring: Scoring
+) -> tuple[pd.DataFrame, Inputs]:
+    """Read the scores of a summary.json.
+
+    Args:
+        path: The file.
+        labels: The labels to score; None for those that the file has.
+        scoring: The metrics, which must follow from voxel counts.
+
+    Returns:
+        The scores, without volumes in ml, and the files of the cases.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: If it is not a summary.json, or lacks something.
+    """
+    _check_metrics(scoring, path)
+    entries = _entries(path, labels)
+    names: dict[str, Any] = {}
+    if labels:
+        names = dict.fromkeys(labels.values)
+    else:
+        for entry in entries:
+            names |= dict.fromkeys(entry.counts)
+
+    rows: list[dict[str, Any]] = []
+    for entry in entries:
+        case = entry.pair.case
+        absent = [name for name in names if name not in entry.counts]
+        if absent:
+            got = f"none for {name_some(absent)} of {case!r} in {str(path)!r}"
+            cure = "Give the dataset.json that the predictions were evaluated with."
+            raise ValueError(f"`prediction` must have a score for every label, got {got}. {cure}")
+
+        for name in names:
+            counts = entry.counts[name]
+            rows.append(
+                {
+                    "case": case,
+                    "label": name,
+                    **scoring.of_counts(*counts),
+                    **dict(zip(COUNTS, counts, strict=True)),
+                    "reference_ml": float("nan"),
+                    "prediction_ml": float("nan"),
+                }
+            )
+    inputs = Inputs(method_of(path), tuple(entry.pair for entry in entries))
+    return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
+
+
+def matched_inputs(
+    inputs: Inputs, summary: Path, references: Collection[str], *, missing: MissingRule
+) -> Inputs:
+    """The files that a summary.json names, with notes on how they match the references."""
+    cases = {pair.case for pair in inputs.pairs}
+    if not cases & set(references):
+        examples = f"{min(references)} and {min(cases)}"
+        cure = "Give the references that the predictions were evaluated with."
+        raise ValueError(
+            "`reference` and `prediction` must have cases in common, "
+            f"got none (there are {examples}). {cure}"
+        )
+
+    notes = list(inputs.notes)
+    lacking = sorted(set(references) - cases)
+    if lacking and missing is MissingRule.WORST:
+        cure = "Give the folder of the predictions instead."
+        raise ValueError(
+            "`missing` must be error where summary.json lacks cases, "
+            f"got worst and no {name_some(lacking)}. {cure}"
+        )
+    if lacking:
+        some = f"{len(lacking)} of {len(references)} references"
+        notes.append(f"{some} are not in the summary.json and are not evaluated.")
+
+    extra = sorted(cases - set(references))
+    if extra:
+        names = name_some(extra, at_most=20)
+        notes.append(f"Cases of the summary.json without a reference: {names}.")
+
+    # The cases of other folds are not expected.
+    expected = () if is_one_fold(summary) else tuple(lacking)
+    return replace(inputs, notes=tuple(notes), lacking=expected)
+
+
+def _check_metrics(scoring: Scoring, path: Path) -> None:
+    """Check that all metrics follow from voxel counts."""
+    lacking = []
+    for name in scoring.metrics:
+        metric = METRICS[name]
+        if metric.on_surfaces or metric.on_lesions or metric.unit == "ml":
+            lacking.append(name)
+
+    if lacking:
+        raise ValueError(
+            "`metrics` must follow from voxel counts where a summary.json is evaluated, "
+            f"got {name_some(lacking)}, which {str(path)!r} lacks. "
+            "Give the folder of the predictions instead."
+        )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a summary.json says of a case."""
+
+    pair: PairOfFiles
+    counts: Mapping[str, tuple[int, int, int]]  # label to voxels of reference, prediction and both
+    contradictions: tuple[str, ...]  # between the counts, in words
+
+
+def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
+    """What the file says of every case, sorted by case."""
+    try:
+        stored = read_json(path)["metric_per_case"]
+        entries = [_entry(case, labels) for case in stored]
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"`prediction` must be a file or folder, got {str(path)!r}, which does not exist. "
+            "Check the path."
+        ) from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        cure = "Give the one that nnU-Net writes beside the predictions."
+        raise ValueError(
+            f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}. {cure}"
+        ) from error
+
+    if not entries:
+        raise ValueError(
+            f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again."
+        )
+    contradictions = [text for entry in entries for text in entry.contradictions]
+    if contradictions:
+        got = f"{contradictions[0]} in {str(path)!r}"
+        raise ValueError(
+            f"`prediction` must have counts that fit, got {got}. Let nnU-Net evaluate again."
+        )
+
+    entries.sort(key=lambda entry: entry.pair.case)
+    twice = repeated(entry.pair.case for entry in entries)
+    if twice:
+        got = f"{name_some(twice)} twice in {str(path)!r}"
+        raise ValueError(f"`prediction` must hold a case once, got {got}. Remove an entry.")
+    return entries
+
+
+def _entry(stored: Mapping[str, Any], labels: Labels | None) -> _Entry:
+    """An entry from what the file has of it; fails where that is something else."""
+    reference = stored["reference_file"]
+    prediction = stored["prediction_file"]
+    # The file may come from another system.
+    file_name = re.split(r"[/\\]", prediction)[-1]
+    pair = PairOfFiles(case_named(file_name) or file_name, Path(reference), Path(prediction))
+
+    counts = {}
+    contradictions = []
+    for label, metrics in _stored_labels(stored["metrics"], labels).items():
+        tp, fp, fn = (_count(metrics[name]) for name in ("TP", "FP", "FN"))
+        counts[label] = (tp + fn, tp + fp, tp)
+
+        # Files of other versions lack the two sums.
+        for name, n, sum_name in (("FN", fn, "n_ref"), ("FP", fp, "n_pred")):
+            if sum_name not in metrics:
+                continue
+            total = _count(metrics[sum_name])
+            if total != tp + n:
+                contradictions.append(
+                    f"TP {tp} + {name} {n} and {sum_name} {total} for {label} of {pair.case!r}"
+                )
+    return _Entry(pair, counts, tuple(contradictions))
+
+
+def _stored_labels(
+    metrics: Mapping[str, Any], labels: Labels | None
+) -> dict[str, Mapping[str, Any]]:
+    """What an entry says of each label that it has."""
+    stored = {}
+    if labels is None:
+        # The file has them in alphabetical order: 10 before 2.
+        for key in sorted(metrics, key=_values):
+            name = "+".join(map(str, _values(key))) or key
+            stored[name] = metrics[key]
+        return stored
+
+    for name, values in labels.values.items():
+        # nnU-Net names a label or region by a tuple of values as text, or by the value.
+        keys = [str(tuple(values))]
+        if len(values) == 1:
+            keys.append(str(values[0]))
+        for key in keys:
+            if key in metrics:
+                stored[name] = metrics[key]
+    return stored
+
+
+def _count(value: Any) -> int:
+    """A number of voxels; fails for anything else."""
+    if not isinstance(value, int | float) or value != int(value) or value < 0:
+        raise TypeError(value)
+    return int(value)
+
+
+def _values(key: str) -> list[int]:
+    """The values that a key names: ``(1, 2)`` names 1 and 2."""
+    return [int(value) for value in re.findall(r"-?\d+", key)]
