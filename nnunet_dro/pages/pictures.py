@@ -212,6 +212,7 @@ def _subpath(loop: list[Vertex]) -> str:
     """One loop as relative steps; corners on a straight line are left out."""
     befores = [loop[-1], *loop[:-1]]
     afters = [*loop[1:], loop[0]]
+
     turns = []
     for before, corner, after in zip(befores, loop, afters, strict=True):
         # The corners before and after a turn differ in both coordinates.

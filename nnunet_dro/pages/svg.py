@@ -50,7 +50,8 @@ class Scale:
         if self.logarithmic:
             return self._logarithmic_ticks(at_most)
 
-        step = round_step((self.high - self.low) / at_most)
+        length = self.high - self.low
+        step = round_step(length / at_most)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [round(n * step, 10) for n in range(first, last + 1)]
@@ -98,7 +99,8 @@ def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, floa
         low = max(0.0, math.floor((low - 2) / 10) * 10)
         return min(low, 80.0), 100.0
 
-    step = round_step(max(high, -low, 1e-3) / 5)
+    longest = max(high, -low, 1e-3)
+    step = round_step(longest / 5)
     low = math.floor(low / step - 1e-9) * step
     high = math.ceil(high / step + 1e-9) * step
     return min(0.0, low), max(0.0, high)

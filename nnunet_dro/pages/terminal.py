@@ -54,7 +54,8 @@ def printed(blocks: Sequence[Block]) -> RenderableType:
             case Note(kind="finding"):
                 where = f" ({block.where})" if block.where else ""
                 title = plain(f"{block.title}{where}: ")
-                parts.append(Text.assemble((title, "bold"), plain(block.text)))
+                finding = Text.assemble((title, "bold"), plain(block.text))
+                parts.append(finding)
             case Note(kind="remark"):
                 sentence = plain(f"Note: {block.text}")
                 parts.append(Text(sentence, style="yellow"))
@@ -101,7 +102,9 @@ class _FittingTable:
     def _has_spare_entries(self) -> bool:
         """Whether anything stands below the entries of a column that can be spared."""
         for n, column in enumerate(self.table.columns):
-            if column.spare and any(row[n].below for row in self.table.rows):
+            if not column.spare:
+                continue
+            if any(row[n].below for row in self.table.rows):
                 return True
         return False
 

@@ -233,6 +233,8 @@ def _channel_names(evaluation: Evaluation) -> dict[str, str]:
     path = evaluation.options.dataset_json
     dataset = read_if_usable(Path(path)) if path else None
     names = (dataset or {}).get("channel_names", {})
+
+    # Whoever wrote the file by hand may have written anything.
     if not isinstance(names, Mapping):
         return {}
     return {str(number): str(name) for number, name in names.items()}
@@ -242,8 +244,11 @@ def _volumes(shown: ShownCases) -> list[tuple[str, str]]:
     """The id of every block of data in the page, and the block."""
     blocks: list[tuple[str, str]] = []
     for n, (case, volumes) in enumerate(shown.volumes.items()):
-        blocks.append((f"volume-{n}-reference", volumes.reference))
-        blocks.append((f"volume-{n}-prediction", volumes.prediction))
-        channels = volumes.channels[: shown.n_channels(case)]
-        blocks += [(f"volume-{n}-channel-{c}", block) for c, block in enumerate(channels)]
+        volume_id = f"volume-{n}"
+        blocks.append((f"{volume_id}-reference", volumes.reference))
+        blocks.append((f"{volume_id}-prediction", volumes.prediction))
+
+        n_channels = shown.n_channels(case)
+        for c, channel in enumerate(volumes.channels[:n_channels]):
+            blocks.append((f"{volume_id}-channel-{c}", channel))
     return blocks

@@ -140,6 +140,7 @@ def crop(
     either = reference | prediction
     extents = _surroundings(either, spacing)
     sizes = [min(LONGEST, end - start) for start, end in extents]
+
     while np.prod(sizes) > most_voxels:
         axis = int(np.argmax(sizes))
         sizes[axis] = max(1, int(0.95 * sizes[axis]))
@@ -147,8 +148,12 @@ def crop(
     middles = worst_place(reference, prediction)
     slices = []
     for (start, end), size, middle in zip(extents, sizes, middles, strict=True):
-        first = min(max(start, middle - size // 2), end - size)
+        # Around the middle, but not beyond the surroundings.
+        first = middle - size // 2
+        first = max(first, start)
+        first = min(first, end - size)
         slices.append(slice(first, first + size))
+
     box = (slices[0], slices[1], slices[2])
     is_cut = either[box].sum() < either.sum()
     return box, bool(is_cut)
@@ -187,9 +192,11 @@ def _whole_labels(
 
     names = list(wanted)
     for name, values in labels.values.items():
+        if name in wanted:
+            continue
         n_voxels = sum(everywhere.get(value, 0) for value in values)
         n_inside = sum(inside.get(value, 0) for value in values)
-        if name not in wanted and 0 < n_voxels == n_inside:
+        if 0 < n_voxels == n_inside:
             names.append(name)
     return {name: labels.values[name] for name in names}
 
