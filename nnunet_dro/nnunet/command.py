@@ -30,12 +30,15 @@ _TERMINATION = tuple(
 def _handled(
     numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]
 ) -> Iterator[None]:
-    """Handle signals in a way of our own.
+    """Handle signals with a function of our own.
 
-    In any thread but the main one, which alone receives them, do nothing.
+    Only the main thread receives signals; in any other, the context does nothing.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handler) for number in numbers if is_main}
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in numbers:
+            before[number] = signal.signal(number, handler)
+
     try:
         yield
     finally:
@@ -44,7 +47,7 @@ def _handled(
 
 
 class SafeStop:
-    """A context in which Ctrl-C and requests to terminate wait until the program can stop without damage.
+    """A context in which Ctrl-C and requests to terminate wait until a stop does no damage.
 
     An interrupt in the middle of a transaction would leave a database locked. A second request is
     obeyed at once. Only the main thread receives signals; in any other, the context does nothing.
@@ -74,7 +77,10 @@ class SafeStop:
 
 @contextmanager
 def termination_as_exit() -> Iterator[None]:
-    """Make a request to terminate unwind the stack, as Ctrl-C does, instead of ending this process at once."""
+    """Make a request to terminate unwind the stack, as Ctrl-C does.
+
+    Otherwise it would end this process at once.
+    """
 
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
@@ -83,7 +89,8 @@ def termination_as_exit() -> Iterator[None]:
         yield
 
 
-N_LINES = 15  # How many of the last lines of a log an error shows.
+#: How many of the last lines of a log an error shows.
+N_LINES = 15
 
 #: Seconds between two checks of a running command, and seconds that it has to end after being asked
 #: to.
@@ -100,7 +107,11 @@ class Device(str, Enum):
 
 
 def best_device(wished: str | None) -> str:
-    """The device that is wished for; without a wish, cuda if there is one, else cpu."""
+    """The device that is wished for; without a wish, cuda if there is one, otherwise cpu.
+
+    Raises:
+        ValueError: If cuda is wished for and PyTorch finds no GPU.
+    """
     import torch
 
     has_cuda = torch.cuda.is_available()
@@ -108,7 +119,10 @@ def best_device(wished: str | None) -> str:
         raise ValueError(
             "`device` must be available, got 'cuda', and PyTorch finds no GPU. Use --device cpu."
         )
-    return wished or ("cuda" if has_cuda else "cpu")
+
+    if wished:
+        return wished
+    return "cuda" if has_cuda else "cpu"
 
 
 class CommandError(RuntimeError):
@@ -117,12 +131,16 @@ class CommandError(RuntimeError):
     def __init__(self, command: str, exit_code: int, lines: Sequence[str], log: Path) -> None:
         printed = "".join(f"\n    {line}" for line in lines)
         super().__init__(
-            f"{command} failed with exit code {exit_code}. It printed:{printed}\nEverything is in {log}"
+            f"{command} failed with exit code {exit_code}. It printed:{printed}\n"
+            f"Everything is in {log}"
         )
-        self.command, self.exit_code, self.lines, self.log = command, exit_code, list(lines), log
+        self.command = command
+        self.exit_code = exit_code
+        self.lines = list(lines)
+        self.log = log
 
     def __reduce__(self) -> tuple[type["CommandError"], tuple[str, int, list[str], Path]]:
-        """How it is pickled, when it comes back from another process."""
+        """Pickle it by its arguments: it comes back from other processes."""
         return type(self), (self.command, self.exit_code, self.lines, self.log)
 
 
@@ -141,18 +159,22 @@ def variables(**values: str) -> Iterator[None]:
 
 
 def find_command(name: str) -> str:
-    """Find one of nnU-Net's commands, in the environment of this Python before any other."""
+    """Find one of nnU-Net's commands, in the environment of this Python before any other.
+
+    Raises:
+        FileNotFoundError: If there is no such command.
+    """
     folders = [
         str(Path(sys.executable).parent),
         sysconfig.get_path("scripts"),
         os.environ.get("PATH", ""),
     ]
-    found = shutil.which(name, path=os.pathsep.join(folders))
-    if found is None:
+    program = shutil.which(name, path=os.pathsep.join(folders))
+    if program is None:
         raise FileNotFoundError(
             f"`{name}` must be installed, got no such command. Install it: pip install nnunetv2"
         )
-    return found
+    return program
 
 
 @dataclass(frozen=True)
@@ -173,9 +195,8 @@ def run_command(
     safe_stop: SafeStop | None = None,
 ) -> None:
     """Run a command until it ends: `run_commands` with one `Command`."""
-    run_commands(
-        [Command(arguments, log, environment)], while_running=while_running, safe_stop=safe_stop
-    )
+    command = Command(arguments, log, environment)
+    run_commands([command], while_running=while_running, safe_stop=safe_stop)
 
 
 def run_commands(
@@ -186,11 +207,17 @@ def run_commands(
 ) -> None:
     """Run commands at the same time until all have ended.
 
-    ``while_running`` is called about twice a second.
-
     If one fails, or this function is interrupted, all commands and their children are ended: as if
     by Ctrl-C, and after a while by force. If this process is killed, they are ended as well.
-    ``safe_stop`` holds back requests to stop until a call is over.
+
+    Args:
+        commands: What to run.
+        while_running: Called about twice a second.
+        safe_stop: Holds requests to stop back until a call of ``while_running`` is over.
+
+    Raises:
+        CommandError: If a command fails.
+        FileNotFoundError: If there is no such command.
     """
     programs = [find_command(command.arguments[0]) for command in commands]
     running: list[_Running] = []
@@ -198,31 +225,25 @@ def run_commands(
         try:
             for command, program in zip(commands, programs, strict=True):
                 running.append(_Running(command, program))
-            while unfinished := [one.process for one in running if one.process.poll() is None]:
-                if any(one.process.returncode for one in running):
-                    break
-                if safe_stop:
-                    safe_stop.check()
-                while_running()
-                for process in unfinished:
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(timeout=POLL_SECONDS / len(unfinished))
-            failed = next((one for one in running if one.process.returncode), None)
+            _wait(running, while_running, safe_stop)
+            failed = [started for started in running if started.process.returncode]
         finally:
             try:
-                _stop([one.process for one in running if one.process.returncode != 0])
+                _stop([started.process for started in running if started.process.returncode != 0])
             finally:
-                for one in running:
-                    one.watcher.dismiss()
-    if failed is not None:
-        raise failed.error()
+                for started in running:
+                    started.watcher.dismiss()
+    if failed:
+        raise failed[0].error()
 
 
 class _Running:
-    """A command that has been started, in a process group of its own."""
+    """A command that was started, in a process group of its own."""
 
     def __init__(self, command: Command, program: str) -> None:
         self.command = command
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **command.environment}
+
         command.log.parent.mkdir(parents=True, exist_ok=True)
         with command.log.open("a", encoding="utf-8") as file:
             file.write(f"$ {shlex.join(command.arguments)}\n")
@@ -233,7 +254,7 @@ class _Running:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **command.environment},
+                env=environment,
                 start_new_session=True,
             )
         self.watcher = Watcher(self.process.pid)
@@ -245,21 +266,47 @@ class _Running:
         return CommandError(self.command.arguments[0], self.process.returncode, lines, log)
 
 
+def _wait(
+    running: Sequence[_Running],
+    while_running: Callable[[], None],
+    safe_stop: SafeStop | None,
+) -> None:
+    """Wait until all commands have ended, or one has failed."""
+    while unfinished := [started for started in running if started.process.poll() is None]:
+        if any(started.process.returncode for started in running):
+            return
+
+        if safe_stop:
+            safe_stop.check()
+        while_running()
+        for started in unfinished:
+            with suppress(subprocess.TimeoutExpired):
+                started.process.wait(timeout=POLL_SECONDS / len(unfinished))
+
+
 def last_lines(log: Path, *, start: int = 0) -> list[str]:
-    """The last lines of a log that are not empty, at most `N_LINES`, from a position in bytes on."""
+    """The last lines of a log that are not empty, at most `N_LINES`.
+
+    Args:
+        log: The file.
+        start: Position in bytes; what stands before it is left out.
+    """
     printed = log.read_bytes()[start:].decode("utf-8", errors="replace")
-    return [line.rstrip() for line in printed.splitlines() if line.strip()][-N_LINES:]
+    lines = [line.rstrip() for line in printed.splitlines()]
+    return [line for line in lines if line][-N_LINES:]
 
 
 def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
     """End commands as Ctrl-C would, and then whatever is left of them."""
-    # Where this process ignores Ctrl-C, as in the background of a script, the commands ignore it as
-    # well.
-    is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    request = signal.SIGINT
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # As in the background of a script: then the commands ignore Ctrl-C, too.
+        request = signal.SIGTERM
+
     try:
         for process in processes:
             if process.poll() is None:
-                _signal(process, signal.SIGTERM if is_ignored else signal.SIGINT)
+                _signal(process, request)
         end = time.monotonic() + GRACE_SECONDS
         for process in processes:
             with suppress(subprocess.TimeoutExpired):
@@ -272,9 +319,11 @@ def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
+    """Send a signal to a command and its children; on Windows, end the command."""
     if not hasattr(os, "killpg"):
         process.terminate()
         return
+
     # No process is left, or (on macOS) only processes that have ended.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

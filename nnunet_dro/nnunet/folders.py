@@ -1,4 +1,4 @@
-"""The folders of nnU-Net, below those that its environment variables name, and the descriptions that they hold."""
+"""The folders of nnU-Net, below those of its environment variables, and what they hold."""
 
 import os
 import re
@@ -10,38 +10,51 @@ from typing import Any
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, nearest_names
 
-DATASET_JSON = "dataset.json"  # The file in which nnU-Net keeps the description of a dataset.
-SPLITS_FILE = "splits_final.json"  # The file in which nnU-Net looks for the folds of a dataset.
+#: The file in which nnU-Net keeps the description of a dataset.
+DATASET_JSON = "dataset.json"
+#: The file in which nnU-Net looks for the folds of a dataset.
+SPLITS_FILE = "splits_final.json"
 
 #: The checkpoint of a finished training, and all in the order in which nnU-Net's ``--c`` looks for
 #: them.
 CHECKPOINT = "checkpoint_final.pth"
 CHECKPOINTS = (CHECKPOINT, "checkpoint_latest.pth", "checkpoint_best.pth")
 
-FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)  # Name of the folder of a fold.
+#: Name of the folder of a fold.
+FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
 
 
 def find_dataset_json(reference: Path) -> Path | None:
     """Find dataset.json in a folder of references or in one of the two folders above it.
 
-    None if there is none.
+    It is None if no folder has one.
     """
     folder = reference.absolute()
-    candidates = (parent / DATASET_JSON for parent in (folder, folder.parent, folder.parent.parent))
-    return next((path for path in candidates if path.is_file()), None)
+    for place in (folder, folder.parent, folder.parent.parent):
+        path = place / DATASET_JSON
+        if path.is_file():
+            return path
+    return None
 
 
 def read_dataset_json(path: Path) -> Mapping[str, Any]:
-    """Read a dataset.json."""
+    """Read a dataset.json.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no JSON, or has no names at its top.
+    """
     if not path.is_file():
         got = f"{str(path)!r}, which does not exist"
         raise FileNotFoundError(f"`dataset_json` must be a file, got {got}. Check the path.")
+
     try:
         content = read_json(path, encoding="utf-8-sig")
     except ValueError as error:
         raise ValueError(
             f"`dataset_json` must be JSON, got {str(path)!r}: {error}. Correct it."
         ) from error
+
     if not isinstance(content, Mapping):
         raise ValueError(
             f"`dataset_json` must be a mapping, got {str(path)!r}. Give nnU-Net's dataset.json."
@@ -50,7 +63,7 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
 
 
 def read_if_usable(path: Path) -> Mapping[str, Any] | None:
-    """Read a dataset.json or plans.json; None if it does not exist or is damaged."""
+    """Read a dataset.json or plans.json, or give None if it does not exist or is damaged."""
     try:
         content = read_json(path, encoding="utf-8-sig")
     except (OSError, ValueError):
@@ -59,42 +72,60 @@ def read_if_usable(path: Path) -> Mapping[str, Any] | None:
 
 
 def folder_of(variable: str, *, cure: str = "") -> Path:
-    """The folder that one of nnU-Net's environment variables names; it need not exist."""
-    if not (value := os.environ.get(variable)):
+    """The folder that one of nnU-Net's environment variables names; it need not exist.
+
+    Raises:
+        ValueError: If the variable is not set.
+    """
+    value = os.environ.get(variable)
+    if not value:
         also = f", or {cure}" if cure else ""
         raise ValueError(
-            f"`{variable}` must be set in the environment, got nothing. Set it as for nnU-Net (export {variable}=...)"
-            f"{also}."
+            f"`{variable}` must be set in the environment, got nothing. Set it as for nnU-Net "
+            f"(export {variable}=...){also}."
         )
     return Path(value).absolute()
 
 
 def dataset_folder(variable: str, dataset: str) -> Path | None:
-    """The folder of a dataset below nnUNet_raw or another variable, if it exists or not.
+    """The folder of a dataset below nnUNet_raw or another variable, or None if that is not set.
 
-    None if that is not set.
+    It need not exist.
     """
-    return folder_of(variable) / dataset if os.environ.get(variable) else None
+    if not os.environ.get(variable):
+        return None
+    return folder_of(variable) / dataset
 
 
 def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
-    """The folder of a dataset, by its name (Dataset123_Name) or number (123)."""
-    there = (
-        sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    )
-    prefix = f"Dataset{int(name):03d}_" if re.fullmatch(r"\d+", name, re.ASCII) else None
-    found = [other for other in there if other == name or (prefix and other.startswith(prefix))]
-    if len(found) > 1:
+    """The folder of a dataset, by its name (Dataset123_Name) or number (123).
+
+    Raises:
+        FileNotFoundError: If no dataset has this name or number.
+        ValueError: If several datasets have this number.
+    """
+    names: list[str] = []
+    if folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+    matching = [other for other in names if other == name]
+    if re.fullmatch(r"\d+", name, re.ASCII):
+        prefix = f"Dataset{int(name):03d}_"
+        matching = [other for other in names if other == name or other.startswith(prefix)]
+
+    if len(matching) > 1:
         raise ValueError(
-            f"`dataset` must be one dataset, got {name!r} for {name_some(found)}. Give its name."
+            f"`dataset` must be one dataset, got {name!r} for {name_some(matching)}. Give its name."
         )
-    if not found:
-        known = name_some([other for other in there if other.startswith("Dataset")], at_most=20)
+    if not matching:
+        datasets = [other for other in names if other.startswith("Dataset")]
+        choices = name_some(datasets, at_most=20)
         also = f"; or {cure}" if cure else ""
         raise FileNotFoundError(
-            f"`dataset` must be in {str(folder)!r}, got {name!r}, which does not exist. Choose from: {known}{also}."
+            f"`dataset` must be in {str(folder)!r}, got {name!r}, which does not exist. "
+            f"Choose from: {choices}{also}."
         )
-    return folder / found[0]
+    return folder / matching[0]
 
 
 def splits_path(raw_dataset: Path) -> Path:
@@ -125,17 +156,21 @@ def fold_folder(
 def trained_model(dataset: str, trainer: str, plans: str, configuration: str | None) -> Path:
     """The folder of a trained model in nnUNet_results.
 
-    Whichever of its names is wrong, those that fit are named.
+    Raises:
+        FileNotFoundError: If there is none. The message lists what was trained in place of the name
+            that is wrong.
     """
     results = find_dataset(dataset, folder_of("nnUNet_results", cure="give folders"))
-    models = [path.name.split("__") for path in sorted(results.glob("*__*__*")) if path.is_dir()]
+    folders = [path for path in sorted(results.glob("*__*__*")) if path.is_dir()]
+    models = [folder.name.split("__") for folder in folders]
+
     wanted = {"trainer": trainer, "plans": plans, "configuration": configuration}
     for place, (kind, name) in enumerate(wanted.items()):
-        known = dict.fromkeys(model[place] for model in models)
+        names = list(dict.fromkeys(model[place] for model in models))
         models = [model for model in models if model[place] == name]
         if not models:
             got = repr(name) if name else "none"
-            cure = f"Choose from: {nearest_names(name or '', list(known))}."
+            cure = f"Choose from: {nearest_names(name or '', names)}."
             raise FileNotFoundError(
                 f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. {cure}"
             )
@@ -143,43 +178,63 @@ def trained_model(dataset: str, trainer: str, plans: str, configuration: str | N
 
 
 def references_of(dataset: str) -> Path:
-    """The reference label maps of the training cases of a dataset.
+    """The folder of the reference label maps of the training cases of a dataset.
 
-    Those that nnU-Net validates with, or labelsTr.
+    It is the one that nnU-Net validates with, or else labelsTr.
+
+    Raises:
+        FileNotFoundError: If neither exists.
     """
     inner = {"nnUNet_preprocessed": "gt_segmentations", "nnUNet_raw": "labelsTr"}
-    places = [
-        known / name
-        for variable, name in inner.items()
-        if (known := dataset_folder(variable, dataset))
-    ]
-    if found := next((place for place in places if place.is_dir()), None):
-        return found
-    got = name_some(list(map(str, places))) if places else "neither variable set"
+    places = []
+    for variable, name in inner.items():
+        folder = dataset_folder(variable, dataset)
+        if folder is not None:
+            places.append(folder / name)
+
+    for place in places:
+        if place.is_dir():
+            return place
+
+    got = "neither variable set"
+    if places:
+        got = f"no such folder: {name_some([str(place) for place in places])}"
     raise FileNotFoundError(
-        f"`reference` must be gt_segmentations of {dataset} in nnUNet_preprocessed or labelsTr in nnUNet_raw, got "
-        f"{'no such folder: ' * bool(places)}{got}. Set the variables as for nnU-Net, or give folders."
+        f"`reference` must be gt_segmentations of {dataset} in nnUNet_preprocessed or labelsTr in "
+        f"nnUNet_raw, got {got}. Set the variables as for nnU-Net, or give folders."
     )
 
 
 def folds_of(folders: Sequence[Path]) -> list["Fold"]:
-    """The folds by name, each once, of folders of folds of one model, or of the folder of the model."""
-    found: dict[Path, Fold] = {}
+    """The folds of one model, in the order of their names and each once.
+
+    Args:
+        folders: The folder of the model, or folders of its folds.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist.
+        ValueError: If a folder is not one of nnU-Net's, or they belong to several models.
+    """
+    folds: dict[Path, Fold] = {}
     for folder in folders:
-        inner = sorted(
-            path
-            for path in folder.glob("fold_*")
-            if path.is_dir() and FOLD_NAME.fullmatch(path.name)
-        )
-        is_model = folder.is_dir() and not FOLD_NAME.fullmatch(folder.absolute().name)
-        for fold in map(Fold.of, inner if is_model and inner else [folder]):
-            found[fold.folder] = fold
-    if len(models := {str(path.parent) for path in found}) > 1:
+        inner = [path for path in sorted(folder.glob("fold_*")) if path.is_dir()]
+        inner = [path for path in inner if FOLD_NAME.fullmatch(path.name)]
+        is_fold = not folder.is_dir() or FOLD_NAME.fullmatch(folder.absolute().name)
+        if is_fold or not inner:
+            inner = [folder]
+        for fold in map(Fold.of, inner):
+            folds[fold.folder] = fold
+
+    models = {str(path.parent) for path in folds}
+    if len(models) > 1:
         cure = "Give the folder of the model, or several of its folds."
         raise ValueError(
             f"`fold_folder` must be folds of one model, got {name_some(sorted(models))}. {cure}"
         )
-    return [found[path] for path in sorted(found, key=lambda path: (len(path.name), path.name))]
+
+    # By length first, so that fold_10 comes after fold_9.
+    ordered = sorted(folds, key=lambda path: (len(path.name), path.name))
+    return [folds[path] for path in ordered]
 
 
 @dataclass(frozen=True)
@@ -194,7 +249,12 @@ class Fold:
 
     @classmethod
     def of(cls, folder: Path) -> "Fold":
-        """Recognise the fold that a folder belongs to."""
+        """Recognise the fold that a folder belongs to.
+
+        Raises:
+            FileNotFoundError: If there is no such folder.
+            ValueError: If it is not the folder of a fold in nnUNet_results.
+        """
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
@@ -202,28 +262,26 @@ class Fold:
             got = f"{str(folder)!r}, which {what}"
             cure = f"the folder of a fold in nnUNet_results: {form}"
             raise FileNotFoundError(f"`fold_folder` must be a folder, got {got}. Give {cure}.")
-        parts = path.parent.name.split("__")
-        if (
-            not FOLD_NAME.fullmatch(path.name)
-            or len(parts) != 3
-            or not all(parts)
-            or not path.parent.parent.name
-        ):
+
+        model = path.parent
+        parts = model.name.split("__")
+        has_parts = len(parts) == 3 and all(parts)
+        if not FOLD_NAME.fullmatch(path.name) or not has_parts or not model.parent.name:
             cure = "Give the folder of one fold."
             raise ValueError(
                 f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. {cure}"
             )
-        return cls(path, path.parent.parent.name, *parts)
+        return cls(path, model.parent.name, *parts)
 
     @property
     def about(self) -> dict[str, str]:
         """What the model is trained with, and on what, under headings."""
-        of_model = {
+        return {
+            "Dataset": self.dataset,
             "Trainer": self.trainer,
             "Plans": self.plans,
             "Configuration": self.configuration,
         }
-        return {"Dataset": self.dataset, **of_model}
 
     @property
     def number(self) -> str:
@@ -231,37 +289,47 @@ class Fold:
         return self.folder.name.removeprefix("fold_")
 
     def dataset_folder(self, variable: str) -> Path | None:
-        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed, or in a folder beside the results; or None."""
+        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed.
+
+        If the variable is not set, it is looked for in folders beside the results, which are named
+        after the variable or as the results are; it is None if there is none.
+        """
         if os.environ.get(variable):
             return dataset_folder(variable, self.dataset)
+
         results = self.folder.parents[2]
         kind = variable.removeprefix("nnUNet_")
         places = [results.parent / variable]
         if "results" in results.name:
             places.append(results.parent / results.name.replace("results", kind))
-        return next(
-            (place / self.dataset for place in places if (place / self.dataset).is_dir()), None
-        )
+
+        for place in places:
+            folder = place / self.dataset
+            if folder.is_dir():
+                return folder
+        return None
 
     def description(self, name: str) -> Mapping[str, Any] | None:
         """Read ``plans.json`` or ``dataset.json`` next to the folds.
 
-        None if it does not exist or is damaged.
+        It is None if it does not exist or is damaged.
         """
         return read_if_usable(self.folder.parent / name)
 
     def settings_in(self, plans: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of the configuration in plans.json, with those that it inherits.
 
-        Empty if there are none.
+        They are empty if plans.json does not have the configuration.
         """
         configurations = plans.get("configurations")
-        name = self.configuration
-        known = configurations if isinstance(configurations, Mapping) else {}
+        if not isinstance(configurations, Mapping):
+            return {}
+
         settings: dict[str, Any] = {}
         seen: set[str] = set()
-        while isinstance(known.get(name), Mapping) and name not in seen:
+        name = self.configuration
+        while isinstance(configurations.get(name), Mapping) and name not in seen:
             seen.add(name)
-            settings = {**known[name], **settings}
-            name = str(known[name].get("inherits_from"))
+            settings = {**configurations[name], **settings}
+            name = str(configurations[name].get("inherits_from"))
         return settings

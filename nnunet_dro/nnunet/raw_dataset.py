@@ -16,7 +16,11 @@ from nnunet_dro.nnunet.folders import (
 def find_raw_dataset(name: str) -> Path:
     """The absolute path of a raw dataset, which has a dataset.json.
 
-    By its path, name (Dataset123_Name) or number.
+    Args:
+        name: Its path, its name (Dataset123_Name) or its number.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset.
     """
     folder = Path(name).absolute()
     if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
@@ -30,35 +34,45 @@ def find_raw_dataset(name: str) -> Path:
 
 
 def case_table_of(folder: Path) -> Path | None:
-    """The ``cases.csv`` of a dataset: in a folder of it, the two above, or nnU-Net's folders.
+    """The ``cases.csv`` of a dataset, or None without one.
 
-    None without one.
+    It is looked for in a folder of the dataset, in the two folders above it, and in those of
+    nnU-Net's variables.
     """
-    near = (folder.absolute(), *folder.absolute().parents[:2])
+    near = [folder.absolute(), *folder.absolute().parents[:2]]
     names = [place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)]
-    known = [
-        dataset_folder(variable, name)
-        for name in names
-        for variable in ("nnUNet_preprocessed", "nnUNet_raw")
-    ]
-    return find_case_table(*near, *known)
+
+    far = []
+    for name in names:
+        far.append(dataset_folder("nnUNet_preprocessed", name))
+        far.append(dataset_folder("nnUNet_raw", name))
+    return find_case_table(*near, *far)
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
     """The training cases of a raw dataset, sorted.
 
-    Those that dataset.json lists, or else the files in labelsTr.
+    They are those that dataset.json lists, or else the files in labelsTr.
+
+    Raises:
+        FileNotFoundError: If dataset.json or labelsTr is missing.
+        ValueError: If dataset.json is not usable, or there are no cases.
     """
     path = raw_dataset / DATASET_JSON
     if not path.is_file():
         raise FileNotFoundError(
             f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path."
         )
+
+    ending = ""
+    cases: list[str] = []
     try:
         description = read_dataset_json(path)
         listed = description.get("dataset")
-        ending = "" if listed is not None else str(description["file_ending"])
-        cases = sorted(listed.keys()) if listed is not None else []
+        if listed is not None:
+            cases = sorted(listed.keys())
+        else:
+            ending = str(description["file_ending"])
     except (ValueError, KeyError, AttributeError) as error:
         cure = (
             "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
@@ -66,6 +80,7 @@ def training_cases(raw_dataset: Path) -> list[str]:
         raise ValueError(
             f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}"
         ) from error
+
     if listed is None:
         folder = raw_dataset / "labelsTr"
         if not folder.is_dir():
@@ -75,7 +90,8 @@ def training_cases(raw_dataset: Path) -> list[str]:
         cases = sorted(case_names(folder, ending))
     if not cases:
         raise ValueError(
-            f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}."
+            f"`dataset` must have label maps *{ending} in labelsTr, got none in "
+            f"{str(raw_dataset)!r}."
         )
     return cases
 
@@ -87,5 +103,6 @@ def case_names(folder: Path, ending: str) -> set[str]:
     """
     if not ending or not folder.is_dir():
         return set()
+
     names = (path.name for path in folder.iterdir() if not path.name.startswith("."))
     return {name[: -len(ending)] for name in names if name.endswith(ending)}

@@ -53,19 +53,21 @@ class Target:
     def validation_cases(self) -> list[str]:
         """The validation cases of the fold.
 
-        All cases if nnU-Net has not divided them yet, or divides them itself.
+        They are all cases if nnU-Net has not divided them yet, or divides them itself.
         """
-        every = sorted(
-            case_names(
-                self.references, str(read_dataset_json(self.dataset_json).get("file_ending", ""))
-            )
-        )
+        description = read_dataset_json(self.dataset_json)
+        ending = str(description.get("file_ending", ""))
+        all_cases = sorted(case_names(self.references, ending))
         path = self.preprocessed / SPLITS_FILE
         if self.fold == "all" or not path.is_file():
-            return every
+            return all_cases
+
+        number = int(self.fold)
         try:
             splits = read_json(path)
-            return sorted(splits[int(self.fold)]["val"]) if int(self.fold) < len(splits) else every
+            if number >= len(splits):
+                return all_cases
+            return sorted(splits[number]["val"])
         except (ValueError, KeyError, TypeError) as error:
             cure = "Write it again with `nnunet-dro splits --force`, or remove it."
             raise ValueError(
@@ -78,47 +80,71 @@ class Target:
 
 
 def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> Target:
-    """Find what nnU-Net would train on, or say what is missing or not writable."""
+    """Find what nnU-Net would train on.
+
+    Raises:
+        FileNotFoundError: If something is missing.
+        ValueError: If a name is wrong, or the plans are not usable.
+        OSError: If the results cannot be written.
+    """
     if not re.fullmatch(r"\d+|all", fold, re.ASCII):
         raise ValueError(
             f"`fold` must be a number or all, got {fold!r}. Give it as to nnUNetv2_train."
         )
+    if fold != "all":
+        fold = str(int(fold))
+
     preprocessed = find_dataset(
-        dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess"
+        dataset,
+        folder_of("nnUNet_preprocessed"),
+        cure="run nnUNetv2_plan_and_preprocess",
     )
-    results = folder_of("nnUNet_results") / preprocessed.name
     target = Target(
-        preprocessed.name,
-        configuration,
-        str(int(fold)) if fold != "all" else fold,
-        plans,
-        preprocessed,
-        results,
+        dataset=preprocessed.name,
+        configuration=configuration,
+        fold=fold,
+        plans=plans,
+        preprocessed=preprocessed,
+        results=folder_of("nnUNet_results") / preprocessed.name,
     )
-    path = preprocessed / f"{plans}.json"
+    _check_plans(target)
+    check_writable(target.results)
+    return target
+
+
+def _check_plans(target: Target) -> None:
+    """Raise an error if the dataset is not preprocessed, or the plans lack the configuration."""
+    path = target.preprocessed / f"{target.plans}.json"
     lacking = [file for file in (path, target.dataset_json) if not file.is_file()]
-    lacking += [] if target.references.is_dir() else [target.references]
+    if not target.references.is_dir():
+        lacking.append(target.references)
     if lacking:
         cure = "Run nnUNetv2_plan_and_preprocess, or name other plans with -p."
         raise FileNotFoundError(
             f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}"
         )
+
     try:
         configurations = list(read_json(path)["configurations"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"`plans` must be a plans file of nnU-Net, got {str(path)!r}. Plan again."
         ) from error
-    if configuration not in configurations:
+
+    if target.configuration not in configurations:
         cure = f"Choose from: {name_some(configurations, at_most=20)}."
-        raise ValueError(f"`configuration` must be in {str(path)!r}, got {configuration!r}. {cure}")
-    check_writable(results)
-    return target
+        raise ValueError(
+            f"`configuration` must be in {str(path)!r}, got {target.configuration!r}. {cure}"
+        )
 
 
-_EMA = 0.9  # Weight of the past in nnU-Net's running mean of the pseudo Dice.
+#: Weight of the past in nnU-Net's running mean of the pseudo Dice.
+_EMA = 0.9
 
 _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
+
+#: A number that is not part of a name, as 32 is of float32.
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 _LINE = re.compile(r": (?:Epoch (?P<epoch>\d+)|Pseudo dice \[(?P<dice>.*)\]) *$", re.MULTILINE)
 
@@ -143,54 +169,65 @@ class Epochs:
 def log_files(fold: Path) -> list[Path]:
     """The log files of a fold, one for each start of the training, oldest first."""
     # Sorting by name would put 2026_11_1 before 2026_9_1.
-    return sorted(
-        fold.glob("training_log_*.txt"), key=lambda path: (path.stat().st_mtime_ns, path.name)
-    )
+    files = fold.glob("training_log_*.txt")
+    return sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
-    r"""Read the log files of a fold; for an epoch that was trained again, the later file counts."""
+    """Read the log files of a fold; for an epoch that was trained again, the later file counts.
+
+    Args:
+        fold: The folder of the fold.
+        without: Log files that do not count.
+    """
     current: int | None = None
     means: dict[int, float] = {}
     for path in log_files(fold):
         if path in without:
             continue
+
         text = path.read_text(encoding="utf-8", errors="replace")
         # The last line may be incomplete.
         for match in _LINE.finditer(text[: text.rfind("\n") + 1]):
             if match["epoch"] is not None:
                 current = int(match["epoch"])
-            elif current is not None and not math.isnan(mean := _mean(match["dice"])):
+                continue
+
+            mean = _mean(match["dice"])
+            if current is not None and not math.isnan(mean):
                 means[current] = mean
+
+    # Beside the label maps there may be their probabilities, and the summary in the end.
+    others = (".json", ".npz", ".pkl")
+    files = (fold / "validation").glob("*")
+    n_validated = sum(path.suffix not in others for path in files)
+    return Epochs(current, _running_means(means), n_validated)
+
+
+def _running_means(means: Mapping[int, float]) -> dict[int, float]:
+    """The running mean that nnU-Net computes, for each epoch that has a mean."""
     running: dict[int, float] = {}
     value: float | None = None
     for epoch, mean in sorted(means.items()):
         value = mean if value is None else _EMA * value + (1 - _EMA) * mean
         running[epoch] = value
-    # Beside the label maps there may be their probabilities, and the summary in the end.
-    predicted = [
-        path
-        for path in (fold / "validation").glob("*")
-        if path.suffix not in (".json", ".npz", ".pkl")
-    ]
-    return Epochs(current, running, len(predicted))
+    return running
 
 
 def training_seconds(fold: Path) -> float:
-    """Seconds of all epochs that the logs of a fold report, also of those that were trained again."""
-    logs = [path.read_text(encoding="utf-8", errors="replace") for path in log_files(fold)]
-    return sum(float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log))
+    """Seconds of all epochs that the logs of a fold report, those that were trained twice too."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in log_files(fold)]
+    return sum(float(seconds) for text in texts for seconds in _EPOCH_TIME.findall(text))
 
 
 def _mean(numbers: str) -> float:
     """Mean of the classes that have a value: ``np.float32(0.5), nan`` gives 0.5."""
-    values = [
-        float(text) for text in re.findall(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", numbers)
-    ]
+    values = [float(text) for text in _NUMBER.findall(numbers)]
     return sum(values) / len(values) if values else math.nan
 
 
-N_LINES = 5  # How many of the last lines of a log a failure quotes.
+#: How many of the last lines of a log a failure quotes.
+N_LINES = 5
 
 
 class TrainingFailedError(RuntimeError):
@@ -198,7 +235,8 @@ class TrainingFailedError(RuntimeError):
 
     def __init__(self, reason: str, lines: list[str]) -> None:
         super().__init__(reason)
-        self.reason, self.lines = reason, lines
+        self.reason = reason
+        self.lines = lines
 
 
 def is_validated(fold: Path) -> bool:
@@ -219,18 +257,36 @@ def train(
 ) -> None:
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
 
-    If it is interrupted, the training is ended. ``watch`` is called about twice a second, and at
-    the end, with the epochs of nnU-Net's log. A nnUNet_results in ``environment`` must be that of
-    ``target``.
+    If it is interrupted, the training is ended.
+
+    Args:
+        target: What to train on.
+        trainer: Name of the trainer.
+        device: As in nnU-Net's option ``-device``.
+        log: File to which the command and its output are appended.
+        watch: Called about twice a second, and at the end, with the epochs of nnU-Net's log.
+        options: Further arguments of nnUNetv2_train.
+        environment: Variables of the command. A nnUNet_results must be that of ``target``.
+        safe_stop: Holds requests to stop back until a call of ``watch`` is over.
+
+    Raises:
+        TrainingFailedError: If the command fails or leaves no predictions.
     """
     fold = target.fold_folder(trainer)
     if is_validated(fold):
         watch(read_epochs(fold))
         return
-    is_begun = any((fold / name).is_file() for name in CHECKPOINTS)
-    how = ["--val"] if (fold / CHECKPOINT).is_file() else ["--c"] if is_begun else []
-    # The logs of an earlier training say nothing about one that starts from the beginning.
-    old = [] if how else log_files(fold)
+
+    how: list[str] = []
+    old_logs: list[Path] = []
+    if (fold / CHECKPOINT).is_file():
+        how = ["--val"]
+    elif any((fold / name).is_file() for name in CHECKPOINTS):
+        how = ["--c"]
+    else:
+        # The logs of an earlier training say nothing about one that starts from the beginning.
+        old_logs = log_files(fold)
+
     command = ["nnUNetv2_train", target.dataset, target.configuration, target.fold, "-tr", trainer]
     command += ["-p", target.plans, "-device", device, *options, *how]
     try:
@@ -238,7 +294,7 @@ def train(
             command,
             log=log,
             environment=environment or {},
-            while_running=lambda: watch(read_epochs(fold, without=old)),
+            while_running=lambda: watch(read_epochs(fold, without=old_logs)),
             safe_stop=safe_stop,
         )
     except CommandError as error:
@@ -246,10 +302,14 @@ def train(
         said = f": {lines[-1]}" if lines else ""
         reason = f"{error.command} ended with exit code {error.exit_code}{said} (log: {log})"
         raise TrainingFailedError(reason, lines) from error
+
     if not is_validated(fold):
-        reason = f"`{trainer}` must leave validation predictions, got none in {str(fold)!r}; see {str(log)!r}"
+        reason = (
+            f"`{trainer}` must leave validation predictions, got none in {str(fold)!r}; see "
+            f"{str(log)!r}"
+        )
         raise TrainingFailedError(reason, _quoted(last_lines(log)))
-    watch(read_epochs(fold, without=old))
+    watch(read_epochs(fold, without=old_logs))
 
 
 def _quoted(lines: list[str]) -> list[str]:

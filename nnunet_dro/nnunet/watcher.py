@@ -1,6 +1,4 @@
-"""End a command whose starter was killed.
-
-A process of its own waits for that, and does nothing else.
+"""End a command whose starter was killed: a process of its own waits for that.
 
 A process that is killed (SIGKILL, out of memory) cannot end what it has started, and nnU-Net's
 training would go on for days. The watcher holds one end of a pipe that closes with the starter,
@@ -26,7 +24,7 @@ _DISMISSED = b"."
 class Watcher:
     """Watches over a process group for as long as this process lives.
 
-    On Windows, which has none, it does nothing.
+    On Windows, which has no process groups, it does nothing.
     """
 
     def __init__(self, group: int) -> None:
@@ -61,14 +59,15 @@ class Watcher:
 
 
 def _watch(group: int, starter: int) -> None:
-    """Wait until the starter dismisses this process or dies, and end the group in the second case."""
-    # A process that was forked from the starter may keep the pipe open: then the change of parents
-    # tells.
+    """Wait until the starter dismisses this process or dies, and then end the group if it died."""
+    # A process that was forked from the starter may keep the pipe open. The change of parents then
+    # tells that the starter has died.
     while os.getppid() == starter:
         if select.select([0], [], [], _LOOK_SECONDS)[0]:
             if os.read(0, 1) == _DISMISSED:
                 return
             break
+
     end = time.monotonic() + _GRACE_SECONDS
     try:
         os.killpg(group, signal.SIGTERM)
