@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,8 +13,8 @@ from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMu
 from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 from numpy.typing import NDArray
+from torch import Tensor, nn
 from torch import distributed as dist
-from torch import nn
 
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
@@ -32,11 +32,15 @@ from nnunet_dro.trainers.options import TrainerOptions
 _LARGEST_NORM = 12
 #: Column of the case table.
 _COLUMN = "trusted"
-_SMALL_BATCH = 4  # Batches of at most this many cases have as many trusted cases; larger batches have an eighth.
+#: Batches of at most this many cases have as many trusted cases; larger batches have an eighth.
+_SMALL_BATCH = 4
 
 
 class FastestWay:
-    """Finds the faster of the two ways to learnt weights, both exact, in the first iterations of a training."""
+    """Finds the faster of the two ways to learnt weights in the first iterations of a training.
+
+    Both ways are exact.
+    """
 
     def __init__(self, learned: LearnedWeights, device: torch.device) -> None:
         self.learned = learned
@@ -45,23 +49,29 @@ class FastestWay:
         self._started = 0.0
 
     def start(self) -> None:
-        """Start an iteration. The ways take turns; the first turn of each is not timed."""
-        self.learned.at_once = len(self.times) % 2 == 1 and self.learned.not_at_once is None
+        """Start an iteration; the ways take turns."""
+        is_turn_of_at_once = len(self.times) % 2 == 1
+        self.learned.at_once = is_turn_of_at_once and self.learned.not_at_once is None
         self._started = self._now()
 
     def stop(self) -> str | None:
-        """End an iteration; returns one line for the log once the choice is made."""
+        """End an iteration, and return one line for the log once the choice is made."""
         self.times.append(self._now() - self._started)
-        if (reason := self.learned.not_at_once) is not None:
-            return f"Learning to reweight: the weights are computed case by case and not at once: {reason}"
+        reason = self.learned.not_at_once
+        if reason is not None:
+            return (
+                "Learning to reweight: the weights are computed case by case and not at once: "
+                f"{reason}"
+            )
         if len(self.times) < 4:
             return None
-        case_by_case, at_once = self.times[2:]
+
+        case_by_case, at_once = self.times[2:]  # the first turn of each way warms up
         self.learned.at_once = at_once < case_by_case
-        names = ("case by case", "at once")
+        way = "at once" if self.learned.at_once else "case by case"
         return (
-            f"Learning to reweight: the weights are computed {names[self.learned.at_once]} ({names[0]} "
-            f"{case_by_case:.3f} s, {names[1]} {at_once:.3f} s per iteration)"
+            f"Learning to reweight: the weights are computed {way} (case by case "
+            f"{case_by_case:.3f} s, at once {at_once:.3f} s per iteration)"
         )
 
     def _now(self) -> float:
@@ -92,35 +102,45 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted_cases(self, [str(case) for case in self.do_split()[0]])
 
     def _learning(self) -> LearnedWeights:
-        # Without the wrapper of distributed training: this trainer exchanges the weighted gradients
-        # itself.
-        network = self.network.module if self.is_ddp else self.network
-        if self.is_ddp and any(
-            isinstance(module, nn.SyncBatchNorm) for module in network.modules()
-        ):
-            raise RuntimeError(
-                "nnUNetTrainerL2RW needs each case by itself, but the batch norm of this network mixes the cases of "
-                "all GPUs. Train on one GPU, or use a network with instance norm, as nnU-Net's own networks do."
-            )
+        """What computes the weights and the weighted gradient of a batch."""
+        network = self.network
+        sum_over_ranks = None
+        if self.is_ddp:
+            # Without the wrapper: this trainer exchanges the weighted gradients itself.
+            network = network.module
+            sum_over_ranks = dist.all_reduce
+            if any(isinstance(module, nn.SyncBatchNorm) for module in network.modules()):
+                raise RuntimeError(
+                    "nnUNetTrainerL2RW needs each case by itself, but the batch norm of this "
+                    "network mixes the cases of all GPUs. Train on one GPU, or use a network with "
+                    "instance norm, as nnU-Net's own networks do."
+                )
+
+        scale = None
+        if self.grad_scaler is not None:
+            scale = self.grad_scaler.scale
+
+        def losses(output: Any, target: Any) -> Tensor:
+            return self.loss.per_case(output, target).losses
+
+        def autocast() -> AbstractContextManager[Any]:
+            return torch.autocast("cuda") if self.device.type == "cuda" else nullcontext()
+
         return LearnedWeights(
             network,
-            lambda output, target: self.loss.per_case(output, target).losses,
-            autocast=lambda: (
-                torch.autocast("cuda") if self.device.type == "cuda" else nullcontext()
-            ),
-            scale=None if self.grad_scaler is None else self.grad_scaler.scale,
-            sum_over_ranks=dist.all_reduce if self.is_ddp else None,
+            losses,
+            autocast=autocast,
+            scale=scale,
+            sum_over_ranks=sum_over_ranks,
         )
 
     def get_dataloaders(self) -> tuple[Any, Any]:
-        """The data loaders of training and validation.
-
-        Sets up the one of the trusted cases as well.
-        """
+        """nnU-Net's data loaders; the one of the trusted cases is set up beside them."""
         train, validation = super().get_dataloaders()
         cases = list(loader_of(train).table.cases)
         trusted = trusted_cases(self, cases)
         self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
+
         self.weights_log = WeightsLog(cases, trusted)
         if self._restored is not None and "weights" in self._restored:
             self.weights_log.load_state_dict(self._restored["weights"])
@@ -128,60 +148,67 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return train, validation
 
     def on_train_start(self) -> None:
-        """Also log which cases are trusted."""
+        """Start as nnU-Net does, and log which cases are trusted."""
         super().on_train_start()
         if self.local_rank != 0:
             return
+
         trusted = sorted(self.weights_log.trusted)
         n_cases = len(self.weights_log.cases)
         self.print_to_log_file(
-            f"Learning to reweight: {len(trusted)} of {n_cases} training cases are trusted: {name_some(trusted)}"
+            f"Learning to reweight: {len(trusted)} of {n_cases} training cases are trusted: "
+            f"{name_some(trusted)}"
         )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """Make a step along the weighted gradient.
-
-        Returns the unweighted mean loss of the cases.
-        """
+        """Make a step along the weighted gradient, and return the unweighted mean loss."""
         if self._learned is None:
             self._learned = self._learning()
-            self._fastest_way = (
-                FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
-            )
+            if len(batch["data"]) > 1:
+                self._fastest_way = FastestWay(self._learned, self.device)
         trusted = next(self.dataloader_trusted)
+
         if self._fastest_way is not None:
             self._fastest_way.start()
-        both = [
-            (self._on_device(one["data"]), self._on_device(one["target"]))
-            for one in (batch, trusted)
-        ]
-        found = self._learned.gradient(*both)
-        if self._fastest_way is not None and (result := self._fastest_way.stop()):
-            self.print_to_log_file(result)
-            self._fastest_way = None
+        gradient = self._learned.gradient(self._inputs(batch), self._inputs(trusted))
+        if self._fastest_way is not None:
+            choice = self._fastest_way.stop()
+            if choice is not None:
+                self.print_to_log_file(choice)
+                self._fastest_way = None
+
         drawn = CaseColumns.in_batch(batch, device=self.device)
+        drawn = replace(drawn, losses=gradient.losses, weights=gradient.weights)
         # Sent before the step, which waits for the device anyway when it asks whether to be made.
-        self.loss.send(
-            replace(drawn, losses=found.losses, weights=found.weights), found.losses.mean()
-        )
-        self._step_along(found)
-        return self._store(*self.loss.step())
+        self.loss.send(drawn, gradient.losses.mean())
+        self._step_along(gradient)
+        cases, mean_loss = self.loss.step()
+        return self._store(cases, mean_loss)
+
+    def _inputs(self, batch: dict[str, Any]) -> tuple[Any, Any]:
+        """Images and target of a batch on the device."""
+        return self._on_device(batch["data"]), self._on_device(batch["target"])
 
     def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
         if cases.weights.isfinite().all():
             self.weights_log.record(cases)
         return super()._store(cases, mean_loss)
 
-    def _step_along(self, found: WeightedGradient) -> None:
-        """Do what nnU-Net does after its backward pass, or nothing if no case of the batch helps the trusted ones."""
-        total = float(found.total)
+    def _step_along(self, gradient: WeightedGradient) -> None:
+        """Do what nnU-Net does after its backward pass.
+
+        If no case of the batch helps the trusted ones, there is nothing to do.
+        """
+        total = float(gradient.total)
         if total == 0 or (self.grad_scaler is None and not math.isfinite(total)):
             return
+
         self.optimizer.zero_grad(set_to_none=True)
-        found.write()
+        gradient.write()
         if self.grad_scaler is not None:
             self.grad_scaler.unscale_(self.optimizer)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), _LARGEST_NORM)
+
         if self.grad_scaler is None:
             self.optimizer.step()
         else:  # skips the step after an overflow, and lowers the scale
@@ -199,56 +226,69 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
     def _hardness_state(self) -> dict[str, Any] | None:
         state = super()._hardness_state()
-        return (
-            state
-            if self.hardness_log is None
-            else {**(state or {}), "weights": self.weights_log.state_dict()}
-        )
+        if self.hardness_log is None:
+            return state
+        return {**(state or {}), "weights": self.weights_log.state_dict()}
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
-    """The training cases with ``yes`` in the column ``trusted`` of the trainer's case table, at least one."""
+    """The training cases with ``yes`` in the column ``trusted`` of the trainer's case table.
+
+    Raises:
+        ValueError: If an entry is neither yes nor no, or none of the cases is trusted.
+    """
     meaning = ": yes for cases whose label maps you have checked, otherwise no"
     entries, path = table_column(trainer, _COLUMN, meaning=meaning)
-    says = entries.str.lower()
-    if (wrong := ~says.isin(["yes", "no", MISSING.lower()])).any():
+
+    answers = entries.str.lower()
+    wrong = ~answers.isin(["yes", "no", MISSING.lower()])
+    if wrong.any():
         case = entries.index[wrong][0]
         raise ValueError(
             f"`{_COLUMN}` of {case} in {path} must be yes or no, got {entries[case]!r}. Correct it."
         )
-    trusted = set(says.index[says == "yes"])
-    if found := [case for case in cases if case in trusted]:
-        return found
-    others = (
-        f", got yes only for other cases ({name_some(sorted(trusted))})"
-        if trusted
-        else ", got none"
-    )
+
+    all_trusted = set(answers.index[answers == "yes"])
+    trusted = [case for case in cases if case in all_trusted]
+    if trusted:
+        return trusted
+
+    got = "none"
+    if all_trusted:
+        got = f"yes only for other cases ({name_some(sorted(all_trusted))})"
     raise ValueError(
-        f"`{_COLUMN}` in {path} must be yes for at least one of the {len(cases)} training cases of fold "
-        f"{trainer.fold}{others}. Check some of their label maps (such as {cases[0]}) and mark these cases."
+        f"`{_COLUMN}` in {path} must be yes for at least one of the {len(cases)} training cases of "
+        f"fold {trainer.fold}, got {got}. Check some of their label maps (such as {cases[0]}) and "
+        "mark these cases."
     )
 
 
 def trusted_batch_size(n_cases: int) -> int:
     """Number of trusted cases for a batch of n cases.
 
-    A small share of a large batch, as in Ren et al. 2018.
+    For a large batch it is a small share, as in Ren et al. 2018.
     """
-    return n_cases if n_cases <= _SMALL_BATCH else max(_SMALL_BATCH, n_cases // 8)
+    if n_cases <= _SMALL_BATCH:
+        return n_cases
+    return max(_SMALL_BATCH, n_cases // 8)
 
 
 def trusted_augmenter(
     train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]
 ) -> Any:
-    """An augmenter that draws trusted cases only, uniformly, with as many workers as nnU-Net has for validation."""
+    """An augmenter that draws trusted cases only, uniformly.
+
+    It has as many workers as nnU-Net's for validation.
+    """
     loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)
     own.batch_size = trusted_batch_size(loader.batch_size)
     for name in ("data_shape", "seg_shape"):  # only in nnU-Net before 2.7
         if hasattr(own, name):
-            setattr(own, name, (own.batch_size, *getattr(own, name)[1:]))
+            _, *shape = getattr(own, name)
+            setattr(own, name, (own.batch_size, *shape))
+
     if isinstance(train, SingleThreadedAugmenter):
         return SingleThreadedAugmenter(own, None)
     n_workers = max(1, get_allowed_n_proc_DA() // 2)

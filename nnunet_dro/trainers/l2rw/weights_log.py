@@ -29,9 +29,10 @@ _TRUSTED_COLOUR = "#56B4E9"
 
 
 class WeightsLog(CaseLog):
-    """Adds up the cases' weights in an epoch and writes their means.
+    """Adds up the weights of the cases in an epoch, and writes their means.
 
-    Relative ones, 1 for all in plain training.
+    Weights are relative: the weight in the weighted mean times the number of cases in the batch, so
+    that plain training has a weight of 1 for every case.
     """
 
     what = "weights"
@@ -46,26 +47,32 @@ class WeightsLog(CaseLog):
     def _start_epoch(self) -> None:
         self._sums = np.zeros(len(self.cases))
         self._seen = np.zeros(len(self.cases), dtype=np.int32)
-        self._n_steps = self._n_without_step = self._n_zero = 0
+        self._n_steps = 0
+        self._n_without_step = 0
+        self._n_zero = 0
 
     def record(self, cases: CaseColumns) -> None:
         """Add the weights of one iteration, finite and >= 0.
 
-        If all are 0, it made no step, but its cases were seen.
+        An iteration whose weights are all 0 made no step, but its cases were seen.
         """
-        where = cases.indices.numpy()
-        given = cases.weights.numpy() * len(cases.weights)
-        np.add.at(self._sums, where, given)
-        np.add.at(self._seen, where, 1)
-        self._n_zero += int((given == 0).sum())
-        self._n_steps += bool(given.any())
-        self._n_without_step += not given.any()
+        positions = cases.indices.numpy()
+        weights = cases.weights.numpy() * len(cases.weights)
+        np.add.at(self._sums, positions, weights)
+        np.add.at(self._seen, positions, 1)
+        self._n_zero += int((weights == 0).sum())
+        if weights.any():
+            self._n_steps += 1
+        else:
+            self._n_without_step += 1
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
+        times = self._seen
         with np.errstate(invalid="ignore"):
-            means = self._sums / self._seen
-            times = self._seen
-        self._history[epoch], self._times[epoch] = means.astype(np.float32), times
+            means = self._sums / times
+        self._history[epoch] = means.astype(np.float32)
+        self._times[epoch] = times
+
         n_seen = int(times.sum())
         row: Row = {
             "epoch": epoch,
@@ -74,48 +81,52 @@ class WeightsLog(CaseLog):
             "zero_share": self._n_zero / n_seen if n_seen else math.nan,
         }
         self._start_epoch()
+
         columns = zip(self.cases, means, times, strict=True)
-        return row, self._line(row), [(epoch, case, entry(mean), n) for case, mean, n in columns]
+        entries = [(epoch, case, entry(mean), n) for case, mean, n in columns]
+        return row, self._line(row), entries
 
     def _line(self, row: Row) -> str:
-        parts = [
-            f"{row['n_steps']} of {row['n_steps'] + row['n_without_step']} iterations made a step"
-        ]
+        n_iterations = row["n_steps"] + row["n_without_step"]
+        parts = [f"{row['n_steps']} of {n_iterations} iterations made a step"]
         if not math.isnan(row["zero_share"]):
             parts.append(f"zero weights {100 * row['zero_share']:.1f} %")
+
         lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest())
-        return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
+        parts.append(f"lowest so far: {lowest or 'none yet'}")
+        return "Weights: " + ", ".join(parts)
 
     def _write_others(self, folder: Path) -> None:
         data = (self._history, self._times, self.cases, self.trusted, self.rows)
         save_picture(folder / "weights.png", draw_weights, *data)
 
     def lowest(self) -> list[tuple[str, float]]:
-        """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
-        means = running_means(self._history, self._times, np.array([max(self._history)]))[-1]
+        """The five cases with the lowest mean weights over all epochs.
+
+        The mean counts an epoch by how often the case was seen in it.
+        """
+        last_epoch = np.array([max(self._history)])
+        (means,) = running_means(self._history, self._times, last_epoch)
         seen = np.flatnonzero(~np.isnan(means))
-        return [
-            (self.cases[i], float(means[i]))
-            for i in seen[np.argsort(means[seen], kind="stable")][:_N_NAMED]
-        ]
+        order = np.argsort(means[seen], kind="stable")
+        return [(self.cases[i], float(means[i])) for i in seen[order][:_N_NAMED]]
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint: the cases, and the scalars of the epochs.
+        """State for a checkpoint: the cases and the scalars of the epochs.
 
-        The weights are in weights.csv.
+        The weights are not in it, because weights.csv has them.
         """
         return {"cases": list(self.cases), "epochs": list(self.rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint.
 
-        That the training cases changed since is said by the hardness table.
+        If the training cases have changed since, the hardness table says so.
         """
-        # Those of version 0.2 have the cases with the lowest weights too.
-        self.rows = [
-            {name: value for name, value in row.items() if name != "lowest"}
-            for row in state["epochs"]
-        ]
+        self.rows = []
+        for row in state["epochs"]:
+            # Rows of version 0.2 also have the cases with the lowest weights.
+            self.rows.append({name: value for name, value in row.items() if name != "lowest"})
         self._start_epoch()
 
 
@@ -124,14 +135,18 @@ def running_means(
     times_seen: Mapping[int, NDArray[np.int32]],
     epochs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Mean weight of every case up to each epoch, by how often it was seen, (n_epochs, n).
+    """Mean weight of every case up to each epoch, shape (n_epochs, n); NaN until it was seen.
 
-    NaN until it was seen.
+    Args:
+        means: Mean weights of the cases in each epoch, shape (n,).
+        times_seen: How often each case was seen in each epoch, shape (n,).
+        epochs: The epochs to give the means of, ascending.
     """
-    n = len(next(iter(means.values())))
-    sums = np.zeros(n)
-    times = np.zeros(n)
+    n_cases = len(next(iter(means.values())))
+    sums = np.zeros(n_cases)
+    times = np.zeros(n_cases)
     wanted = set(epochs.tolist())
+
     rows = []
     for epoch in sorted(means):
         sums += np.where(times_seen[epoch] > 0, means[epoch], 0) * times_seen[epoch]
@@ -149,24 +164,16 @@ def draw_weights(
     trusted: Collection[str],
     rows: Sequence[Row],
 ) -> Figure:
-    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step."""
+    """Draw the running mean weights of all cases.
+
+    Below them are the shares of zero weights and of iterations without a step.
+    """
     epochs = drawn_epochs(means)
     running = running_means(means, times_seen, epochs)
     figure = Figure(figsize=(11, 8), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     _draw_weights(top, epochs, running, cases, trusted)
-
-    numbers = [int(row["epoch"]) for row in rows]
-    zero = [100 * row["zero_share"] for row in rows]
-    without = [
-        100 * row["n_without_step"] / max(1, row["n_steps"] + row["n_without_step"]) for row in rows
-    ]
-    bottom.plot(numbers, zero, color="#0072B2", marker=marker(numbers), label="weights that are 0")
-    bottom.plot(
-        numbers, without, color="#D55E00", marker=marker(numbers), label="iterations without a step"
-    )
-    bottom.set(ylabel="share (%)", ylim=(-2, 102))
-    bottom.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    _draw_shares(bottom, rows)
     finish((top, bottom))
     return figure
 
@@ -179,23 +186,51 @@ def _draw_weights(
     trusted: Collection[str],
 ) -> None:
     last = running[-1]
-    lowest = sorted(np.flatnonzero(~np.isnan(last)).tolist(), key=lambda i: last[i])[:_N_NAMED]
+    seen = np.flatnonzero(~np.isnan(last)).tolist()
+    lowest = sorted(seen, key=lambda i: last[i])[:_N_NAMED]
     apart = [i for i, case in enumerate(cases) if case in trusted and i not in lowest]
-    named = {
-        i: f"{cases[i]}  {last[i]:.3f}{' (trusted)' if cases[i] in trusted else ''}" for i in lowest
-    }
+    named = {}
+    for i in lowest:
+        mark = " (trusted)" if cases[i] in trusted else ""
+        named[i] = f"{cases[i]}  {last[i]:.3f}{mark}"
+
     axes.axhline(1, color="0.5", linestyle=":", label="plain training")
     draw_cases(axes, epochs, running, named=named, apart=apart)
     if apart:
-        label = f"trusted cases ({len(apart)})"
         draw_lines(
-            axes, epochs, running, apart, colour=_TRUSTED_COLOUR, alpha=0.9, width=1.1, label=label
+            axes,
+            epochs,
+            running,
+            apart,
+            colour=_TRUSTED_COLOUR,
+            alpha=0.9,
+            width=1.1,
+            label=f"trusted cases ({len(apart)})",
         )
         axes.autoscale_view()
     axes.set(
-        ylabel="mean weight so far", title="Weight of every training case; the lowest are named"
+        ylabel="mean weight so far",
+        title="Weight of every training case; the lowest are named",
     )
     axes.set_ylim(bottom=0)
     axes.legend(
-        title="lowest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False
+        title="lowest at the last epoch",
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
     )
+
+
+def _draw_shares(axes: Axes, rows: Sequence[Row]) -> None:
+    epochs = [int(row["epoch"]) for row in rows]
+    zero = [100 * row["zero_share"] for row in rows]
+    without = []
+    for row in rows:
+        n_iterations = row["n_steps"] + row["n_without_step"]
+        without.append(100 * row["n_without_step"] / max(1, n_iterations))
+
+    dots = marker(epochs)
+    axes.plot(epochs, zero, color="#0072B2", marker=dots, label="weights that are 0")
+    axes.plot(epochs, without, color="#D55E00", marker=dots, label="iterations without a step")
+    axes.set(ylabel="share (%)", ylim=(-2, 102))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

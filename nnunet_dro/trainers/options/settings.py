@@ -155,12 +155,8 @@ class TrainerOptions:
         A switch that is on by default is left out, because a name has nothing to say about it.
         """
         own_fields = {field.name for field in fields(cls)}
-
-        options = []
-        for option in OPTIONS:
-            if option.field in own_fields and option.default_in(cls) != "on":
-                options.append(option)
-        return options
+        options = [option for option in OPTIONS if option.field in own_fields]
+        return [option for option in options if option.default_in(cls) != "on"]
 
     def suffix(self) -> str:
         """The part of the trainer's name that gives these options.
