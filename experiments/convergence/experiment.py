@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.convergence.methods import METHODS, PLAIN
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
-from experiments.convergence.studies import METHODS, PLAIN, QUESTIONS, REAL
+from experiments.convergence.studies import QUESTIONS, REAL
 from experiments.convergence.training import Run, make_run, moments
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
@@ -19,12 +20,15 @@ from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
 #: What is a section of another one's page.
-SECTIONS = dict.fromkeys(("-long", "-longest", "-tail"), "convergence") | {
-    "-slices-wrong": "convergence-slices"
+SECTIONS = {
+    "-long": "convergence",
+    "-longest": "convergence",
+    "-tail": "convergence",
+    "-slices-wrong": "convergence-slices",
+    "-lesions-slices-wrong": "convergence-lesions-slices",
+    "-lesions": "convergence-lesions-slices",
+    "-lesions-wrong": "convergence-lesions-slices",
 }
-SECTIONS |= dict.fromkeys(
-    ("-lesions-slices-wrong", "-lesions", "-lesions-wrong"), "convergence-lesions-slices"
-)
 
 
 def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
@@ -33,26 +37,29 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
             f"{options.data / 'cases.csv'} is missing. Give the raw dataset with --data."
         )
     asked = QUESTIONS[kind](options.data, quick=options.quick)
-    # What is added needs no plain training once more.
-    methods = dict.fromkeys([*(() if options.add else (PLAIN,)), *options.methods])
-    trainers = {method: METHODS[method].format(by=asked.study.by) for method in methods}
-    return [
-        {
-            f"{method}-seed{seed}": Run(trainer, seed, asked.iterations)
-            for method, trainer in trainers.items()
-        }
-        for seed in options.seeds
-    ]
+    methods = dict.fromkeys((PLAIN, *options.methods))
+    if options.add:
+        # What is added needs no plain training once more.
+        methods = dict.fromkeys(options.methods)
+
+    stages = []
+    for seed in options.seeds:
+        stage = {}
+        for method in methods:
+            trainer = METHODS[method].format(by=asked.study.by)
+            stage[f"{method}-seed{seed}"] = Run(trainer, seed, asked.iterations)
+        stages.append(stage)
+    return stages
 
 
 def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]:
     asked = QUESTIONS[kind](options.data, quick=options.quick)
+    folds = range(1)
+    at = moments(asked.iterations, asked.settling)
     if asked.folds:
         folds = range(1, asked.folds + 1)
-        return make_run(options.work, asked.study, name, run, at=[asked.iterations], folds=folds)
-    return make_run(
-        options.work, asked.study, name, run, at=moments(asked.iterations, asked.settling)
-    )
+        at = [asked.iterations]
+    return make_run(options.work, asked.study, name, run, at=at, folds=folds)
 
 
 def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -60,18 +67,18 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
     scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
     if len(asked.study.labels) > 1:
         scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
-    every = pd.concat(
-        [run.dice.assign(method=run.method, seed=run.seed) for run in scored], ignore_index=True
-    )
+
+    parts = [run.dice.assign(method=run.method, seed=run.seed) for run in scored]
+    dice = pd.concat(parts, ignore_index=True)
     columns = ["method", "seed", "stratum", "label", "case", "dice"]
     tables = {
         "-all": scores_of(scored),
-        "-cases": every.loc[every["iteration"] == asked.iterations, columns],
+        "-cases": dice.loc[dice["iteration"] == asked.iterations, columns],
     }
-    if asked.regrouped[1]:
-        strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[
-            asked.regrouped[1]
-        ]
+    _, column = asked.regrouped
+    if column:
+        cases = pd.read_csv(options.data / "cases.csv", dtype=str)
+        strata = cases.set_index("case")[column]
         tables["-regrouped-all"] = scores_of(run.regrouped(strata) for run in scored)
     return tables
 
@@ -84,15 +91,24 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         shown = methods_by_statistic(percentiles, asked.roles)
         rule = decision(scores, asked.roles)
         return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
-    found = differences(scores, asked.roles)
-    table = results_table(found[found["label"] == asked.roles.label], asked.roles)
+
+    rows = differences(scores, asked.roles)
+    table = results_table(rows[rows["label"] == asked.roles.label], asked.roles)
     curves = partial(
-        draw_curves, scores, asked.roles, asked.n_train, batch_size=asked.study.batch_size
+        draw_curves,
+        scores,
+        asked.roles,
+        asked.n_train,
+        batch_size=asked.study.network.batch_size,
+    )
+    text = page_text(
+        scores,
+        asked,
+        regrouped=tables.get("-regrouped-all"),
+        is_section=kind in SECTIONS,
     )
     return Page(
-        page_text(
-            scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS
-        ),
+        text,
         table,
         shown=methods_by_stratum(table, PLAIN),
         more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
@@ -107,11 +123,12 @@ def _minutes(kind: str, run: Run) -> float:
 
 def _experiment(kind: str) -> Experiment:
     asked = QUESTIONS[kind](None, quick=False)
-    ends = [
-        "-all",
-        *(["-regrouped-all"] if asked.regrouped[1] else []),
-        *(["-cases"] if asked.folds else []),
-    ]
+    _, column = asked.regrouped
+    ends = ["-all"]
+    if column:
+        ends.append("-regrouped-all")
+    if asked.folds:
+        ends.append("-cases")
     return Experiment(
         name=asked.study.name,
         title=asked.study.title,

@@ -1,9 +1,8 @@
-"""Phantoms with a rare pathology: the settings of Fidon et al.
+"""Phantoms with a rare pathology: the settings of a paper, every one with every other.
 
-2022, every one with every other, in nnU-Net itself.
-
-The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum
-of the stale losses. A training takes under two minutes of a processor core; a seed has 28.
+The settings are those of Fidon et al. 2022, in nnU-Net itself: the optimiser (SGD, or nnU-Net's
+with Nesterov momentum), beta, importance weights, and the momentum of the stale losses. A training
+takes under two minutes of a processor core; a seed has 28.
 """
 
 from collections.abc import Mapping
@@ -37,7 +36,9 @@ WORDS = Words(
     label="cerebellum",
     values={
         "uniform": _PHANTOMS.n_train["rare"] / _N_TRAIN,
-        "visits": lambda iterations: round(iterations * _PHANTOMS.study.batch_size / _N_TRAIN),
+        "visits": lambda iterations: round(
+            iterations * _PHANTOMS.study.network.batch_size / _N_TRAIN
+        ),
     },
 )
 
@@ -51,12 +52,12 @@ class FactorialRun(Run):
 
 def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
     iterations = WORDS.iterations[options.quick]
-    made = [
-        FactorialRun(one.trainer, seed, iterations, one)
-        for seed in options.seeds
-        for one in settings()
-    ]
-    return [{f"{run.setting.name}-seed{run.seed}": run for run in made}]
+    runs = {}
+    for seed in options.seeds:
+        for setting in settings():
+            run = FactorialRun(setting.trainer, seed, iterations, setting)
+            runs[f"{setting.name}-seed{seed}"] = run
+    return [runs]
 
 
 def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
@@ -67,15 +68,14 @@ def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     """Statistics of the Dice at the end, in points, and the share of the draws.
 
-    A row per pathology and label.
+    The table has a row per training, pathology and label.
     """
     parts = []
     for name, (run, result) in finished.items():
         scored = ScoredRun.of(name, run, result)
         part = statistics_of(run.setting, run.seed, scored.dice, ["stratum", "label"])
-        parts.append(
-            part.assign(share=100 * part["stratum"].map(scored.share.set_index("stratum")["share"]))
-        )
+        shares = scored.share.set_index("stratum")["share"]
+        parts.append(part.assign(share=100 * part["stratum"].map(shares)))
     return {"-all": pd.concat(parts, ignore_index=True)}
 
 

@@ -32,23 +32,40 @@ def page_text(
     regrouped: pd.DataFrame | None = None,
     is_section: bool = False,
 ) -> str:
-    """Text of the page or section above its table, from `scores_of` by the strata and, if there are any, by others."""
-    found = differences(scores, asked.roles)
+    """Text of the page or section above its table.
+
+    Args:
+        scores: `scores_of` by the strata.
+        asked: What is asked.
+        regrouped: `scores_of` by other strata, if there are any.
+        is_section: Whether it is a section of another page.
+    """
     roles = asked.roles
     study = asked.study
     iterations = asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
-    collapsed = collapsed_trainings(at_the_end)
-    of_label = found[found["label"] == roles.label]
-    plain = of_label[of_label["method"] == roles.plain].pivot(
-        index="iteration", columns="stratum", values="mean"
-    )
-    settled = round((1 - asked.settling) * iterations)
-    rise = plain.loc[iterations, list(roles.strata)] - plain.loc[settled, list(roles.strata)]
-    one_label = roles.label != ALL_LABELS
-    labels = [str(roles.label)] if one_label else list(study.labels)
+
+    labels = list(study.labels)
+    label_words = ""
+    if roles.label != ALL_LABELS:
+        labels = [str(roles.label)]
+        label_words = f" for the {roles.label}"
+
+    rise = _rise_of_plain(scores, asked)
+    since = "In the last quarter" if asked.settling == 0.25 else "From the half to the end"
     rising = list(rise.index[rise >= CONVERGED])
     converged = not set(rising) & set(roles.rare)
+
+    rates = []
+    collapsed = collapsed_trainings(at_the_end)
+    kept = without_collapsed(scores, collapsed)
+    if len(collapsed):
+        rates = collapse_rates(at_the_end, collapsed, labels=labels)
+
+    regrouped_table = None
+    if regrouped is not None:
+        regrouped_table = _at_the_end(differences(regrouped, roles), roles, iterations)
+
     return render(
         "convergence/page",
         about=study.about,
@@ -57,38 +74,47 @@ def page_text(
         decision=decision(scores, roles, wrong_labels=asked.wrong_labels)[1:].to_dict("records"),
         n_rare=len(roles.rare),
         verdicts=_verdicts(scores, roles, iterations, converged=converged),
-        rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
-        verdicts_without=_verdicts(
-            without_collapsed(scores, collapsed), roles, iterations, converged=converged
-        ),
+        rates=rates,
+        verdicts_without=_verdicts(kept, roles, iterations, converged=converged),
         rise=rise.to_dict(),
-        since="In the last quarter" if asked.settling == 0.25 else "From the half to the end",
+        since=since,
         rising=rising,
-        label_words=f" for the {roles.label}" if one_label else "",
+        label_words=label_words,
         late=[method for method in asked.late if method in set(scores["method"])],
         told=roles.told,
         plain=roles.plain,
         iterations=iterations,
-        configuration=study.parent,
-        visits=round(iterations * study.batch_size / sum(asked.n_train.values())),
+        configuration=study.network.parent,
+        visits=round(iterations * study.network.batch_size / sum(asked.n_train.values())),
         n_seeds=scores["seed"].nunique(),
-        regrouped=None
-        if regrouped is None
-        else _at_the_end(differences(regrouped, roles), roles, iterations),
+        regrouped=regrouped_table,
         regrouped_by=asked.regrouped[0],
         is_section=is_section,
     )
 
 
+def _rise_of_plain(scores: pd.DataFrame, asked: Question) -> "pd.Series[float]":
+    """How much the Dice of plain training rises in the last part, by stratum, in points."""
+    rows = differences(scores, asked.roles)
+    is_plain = (rows["label"] == asked.roles.label) & (rows["method"] == asked.roles.plain)
+    dice = rows[is_plain].pivot(index="iteration", columns="stratum", values="mean")
+    settled = round((1 - asked.settling) * asked.iterations)
+    strata = list(asked.roles.strata)
+    return dice.loc[asked.iterations, strata] - dice.loc[settled, strata]
+
+
 def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """`results_table` of `SHOWN`, each as a label, from a row per method, seed, stratum, label and test case."""
+    """`results_table` of `SHOWN`, each as a label.
+
+    The cases have a row per method, seed, stratum, label and test case.
+    """
     rows = []
     cases = cases[cases["label"] == roles.label]
-    for (method, seed, stratum), of in cases.groupby(["method", "seed", "stratum"], sort=False)[
-        "dice"
-    ]:
+    by_training = cases.groupby(["method", "seed", "stratum"], sort=False)["dice"]
+    for (method, seed, stratum), dice in by_training:
+        statistics = dict(describe(dice.to_numpy(dtype=np.float64)))
         # `differences` multiplies by 100 what are counts here.
-        found = {**describe(of.to_numpy(dtype=np.float64)), "missed": (of == 0).sum() / 100}
+        statistics["missed"] = (dice == 0).sum() / 100
         row = {
             "method": method,
             "seed": seed,
@@ -97,7 +123,7 @@ def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
             "p10": np.nan,
             "share": np.nan,
         }
-        rows += [{**row, "label": name, "mean": found[name]} for name in SHOWN]
+        rows += [{**row, "label": name, "mean": statistics[name]} for name in SHOWN]
     table = results_table(differences(pd.DataFrame(rows), roles), roles)
     return table[["stratum", "label", "method", "seeds", "mean", f"- {roles.plain}"]]
 
@@ -105,15 +131,18 @@ def percentiles_table(cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 def methods_by_statistic(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """A row per stratum and method of `percentiles_table`.
 
-    Plain training's numbers, and differences to them.
+    It has the numbers of plain training, and the differences of the other methods to them.
     """
-    texts = table[f"- {roles.plain}"].where(
-        table["method"] != roles.plain, table["mean"].map("{:.1f}".format)
-    )
-    never = (table.groupby(["stratum", "label"])["mean"].transform("max") == 0) & (
-        table["label"] == "missed"
-    )
-    wide = table.assign(text=texts.mask(never, "")).pivot(
+    differences_as_text = table[f"- {roles.plain}"]
+    means_as_text = table["mean"].map("{:.1f}".format)
+    texts = differences_as_text.where(table["method"] != roles.plain, means_as_text)
+
+    # Where no method misses a case, a row of zeros says less than an empty one.
+    largest = table.groupby(["stratum", "label"])["mean"].transform("max")
+    never_missed = (table["label"] == "missed") & (largest == 0)
+    texts = texts.mask(never_missed, "")
+
+    wide = table.assign(text=texts).pivot(
         index=["stratum", "method"], columns="label", values="text"
     )
     order = list(product(roles.strata, table["method"].unique()))
@@ -133,30 +162,28 @@ def _verdicts(
     if rows.empty:
         return []
     rows = rows[(rows["method"] != roles.plain) & rows["difference"].notna()]
-    return [
-        verdict(of_method, last, converged=converged)
-        for _, of_method in rows.groupby("method", sort=False)
-    ]
+    by_method = rows.groupby("method", sort=False)
+    return [verdict(group, last, converged=converged) for _, group in by_method]
 
 
 def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, object]:
-    """Where one method's gain on the rare strata is largest, and what is left of it at the end, in points.
+    """Where a method's gain on the rare strata is largest, and what is left of it at the end.
 
     It ``says`` what the intervals say; ``end`` with ``low`` and ``high`` is the difference at the
-    end, and ``largest`` the largest one, at its ``moment``.
+    end, and ``largest`` the largest one, at its ``moment``, all in points.
     """
     largest = rows.sort_values("difference").iloc[-1]
     end = rows[rows["iteration"] == last].iloc[0]
-    if end["low"] > 0:
-        says = (
-            "something is left"
-            if converged
-            else "a gain at the end, where plain training has not converged"
-        )
+    if end["low"] > 0 and converged:
+        says = "something is left"
+    elif end["low"] > 0:
+        says = "a gain at the end, where plain training has not converged"
     elif end["high"] < 0:
         says = "harm"
+    elif (rows["low"] > 0).any():
+        says = "a gain of speed"
     else:
-        says = "a gain of speed" if (rows["low"] > 0).any() else "no gain is shown"
+        says = "no gain is shown"
     return {
         "method": end["method"],
         "moment": largest["iteration"],

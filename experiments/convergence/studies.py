@@ -3,61 +3,33 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from experiments.convergence.methods import LATE, PLAIN, TOLD
 from experiments.convergence.training import QUICK
 from experiments.curves.results import Roles
-from experiments.datasets.division import FOLDS, HELD_OUT, SHUFFLED
+from experiments.datasets.division import FOLDS
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
 from experiments.datasets.phantoms import FAINT_EVERY, SIZE, Counts, write_dataset, write_tail
-from experiments.nnunet_runs.study import Study
+from experiments.nnunet_runs.study import Network, Study
 from experiments.record import render
 from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
-#: The method that the others are compared with, and the one that is told the strata.
-PLAIN = "plain"
-TOLD = "IW"
-#: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
-#: has the strata.
-METHODS = {
-    PLAIN: "nnUNetTrainerHWS_beta0",
-    "DRO": "nnUNetTrainerDRO_share0.5",
-    TOLD: "nnUNetTrainerIW_{by}",
-    "DRO_earned": "nnUNetTrainerDRO",
-    "DRO_IS": "nnUNetTrainerDRO_share0.5_IS",
-    "DRO_explore0.3": "nnUNetTrainerDRO_share0.5_explore0.3",
-    "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
-    "GroupDRO": "nnUNetTrainerGroupDRO_{by}",
-    "paper": "nnUNetTrainerHWS",
-    "beta100": "nnUNetTrainerHWS_noIS",
-    "beta10_IS": "nnUNetTrainerHWS_beta10",
-    "beta10": "nnUNetTrainerHWS_beta10_noIS",
-    "IW_power0.15": "nnUNetTrainerIW_{by}_power0.15",
-    "IW_power0.25": "nnUNetTrainerIW_{by}_power0.25",
-    "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
-    "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
-    "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
-    "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
-    # Plain training once more, where some were trained on another machine than the others.
-    "plain_GPU": "nnUNetTrainerHWS_beta0",
-}
-#: Added when the results of the others were known.
-LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))
 #: Times as long as the others to the end of the page's name and the words.
 LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
-#: What slices change, and the seconds of an iteration on volumes and on slices.
-_SLICES: dict[str, Any] = {"parent": "2d", "batch_size": 16}
+#: The networks of volumes and of slices, and the seconds of their iterations.
+_NETWORKS = (Network(), Network(parent="2d", batch_size=16))
 _SECONDS = (0.06, 0.035)
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
 #: The patch is as nnU-Net plans it: almost every crop as a whole.
-_HIPPOCAMPUS_NETWORK = {"patch": (40, 56, 40), "features": (8, 16, 32, 64)}
+_HIPPOCAMPUS_PATCH = (40, 56, 40)
+_HIPPOCAMPUS_FEATURES = (8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -68,15 +40,18 @@ class Question:
     iterations: int  # Length of the trainings.
     gaining: str  # What the gains are about, as "rare cerebellum".
     limits: str = "Phantoms"  # What the data are.
-    # What other strata are called by which the results are shown once more, and their column in the
-    # data.
+    #: What other strata are called by which the results are shown once more, and their column in
+    #: the data.
     regrouped: tuple[str, str] = ("", "")
-    settling: float = 0.5  # The last part of the training, in which plain training hardly improves if it has converged.
-    late: tuple[str, ...] = (
-        LATE  # Methods that were added after the results of the others were known.
-    )
-    seconds: float = 0.06  # Seconds of a processor core that an iteration takes with its share of the tests, about.
-    folds: int = 0  # Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training cases.
+    #: The last part of the training, in which plain training hardly improves if it has converged.
+    settling: float = 0.5
+    #: Methods that were added after the results of the others were known.
+    late: tuple[str, ...] = LATE
+    #: Seconds of a processor core that an iteration takes with its share of the tests, about.
+    seconds: float = 0.06
+    #: Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training
+    #: cases.
+    folds: int = 0
 
     @property
     def roles(self) -> Roles:
@@ -96,16 +71,18 @@ class Question:
 
 
 def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool = False) -> Question:
-    """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
+    """Phantoms with a rare pathology, trained on as volumes or as slices.
 
-    On volumes, the training can be 2 or 6 ``times`` as long. With ``wrong``, three tenths of the
-    training cases, none of them rare, have wrong labels, and the Dice is that of all labels.
+    Slices are nnU-Net's 2d configuration. On volumes, the training can be 2 or 6 ``times`` as long.
+    With ``wrong``, three tenths of the training cases, none of them rare, have wrong labels, and
+    the Dice is that of all labels.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
+    iterations = 8000 * times
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
+        iterations = QUICK
 
-    train = dict(counts.train)
     name = "convergence"
     words = "phantoms"
     dataset = "Dataset910_Phantoms"
@@ -116,10 +93,22 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
     elif times > 1:
         name = f"convergence-{LENGTHS[times][0]}"
         words = f"phantoms, {LENGTHS[times][1]}"
+
+    labels: tuple[str, ...] = ("cerebellum",)
+    gaining = "rare cerebellum"
+    late = LATE
+    share = 0.0
+    write: Callable[..., object] = write_dataset
     if wrong:
         name = f"{name}-wrong"
         words = f"{words}, wrong labels"
-    share = SHARE if wrong else 0.0
+        labels = ("grey_matter", "white_matter", "cerebellum")
+        gaining = "rare pathology"
+        late = ()
+        share = SHARE
+        write = write_spoilt_phantoms
+
+    train = dict(counts.train)
     study = Study(
         name=name,
         title=f"Speed or solution: {words}",
@@ -127,10 +116,8 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         by="pathology",
         rare=("rare",),
         common=("control", "common"),
-        labels=("grey_matter", "white_matter", "cerebellum") if wrong else ("cerebellum",),
-        write=lambda folder, rng: (write_spoilt_phantoms if wrong else write_dataset)(
-            folder, counts, rng=rng
-        ),
+        labels=labels,
+        write=lambda folder, rng: write(folder, counts, rng=rng),
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
         about=render(
             "convergence/phantoms",
@@ -140,35 +127,32 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
             volumes=not slices,
             long=times > 1,
         ),
-        **(_SLICES if slices else {}),
+        network=_NETWORKS[slices],
     )
-    iterations = QUICK if quick else 8000 * times
-    gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", LATE)
-    seconds = _SECONDS[slices]
+    settling = 0.25 if times > 1 else 0.5
     return Question(
-        study, iterations, gaining, settling=0.25 if times > 1 else 0.5, late=late, seconds=seconds
+        study,
+        iterations,
+        gaining,
+        settling=settling,
+        late=late,
+        seconds=_SECONDS[slices],
     )
 
 
 def tail(*, quick: bool) -> Question:
-    """Phantoms as many as the brains of Fidon et al.
+    """Phantoms of which few are faint, and ensembles of folds.
 
-    2022, table 1, few of which are faint, and ensembles of folds.
+    There are as many of them as brains in Fidon et al. 2022, table 1.
     """
     train = {"control": 139, "other": 10, "rare": 28}
     test = {"control": 107, "other": 41, "rare": 112}
+    iterations = 4000
     if quick:
         train = {"control": 6, "other": 2, "rare": 2}
         test = {"control": 3, "other": 3, "rare": 3}
-    folds = FOLDS
-    iterations = QUICK if quick else 4000
-    about = {
-        "train": train,
-        "test": test,
-        "folds": folds,
-        "iterations": iterations,
-        "faint_every": FAINT_EVERY,
-    }
+        iterations = QUICK
+
     study = Study(
         name="convergence-tail",
         title="A tail: phantoms of which few are faint",
@@ -179,9 +163,16 @@ def tail(*, quick: bool) -> Question:
         labels=("cerebellum",),
         write=lambda folder, rng: write_tail(folder, train, test, rng=rng),
         settings={"train": train, "test": test},
-        about=render("convergence/tail", **about),
+        about=render(
+            "convergence/tail",
+            train=train,
+            test=test,
+            folds=FOLDS,
+            iterations=iterations,
+            faint_every=FAINT_EVERY,
+        ),
     )
-    return Question(study, iterations, "rare cerebellum", seconds=0.05, folds=folds)
+    return Question(study, iterations, "rare cerebellum", seconds=0.05, folds=FOLDS)
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
@@ -190,15 +181,29 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
     Three tenths of the cases may have ``wrong`` labels.
     """
     counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
+    iterations = 2000
     if quick:
         counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
-    share = SHARE if wrong else 0.0
+        iterations = QUICK
 
-    kind = f"{'slices of lesions' if slices else 'lesions as volumes'}{', wrong labels' if wrong else ''}"
+    name = "convergence-lesions"
+    words = "lesions as volumes"
+    number = 916
+    share = 0.0
+    if slices:
+        name += "-slices"
+        words = "slices of lesions"
+        number += 1
+    if wrong:
+        name += "-wrong"
+        words += ", wrong labels"
+        number += 2
+        share = SHARE
+
     study = Study(
-        name=f"convergence-lesions{'-slices' if slices else ''}{'-wrong' if wrong else ''}",
-        title=f"Hard and not to be learnt: {kind}",
-        dataset=f"Dataset{916 + slices + 2 * wrong}_Lesions",
+        name=name,
+        title=f"Hard and not to be learnt: {words}",
+        dataset=f"Dataset{number}_Lesions",
         by="centre",
         rare=CENTRES[2:],
         common=CENTRES[:2],
@@ -213,11 +218,11 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
             wrong=share,
             slices=slices,
         ),
-        **(_SLICES if slices else {}),
+        network=_NETWORKS[slices],
     )
     return Question(
         study,
-        QUICK if quick else 2000,
+        iterations,
         "rare centres",
         late=("held_out",),
         seconds=_SECONDS[slices],
@@ -225,10 +230,19 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
-    """The hippocampus in three conventions (``intensity_range`` of its cases), two of them made rare in training."""
-    rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
-    common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
-    at_most = 3 if quick else None
+    """The hippocampus in three conventions, two of them made rare in training.
+
+    They are the ``intensity_range`` of its cases.
+    """
+    rare = _HIPPOCAMPUS_RARE
+    common = _HIPPOCAMPUS_COMMON
+    at_most = None
+    iterations = 2500
+    if quick:
+        rare = {"rescaled": 2, "8bit": 2}
+        common = {"train": 8, "validation": 1, "test": 3}
+        at_most = 3
+        iterations = QUICK
 
     def write(folder: Path, rng: np.random.Generator) -> None:
         ranges = read_hippocampus(data, rare=rare, common=common)
@@ -246,20 +260,39 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         write=write,
         settings={"train": train, "test_at_most": at_most},
         about=render(
-            "convergence/hippocampus", train=train, n_test=common["test"], **_HIPPOCAMPUS_NETWORK
+            "convergence/hippocampus",
+            train=train,
+            n_test=common["test"],
+            patch=_HIPPOCAMPUS_PATCH,
+            features=_HIPPOCAMPUS_FEATURES,
         ),
-        batch_size=2,
-        patch_size=_HIPPOCAMPUS_NETWORK["patch"],
-        features=_HIPPOCAMPUS_NETWORK["features"],
-        n_convolutions=2,
+        network=Network(
+            batch_size=2,
+            patch_size=_HIPPOCAMPUS_PATCH,
+            features=_HIPPOCAMPUS_FEATURES,
+            n_convolutions=2,
+        ),
     )
-    words = ("rare ranges", "One dataset", ("thirds of the volume", "volume_tertile"))
-    return Question(study, QUICK if quick else 2500, *words, seconds=0.37)
+    return Question(
+        study,
+        iterations,
+        "rare ranges",
+        "One dataset",
+        regrouped=("thirds of the volume", "volume_tertile"),
+        seconds=0.37,
+    )
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
-    """Microscopy images of nuclei, three of whose modalities (``modality`` of its cases) are made rare in training."""
-    n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
+    """Microscopy images of nuclei, three of whose modalities are made rare in training."""
+    n_test = N_TEST
+    iterations = 8000
+    if quick:
+        n_test = dict.fromkeys(N_TEST, 2)
+        iterations = QUICK
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_nuclei(folder, data, read_table(data), n_test=n_test, rng=rng)
 
     study = Study(
         name="convergence-nuclei",
@@ -269,18 +302,14 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         rare=tuple(N_TRAIN)[1:],
         common=tuple(N_TRAIN)[:1],
         labels=("nucleus",),
-        write=lambda folder, rng: write_nuclei(
-            folder, data, read_table(data), n_test=n_test, rng=rng
-        ),
+        write=write,
         settings={"train": dict(N_TRAIN), "test": n_test},
         about=render("convergence/nuclei", train=N_TRAIN, n_test=n_test),
-        parent="2d",
-        batch_size=8,
-        patch_size=(64, 64),
+        network=Network(parent="2d", batch_size=8, patch_size=(64, 64)),
     )
     return Question(
         study,
-        QUICK if quick else 8000,
+        iterations,
         "rare modalities",
         "One dataset",
         settling=0.25,

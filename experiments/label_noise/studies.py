@@ -4,7 +4,7 @@ from experiments.curves.results import Roles
 from experiments.datasets.phantoms import SIZE, Counts
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
 from experiments.nnunet_runs.results import ALL_LABELS
-from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.nnunet_runs.study import BASELINE, Costs, Study
 from experiments.record import render
 from experiments.spoilt_labels import spoiling
 
@@ -35,6 +35,7 @@ def trainers(epochs: int) -> dict[str, str]:
     DORO knows the share that is spoilt, and takes the worse half of the rest: spoilt cases that it
     missed would make up more of a smaller part.
     """
+    doro = f"cvar0.5_doro{spoiling.SHARE}_warmup{round(_WARMUP * epochs)}"
     return {
         BASELINE: _PLAIN,
         RIGHT: _PLAIN,
@@ -42,7 +43,7 @@ def trainers(epochs: int) -> dict[str, str]:
         "random": RANDOM_WEIGHTS,
         "DRO": "nnUNetTrainerDRO_share0.5",
         "DRO_earned": "nnUNetTrainerDRO",
-        "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{spoiling.SHARE}_warmup{round(_WARMUP * epochs)}",
+        "DORO_warm": f"nnUNetTrainerHWS_{doro}",
         "L2RW": "nnUNetTrainerL2RW",
         TOLD: "nnUNetTrainerIW_pathology",
     }
@@ -54,17 +55,13 @@ METHODS = tuple(trainers(_LENGTH[0]))
 
 def phantom_study(*, quick: bool) -> Study:
     """Study of phantoms of three pathologies, of which the rare one is never spoilt."""
-    train = (
-        {"control": 10, "common": 6, "rare": 4}
-        if quick
-        else {"control": 65, "common": 20, "rare": 15}
-    )
-    counts = Counts(train, validation=1 if quick else 4, test=2 if quick else 20)
-    epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
-    n_trusted = {
-        "n_trusted": spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE,
-        "n_trusted_rare": spoiling.N_TRUSTED_RARE,
-    }
+    counts = Counts({"control": 65, "common": 20, "rare": 15}, validation=4, test=20)
+    epochs, iterations = _LENGTH
+    if quick:
+        counts = Counts({"control": 10, "common": 6, "rare": 4}, validation=1, test=2)
+        epochs, iterations = _QUICK_LENGTH
+
+    train = dict(counts.train)
     return Study(
         name="phantoms",
         dataset="Dataset913_NoisyPhantoms",
@@ -89,7 +86,8 @@ def phantom_study(*, quick: bool) -> Study:
             n_test=counts.test,
             size=SIZE,
             share=spoiling.SHARE,
-            **n_trusted,
+            n_trusted=spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE,
+            n_trusted_rare=spoiling.N_TRUSTED_RARE,
         ),
         trainers=trainers(epochs),
         factors={FINETUNED: 0.1},
@@ -97,13 +95,13 @@ def phantom_study(*, quick: bool) -> Study:
         subsets=SUBSETS,
         trainer_folders=(TRAINER_FOLDER,),
         # A weight that is learnt takes a second step.
-        seconds={"L2RW": 0.2},
+        costs=Costs(seconds={"L2RW": 0.2}),
     )
 
 
 def roles(study: Study) -> Roles:
     """What the methods and the strata are in the comparison.
 
-    The method that is told most knows what is right.
+    The method that is told most is the one that knows which labels are right.
     """
     return Roles(BASELINE, RIGHT, common=study.common, rare=study.rare, label=ALL_LABELS)

@@ -39,7 +39,7 @@ class StudyRun:
 
 def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
     """The trainings of each seed: those from random weights, then those that start from them."""
-    settings = {"batch_size": study.batch_size, **study.settings}
+    settings = {"batch_size": study.network.batch_size, **study.settings}
     stages: list[dict[str, StudyRun]] = [{}, {}]
     for seed in options.seeds:
         for method in options.methods:

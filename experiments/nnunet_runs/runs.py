@@ -92,7 +92,7 @@ class SeedRuns:
             "-d",
             number,
             "-c",
-            self.study.parent,
+            self.study.network.parent,
         )
         plan += ("--no_pbar", "-npfp", "2", "-np", "2")
         # The planner wants the number of workers, and fails with none.

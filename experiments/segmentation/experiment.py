@@ -1,6 +1,6 @@
 """Finetuning a plain nnU-Net on data with a known hidden stratum.
 
-What do the rare cases gain, what do others pay?
+What do the rare cases gain, and what do others pay?
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from experiments.nnunet_runs.results import (
     rows_by_seed,
     runs_of,
 )
-from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study
+from experiments.nnunet_runs.study import BASELINE, Costs, Study
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
 from nnunet_dro.finetuning import LEARNING_RATE
 
@@ -35,17 +35,17 @@ FINETUNING_TRAINERS = {BASELINE: _PLAIN, **_CONTINUED, **_ANEW}
 
 
 def finetuning_study(*, quick: bool) -> Study:
-    """Phantoms on which a plain training is continued for a tenth of its iterations.
-
-    See `SOURCES`.
-    """
+    """Phantoms on which a plain training is continued for a tenth of its iterations."""
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     epochs = 10
     iterations = 100
+    costs = Costs(minutes_around=3.0)
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
         epochs = 1
         iterations = 4
+        costs = Costs()
+
     return Study(
         name="finetuning",
         dataset="Dataset910_Phantoms",
@@ -64,7 +64,7 @@ def finetuning_study(*, quick: bool) -> Study:
         trainers=FINETUNING_TRAINERS,
         factors=dict.fromkeys(SOURCES, 0.1),
         sources=SOURCES,
-        minutes_around=MINUTES_AROUND if quick else 3.0,
+        costs=costs,
     )
 
 
@@ -77,7 +77,9 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     study = finetuning_study(quick=quick)
     roles = Roles(BASELINE, "", common=study.common, rare=study.rare)
     table = results_table(dice_differences(scores, roles), roles)
-    of_label = scores[scores["label"] == study.labels[0]]
+    label = study.labels[0]
+    shown_scores = scores[scores["label"] == label]
+    draw = partial(draw_differences, dice_differences(shown_scores, roles), shown_scores, roles)
     text = render(
         "segmentation/finetuning",
         study=study,
@@ -91,10 +93,8 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         text,
         table,
-        shown=methods_by_stratum(table[table["label"] == study.labels[0]], BASELINE),
-        pictures={
-            "": partial(draw_differences, dice_differences(of_label, roles), of_label, roles)
-        },
+        shown=methods_by_stratum(table[table["label"] == label], BASELINE),
+        pictures={"": draw},
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.nnunet_runs.results import not_learnt
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.study import CONFIGURATION, PLANS_NAME, Costs, Network
 from nnunet_dro.trainers.installation import FOLDER
 from tests.experiments.made_studies import N_TEST, PLANS, row_of, tiny_study, write_label_map
 
@@ -137,7 +137,8 @@ def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
 
     assert not_learnt(scores, tiny_study()) == ["beta10, seed 1 (stem)"]
 
-    study = tiny_study(factors={"IW": 3.0}, seconds={"beta10": 12.0}, minutes_around=2.0)
+    costs = Costs(minutes_around=2.0, seconds={"beta10": 12.0})
+    study = tiny_study(factors={"IW": 3.0}, costs=costs)
     assert study.minutes("ERM") == pytest.approx(2 + 10 * 0.1 / 60)
     assert study.minutes("beta10") == pytest.approx(2 + 10 * 12 / 60)
     assert study.minutes("IW") == pytest.approx(2 + 30 * 0.1 / 60)
@@ -159,7 +160,7 @@ def test_small_configuration_inherits_from_the_planned_one():
     assert plans["plans_name"] == PLANS_NAME
     assert "3d_fullres_small" not in PLANS["configurations"], "the plans given stay as they are"
 
-    plans = tiny_study(features=(4, 8), n_convolutions=2).small_plans(PLANS)
+    plans = tiny_study(network=Network(features=(4, 8), n_convolutions=2)).small_plans(PLANS)
     kwargs = plans["configurations"][CONFIGURATION]["architecture"]["arch_kwargs"]
     planned = PLANS["configurations"]["3d_fullres"]["architecture"]["arch_kwargs"]
 
