@@ -15,7 +15,9 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_dro import GroupDRO
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupRule
+from nnunet_dro.sampling.guarded_ball import GuardedBall
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
+from nnunet_dro.sampling.rarity import rarity
 from nnunet_dro.sampling.rules import (
     KL,
     UNIFORM,
@@ -43,6 +45,7 @@ __all__ = [
     "EarnedBall",
     "GroupDRO",
     "GroupRule",
+    "GuardedBall",
     "HardnessTable",
     "KLBall",
     "Rule",
@@ -55,5 +58,6 @@ __all__ = [
     "kl_probabilities",
     "kl_robust_loss",
     "positions_in_common",
+    "rarity",
     "with_exploration",
 ]

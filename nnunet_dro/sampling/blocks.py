@@ -70,12 +70,19 @@ class Blocks:
     largest loss, and their sum: a softmax in which a new loss changes the weights of its own block
     only. The sums are recomputed, so they do not drift, and no power of e can overflow. Otherwise
     the blocks store the weights that ``weigh`` gives to all cases together, from their losses, NaN
-    for a case without one.
+    for a case without one. ``weigh_block`` gives those of one block, from its losses and its
+    positions, where a weight depends on the case's own loss alone.
     """
 
-    def __init__(self, n: int, weigh: Callable[[FloatArray], FloatArray] | None) -> None:
+    def __init__(
+        self,
+        n: int,
+        weigh: Callable[[FloatArray], FloatArray] | None,
+        weigh_block: Callable[[FloatArray, slice], FloatArray] | None = None,
+    ) -> None:
         self.n = n
         self.weigh = weigh
+        self.weigh_block = weigh_block
         #: Whether a case that was seen may lack a loss.
         self.has_gaps = False
 
@@ -123,18 +130,22 @@ class Blocks:
 
         If the weights of the cases depend on each other, those of all blocks are recomputed.
         """
-        if self.weigh is None:
-            for block in blocks:
-                self._refresh_softmax(block)
+        if self.weigh is not None:
+            weights = self.weigh(self.shared.losses)
+            for block in self.all():
+                self._put(block, weights[self._slice(block)])
             return
 
-        shared = self.shared
-        weights = self.weigh(shared.losses)
-        for block in self.all():
+        for block in blocks:
+            if self.weigh_block is None:
+                self._refresh_softmax(block)
+                continue
             here = self._slice(block)
-            weights_here = weights[here]
-            shared.weights[here] = weights_here
-            shared.block_sum[block] = np.add.reduce(weights_here)
+            self._put(block, self.weigh_block(self.shared.losses[here], here))
+
+    def _put(self, block: int, weights: FloatArray) -> None:
+        self.shared.weights[self._slice(block)] = weights
+        self.shared.block_sum[block] = np.add.reduce(weights)
 
     def _refresh_softmax(self, block: int) -> None:
         """Recompute w_i = exp(beta (L_i - m)) of a block, with its largest loss m."""
@@ -173,7 +184,8 @@ class Blocks:
         shared = self.shared
         beta = shared.beta[0]
         sums = shared.block_sum.copy()
-        if self.weigh is not None or not beta:
+        is_softmax = self.weigh is None and self.weigh_block is None
+        if not is_softmax or not beta:
             return np.ones(self.n_blocks), sums
 
         scale: FloatArray = shared.block_max.copy()

@@ -25,8 +25,11 @@ from nnunet_dro.sampling.systematic import draw_distinct
 EXPLORATION = 0.05
 #: A rule that looks at all cases does so after one update per so many cases.
 _CASES_PER_LOOK = 4096
-#: A rule whose numbers follow the losses does so after one update per so many cases.
-_CASES_PER_FOLLOWING = 16
+#: A rule whose numbers follow the losses does so after one new loss per so many cases, but not
+#: before so many new losses, or one of each case: a search among few cases costs as much as among a
+#: hundred.
+_CASES_PER_NEW_LOSS = 8
+_LEAST_NEW_LOSSES = 32
 
 
 class HardnessTable:
@@ -100,14 +103,20 @@ class HardnessTable:
         self.momentum = momentum
         self.exploration = exploration
         self.replace = replace
-        # Number of updates since the rule last looked at the losses, and since its numbers last
-        # followed them.
+        # Number of updates since the rule last looked at the losses, and of new losses since its
+        # numbers last followed them.
         self._n_updates = 0
         self._n_not_followed = 0
+        n_least = min(_LEAST_NEW_LOSSES, len(cases))
+        self._n_new_losses_to_follow = max(n_least, len(cases) // _CASES_PER_NEW_LOSS)
 
-        # A softmax has weights that do not depend on the losses of other cases.
-        weigh = None if isinstance(self.rule, KL) else self._weigh
-        self._blocks = Blocks(len(cases), weigh)
+        # The weights of a softmax, and of a separable rule, depend on no loss of another case.
+        depends_on_others = not (isinstance(self.rule, KL) or self.rule.is_separable)
+        self._blocks = Blocks(
+            len(cases),
+            self._weigh if depends_on_others else None,
+            self._weigh_block if self.rule.is_separable else None,
+        )
         self._shared = self._blocks.shared
         self._stale = StaleLosses(self._blocks, momentum=momentum, auto_beta=auto_beta)
         self._adopt(self.rule)
@@ -255,9 +264,10 @@ class HardnessTable:
 
         # The numbers of the rule follow the losses now and then, once every case was seen.
         touched = blocks.containing(positions)
-        self._n_not_followed += 1
-        is_time = self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING
-        if is_time and self._can_follow():
+        is_first = bool(any_unseen and shared.seen.all())
+        self._n_not_followed += len(positions)
+        is_time = self._n_not_followed >= self._n_new_losses_to_follow
+        if (is_time or is_first) and self._can_follow():
             self._follow()
             touched = set(blocks.all())
 
@@ -266,7 +276,7 @@ class HardnessTable:
         needs_refresh = blocks.weigh is None
         if not needs_refresh and self.rule.needs_losses:
             is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
-            needs_refresh = is_time or bool(any_unseen and shared.seen.all())
+            needs_refresh = is_time or is_first
 
         # Weights before counts: a worker that finds all cases seen must find their weights as well.
         if needs_refresh:
@@ -327,6 +337,9 @@ class HardnessTable:
 
     def _weigh(self, losses: FloatArray) -> FloatArray:
         return self.rule.probabilities(losses)
+
+    def _weigh_block(self, losses: FloatArray, here: slice) -> FloatArray:
+        return self.rule.weights(losses, here)
 
 
 def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None:

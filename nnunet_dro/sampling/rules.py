@@ -25,6 +25,9 @@ class Rule:
     needs_losses: ClassVar[bool] = True
     #: Whether `following` returns other rules for other losses.
     follows_losses: ClassVar[bool] = False
+    #: Whether the weight of a case depends on its own loss alone until `following` is called again,
+    #: see `weights`.
+    is_separable: ClassVar[bool] = False
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
         """Sampling probabilities, shape (n,), summing to 1.
@@ -39,6 +42,15 @@ class Rule:
         if has_loss.any():
             probabilities[has_loss] = self._probabilities(losses[has_loss])
         return probabilities
+
+    def weights(self, losses: FloatArray, here: slice) -> FloatArray:
+        """Weights of some cases, which need not sum to 1; for a separable rule only.
+
+        Args:
+            losses: Their losses, shape (b,), NaN for a case without one.
+            here: Their positions.
+        """
+        raise NotImplementedError
 
     def robust_loss(self, losses: FloatArray) -> float:
         """The value that the rule minimises: the worst weighted mean of the losses it allows.
