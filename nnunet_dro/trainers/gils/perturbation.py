@@ -90,7 +90,8 @@ def ascend(
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
     (features).
     """
-    n = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
+    n_of_patch = data[0, 0].numel()
+    n = data.new_full((len(data),), n_of_patch, dtype=torch.float32)
     if n_voxels is not None:
         n = n_voxels.to(n).clamp_min(1)
 
@@ -201,7 +202,8 @@ class _Surrogate:
                 self.original_features = z.detach()
 
             squared_distance = mean_squared_distance(z, self.original_features)
-            weight = self.gamma / 2 * data[0, 0].numel() / self.n_voxels
+            n_of_patch = data[0, 0].numel()
+            weight = self.gamma / 2 * n_of_patch / self.n_voxels
             value = losses.float() - weight * squared_distance
 
             gradient = torch.zeros_like(x)

@@ -181,7 +181,8 @@ def draw_example(example: Example, title: str) -> Figure:
         vmax=largest,
         interpolation="nearest",
     )
-    panels[2].set_title(f"difference, root mean square {np.sqrt(np.square(difference).mean()):.3g}")
+    root_mean_square = np.sqrt(np.square(difference).mean())
+    panels[2].set_title(f"difference, root mean square {root_mean_square:.3g}")
     figure.colorbar(shown, ax=panels[2], shrink=0.8)
 
     for axes in panels:

@@ -149,8 +149,9 @@ def running_means(
 
     rows = []
     for epoch in sorted(means):
-        sums += np.where(times_seen[epoch] > 0, means[epoch], 0) * times_seen[epoch]
-        times += times_seen[epoch]
+        n_seen = times_seen[epoch]
+        sums += np.where(n_seen > 0, means[epoch], 0) * n_seen
+        times += n_seen
         if epoch in wanted:
             with np.errstate(invalid="ignore"):
                 rows.append(sums / times)
