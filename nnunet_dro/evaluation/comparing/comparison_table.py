@@ -11,14 +11,15 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
-from nnunet_dro.evaluation.comparing.trainings import (
-    OF_STATISTIC,
-    Trainings,
-    differences_over_trainings,
-)
+from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
 from nnunet_dro.evaluation.scoring.failures import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import (
+    COMPARED,
+    COMPARED_TRAININGS,
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+)
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
@@ -29,18 +30,32 @@ TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_h
 
 #: The columns of the comparison's table.
 COLUMNS = (
-    *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
-    *("n_left_out", "n_worst_baseline", "n_worst_method"),
-    *(f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC[:5]),
-    *("wilcoxon_p", "holm_p", "wins", "ties", "losses"),
+    "attribute",
+    "stratum",
+    "label",
+    "metric",
+    "baseline",
+    "method",
+    "n",
+    "n_undefined",
+    "n_left_out",
+    "n_worst_baseline",
+    "n_worst_method",
+    *(f"{statistic}_{what}" for statistic in STATISTICS for what in COMPARED),
+    "wilcoxon_p",
+    "holm_p",
+    "wins",
+    "ties",
+    "losses",
     *GUARANTEED_DIFFERENCE,
     *TYPICAL,
 )
 
 #: The further columns where methods have several trainings.
 TRAINING_COLUMNS = (
-    *("n_trainings_baseline", "n_trainings_method"),
-    *(f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC[5:]),
+    "n_trainings_baseline",
+    "n_trainings_method",
+    *(f"{statistic}_{what}" for statistic in STATISTICS for what in COMPARED_TRAININGS),
 )
 
 _FloatArray = npt.NDArray[np.float64]
@@ -58,71 +73,98 @@ class Compared:
     @cached_property
     def values(self) -> dict[str, dict[str, MethodValues]]:
         """Metric to the name of a training to its values, shape (n_cases, n_labels)."""
-        evaluations = self.trainings.evaluations.items()
-        return {
-            m: {name: method_values(one, self.ground, m) for name, one in evaluations}
-            for m in self.ground.metrics
-        }
+        values: dict[str, dict[str, MethodValues]] = {}
+        for metric in self.ground.metrics:
+            values[metric] = {}
+            for name, evaluation in self.trainings.evaluations.items():
+                values[metric][name] = method_values(evaluation, self.ground, metric)
+        return values
 
     def filled(self, metric: str, *methods: str) -> dict[str, _FloatArray]:
         """The values of some methods' trainings, see `completed`."""
-        names = [name for method in methods for name in self.trainings.of_method[method]]
+        names = [name for method in methods for name in self.trainings.names[method]]
         return completed(self.values[metric], metric, among=names)
 
 
 @dataclass(frozen=True, eq=False)
+class _Contrast:
+    """A method and the baseline in one metric; arrays are (n_trainings, n_cases, n_labels)."""
+
+    baseline: str
+    method: str
+    metric: str
+    before: _FloatArray  # the values of the baseline's trainings
+    after: _FloatArray  # the values of the method's trainings
+    failed_before: BoolArray  # where a training of the baseline failed, and so has no value
+    failed_after: BoolArray  # where a training of the method did
+
+
+@dataclass(frozen=True, eq=False)
 class _Pair:
-    """What one row is about.
+    """What one row is about: a contrast in one stratum and label.
 
     The arrays of values and failures have a row per training, a column per case.
     """
 
     key: dict[str, Any]
-    baseline: _FloatArray
-    method: _FloatArray
-    failed: tuple[BoolArray, BoolArray]
+    before: _FloatArray
+    after: _FloatArray
+    failed_before: BoolArray
+    failed_after: BoolArray
     patients: CodeArray
 
     @cached_property
     def defined(self) -> BoolArray:
         """The cases with a value in every training."""
-        return np.asarray(~np.isnan(np.concatenate([self.baseline, self.method])).any(axis=0))
+        undefined = np.isnan(self.before).any(axis=0) | np.isnan(self.after).any(axis=0)
+        return np.asarray(~undefined)
 
     @cached_property
     def values(self) -> tuple[_FloatArray, _FloatArray]:
         """The values that are compared, of the baseline and the method.
 
-        Of patients, in the defined cases.
+        They are those of patients, in the defined cases.
         """
-        baseline, method = (of[:, self.defined] for of in (self.baseline, self.method))
-        codes = self.patients[self.defined]
-        return patient_values(baseline, codes), patient_values(method, codes)
+        patients = self.patients[self.defined]
+        before = patient_values(self.before[:, self.defined], patients)
+        after = patient_values(self.after[:, self.defined], patients)
+        return before, after
 
 
 def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
     """The differences of every method from the first.
 
-    `COLUMNS`, and `TRAINING_COLUMNS` where one has several.
+    `COLUMNS`, and `TRAINING_COLUMNS` where a method has several. With patients, ``n_patients``
+    comes after ``n``.
     """
+    are_repeated = compared.trainings.are_repeated
     pairs = list(_pairs(compared))
-    repeated = compared.trainings.are_repeated
-    counted: pd.DataFrame = pd.DataFrame(
-        _counts(pair) | (_of_trainings(pair) if repeated else _of_cases(pair, n_resamples > 0))
-        for pair in pairs
+
+    rows = []
+    for pair in pairs:
+        row = pair.key | _counts(pair)
+        if are_repeated:
+            row |= _without_tests(pair)
+        else:
+            row |= _tests(pair, with_interval=n_resamples > 0)
+        rows.append(row)
+
+    table: pd.DataFrame = pd.DataFrame(rows)
+    families = table.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
+    table["holm_p"] = families.transform(lambda column: holm(column.to_numpy(dtype=np.float64)))
+    differences = differences_over_trainings(
+        [pair.values for pair in pairs],
+        bounded=[is_bounded(str(pair.key["metric"])) for pair in pairs],
+        n_resamples=n_resamples,
+        seed=seed,
     )
-    families = counted.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
-    counted["holm_p"] = families.transform(
-        lambda p_values: holm(p_values.to_numpy(dtype=np.float64))
-    )
-    bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]
-    values = [pair.values for pair in pairs]
-    table = counted.join(
-        differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed)
-    )
-    columns = [*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]
+
+    columns = list(COLUMNS)
+    if are_repeated:
+        columns += TRAINING_COLUMNS
     if compared.patient_of_case is not None:
         columns.insert(columns.index("n") + 1, "n_patients")
-    return table[columns]
+    return table.join(differences)[columns]
 
 
 def trainings_table(compared: Compared) -> pd.DataFrame:
@@ -133,105 +175,116 @@ def trainings_table(compared: Compared) -> pd.DataFrame:
     """
     rows = []
     for pair in _pairs(compared):
-        for which, of_which in zip(("baseline", "method"), pair.values, strict=True):
-            for number, of_training in enumerate(of_which, 1):
-                described = describe(of_training)
-                key = pair.key | {
-                    "of": pair.key[which],
-                    "training": number,
-                    "n": int(pair.defined.sum()),
-                }
-                rows.append(key | {name: described[name] for name in STATISTICS})
+        n = int(pair.defined.sum())
+        for which, values in zip(("baseline", "method"), pair.values, strict=True):
+            for number, values_of_training in enumerate(values, 1):
+                described = describe(values_of_training)
+                place = {"of": pair.key[which], "training": number, "n": n}
+                rows.append(pair.key | place | {name: described[name] for name in STATISTICS})
     return pd.DataFrame(rows)
 
 
 def _pairs(compared: Compared) -> Iterator[_Pair]:
     """The rows of the table, in their order."""
-    ground, (baseline, *others) = compared.ground, compared.trainings.of_method
+    ground = compared.ground
+    contrasts = list(_contrasts(compared))
     patients = np.arange(len(ground.cases))
     if compared.patient_of_case is not None:
         patients = pd.factorize(compared.patient_of_case)[0]
-    complete = {
-        (m, method): compared.filled(m, baseline, method)
-        for m in ground.metrics
-        for method in others
-    }
-    failed = {
-        m: {name: one.failed for name, one in of_metric.items()}
-        for m, of_metric in compared.values.items()
-    }
+
     for attribute, stratum_of_case in compared.strata.items():
         codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
         for code, stratum in enumerate(names):
             inside = np.flatnonzero(codes == code)
             for position, label in enumerate(ground.labels):
-                for (metric, method), filled in complete.items():
-                    if not ground.reports(label, metric):
+                for contrast in contrasts:
+                    if not ground.reports(label, contrast.metric):
                         continue
+
                     key = {
                         "attribute": attribute,
                         "stratum": stratum,
                         "label": label,
-                        "metric": metric,
+                        "metric": contrast.metric,
+                        "baseline": contrast.baseline,
+                        "method": contrast.method,
                     }
-                    key |= {"baseline": baseline, "method": method}
-                    before, after, of_before, of_after = (
-                        np.stack(
-                            [
-                                of[name][inside, position]
-                                for name in compared.trainings.of_method[which]
-                            ]
-                        )
-                        for of in (filled, failed[metric])
-                        for which in (baseline, method)
+                    yield _Pair(
+                        key,
+                        before=contrast.before[:, inside, position],
+                        after=contrast.after[:, inside, position],
+                        failed_before=contrast.failed_before[:, inside, position],
+                        failed_after=contrast.failed_after[:, inside, position],
+                        patients=patients[inside],
                     )
-                    yield _Pair(key, before, after, (of_before, of_after), patients[inside])
 
 
-def _counts(pair: _Pair) -> dict[str, Any]:
-    """The key of a row, and its numbers of cases."""
+def _contrasts(compared: Compared) -> Iterator[_Contrast]:
+    """Every metric and method, in the order of the table."""
+    names = compared.trainings.names
+    baseline, *others = names
+
+    for metric in compared.ground.metrics:
+        values = compared.values[metric]
+        for method in others:
+            filled = compared.filled(metric, baseline, method)
+            yield _Contrast(
+                baseline,
+                method,
+                metric,
+                before=np.stack([filled[name] for name in names[baseline]]),
+                after=np.stack([filled[name] for name in names[method]]),
+                failed_before=np.stack([values[name].failed for name in names[baseline]]),
+                failed_after=np.stack([values[name].failed for name in names[method]]),
+            )
+
+
+def _counts(pair: _Pair) -> dict[str, int]:
+    """The numbers of cases and patients of a row."""
     defined = pair.defined
-    row = pair.key | {
+    any_failed = pair.failed_before.any(axis=0) | pair.failed_after.any(axis=0)
+    worst_before = pair.failed_before[:, defined].any(axis=0)
+    worst_after = pair.failed_after[:, defined].any(axis=0)
+    return {
         "n": len(defined),
-        "n_undefined": int((~defined).sum()),
+        "n_undefined": int(np.count_nonzero(~defined)),
         "n_patients": pair.values[0].shape[1],
+        "n_left_out": int(np.count_nonzero(any_failed & ~defined)),
+        "n_worst_baseline": int(np.count_nonzero(worst_before)),
+        "n_worst_method": int(np.count_nonzero(worst_after)),
     }
-    any_failed = np.concatenate(pair.failed).any(axis=0)
-    row["n_left_out"] = int(np.count_nonzero(any_failed & ~defined))
-    for which, failed in zip(("baseline", "method"), pair.failed, strict=True):
-        row[f"n_worst_{which}"] = int(np.count_nonzero(failed[:, defined].any(axis=0)))
-    return row
 
 
-def _of_cases(pair: _Pair, with_interval: bool) -> dict[str, Any]:
+def _tests(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
     """The tests of one training of each method, and the typical difference."""
-    (baseline,), (method,) = pair.values
-    sign = METRICS[pair.key["metric"]].sign
+    (before,), (after,) = pair.values
+    differences = after - before
+
     # A failure without a value has the largest rank, however bad the other method's value is.
-    failed = [of_method[0, pair.defined] for of_method in pair.failed]
-    ranked = np.select(failed, [sign * np.inf, -sign * np.inf], 0.0)
-    ranked = method - baseline + patient_values(ranked, pair.patients[pair.defined])
+    gain = METRICS[pair.key["metric"]].sign * np.inf
+    failed = [pair.failed_before[0, pair.defined], pair.failed_after[0, pair.defined]]
+    decided = np.select(failed, [gain, -gain], 0.0)
+    ranked = differences + patient_values(decided, pair.patients[pair.defined])
     # A patient of whom either method failed a case has the difference of the values.
-    ranked = np.where(np.isnan(ranked), method - baseline, ranked)
-    typical = dict(
-        zip(TYPICAL, typical_value(method - baseline, with_interval=with_interval), strict=True)
-    )
-    return typical | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
+    ranked = np.where(np.isnan(ranked), differences, ranked)
+
+    typical = typical_value(differences, with_interval=with_interval)
+    row: dict[str, Any] = dict(zip(TYPICAL, typical, strict=True))
+    row["wilcoxon_p"] = wilcoxon_p(ranked)
+    return row | _wins(pair, ranked)
 
 
-def _of_trainings(pair: _Pair) -> dict[str, Any]:
+def _without_tests(pair: _Pair) -> dict[str, Any]:
     """Several trainings of each method, of which there is no test."""
-    row: dict[str, Any] = {
-        "n_trainings_baseline": len(pair.baseline),
-        "n_trainings_method": len(pair.method),
-    }
-    sign = METRICS[pair.key["metric"]].sign
     before, after = pair.values
-    nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
-    return row | nothing | _wins(sign * (after.mean(axis=0) - before.mean(axis=0)))
+    row: dict[str, Any] = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
+    row["n_trainings_baseline"] = len(before)
+    row["n_trainings_method"] = len(after)
+    return row | _wins(pair, after.mean(axis=0) - before.mean(axis=0))
 
 
-def _wins(gains: _FloatArray) -> dict[str, int]:
+def _wins(pair: _Pair, differences: _FloatArray) -> dict[str, int]:
+    gains = METRICS[pair.key["metric"]].sign * differences
     return {
         "wins": int((gains > 0).sum()),
         "ties": int((gains == 0).sum()),

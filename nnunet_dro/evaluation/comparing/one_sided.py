@@ -1,6 +1,6 @@
-"""Pairs of which a method has no value, because it missed or invented the label.
+"""Pairs of which only one method has a value, because the other missed or invented the label.
 
-They count as the worst for it.
+They count as the worst for that other one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,43 +29,47 @@ class MethodValues:
 
 def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> MethodValues:
     """The values of an evaluation's common cases, and why some of them are undefined."""
-    values = ground.align(evaluation.scores, metric)
-    undefined = np.isnan(values)
-    if (failed := failed_rows(evaluation.scores, metric)) is None:
-        return MethodValues(values, np.zeros_like(undefined), np.zeros_like(undefined))
-    left_out = evaluation.scores[["case", "label"]].assign(
-        left_out=failed["left_out"].astype(float)
-    )
-    sizes = [ground.align(evaluation.scores, column) for column in size_columns(metric)]
+    scores = evaluation.scores
+    values = ground.align(scores, metric)
+    failed_of_row = failed_rows(scores, metric)
+    if failed_of_row is None:
+        unknown = np.zeros_like(values, dtype=bool)
+        return MethodValues(values, failed=unknown, right=unknown)
+
+    left_out = scores[["case", "label"]].assign(left_out=failed_of_row["left_out"].astype(float))
+    n_reference, n_prediction = (ground.align(scores, column) for column in size_columns(metric))
     return MethodValues(
         values,
-        ground.align(left_out, "left_out") == 1,
-        undefined & (sizes[0] == 0) & (sizes[1] == 0),
+        failed=ground.align(left_out, "left_out") == 1,
+        right=np.isnan(values) & (n_reference == 0) & (n_prediction == 0),
     )
 
 
 def completed(
     methods: Mapping[str, MethodValues], metric: str, *, among: Collection[str]
 ) -> dict[str, FloatArray]:
-    """The values of some methods, shape (n_cases, n_labels), with those that only some of them lack filled in.
+    """The values of some methods, with those that only some of them lack filled in.
 
     Where a method missed or invented the label and another did not, it has the worst value: 0, or
     the largest distance of any method for the label. Where a method rightly left out a label that
     another invented, it has the best value. NaN stays where all of ``among`` failed, where all were
-    right, and where the reason is not known.
+    right, and where the reason is not known. Values are of shape (n_cases, n_labels).
     """
-    known = METRICS[metric]
+    described = METRICS[metric]
     chosen = {name: methods[name] for name in among}
-    some_failed = np.any([m.failed for m in chosen.values()], axis=0)
-    some_right = np.any([m.right for m in chosen.values()], axis=0)
-    some_value = np.any([~np.isnan(m.values) for m in chosen.values()], axis=0)
-    worst = np.broadcast_to(worst_values(methods, known), some_failed.shape)
+    some_failed = np.any([method.failed for method in chosen.values()], axis=0)
+    some_right = np.any([method.right for method in chosen.values()], axis=0)
+    some_value = np.any([~np.isnan(method.values) for method in chosen.values()], axis=0)
+
+    worst = np.broadcast_to(worst_values(methods, described), some_failed.shape)
+    best = float(described.more_is_better)
+
     filled = {}
     for name, method in chosen.items():
-        values = np.where(method.failed & (some_right | some_value), worst, method.values)
-        filled[name] = np.where(
-            method.right & (some_failed | some_value), float(known.more_is_better), values
-        )
+        is_worst = method.failed & (some_right | some_value)
+        is_best = method.right & (some_failed | some_value)
+        filled[name] = np.where(is_best, best, np.where(is_worst, worst, method.values))
+
     return filled
 
 
@@ -83,63 +87,96 @@ def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatAr
 
 def notes_on_one_sided(
     values: Mapping[str, Mapping[str, MethodValues]],
-    of_method: Mapping[str, Sequence[str]],
+    trainings: Mapping[str, Sequence[str]],
     ground: CommonGround,
 ) -> list[str]:
-    """Notes on the pairs that have a value in some trainings only, in sentences."""
+    """Notes on the pairs that have a value in some trainings only, in sentences.
+
+    ``values`` are by metric and training, and ``trainings`` are the names of each method's, the
+    baseline first.
+    """
     notes = []
-    baseline, *others = of_method
-    for metric, of_metric in values.items():
+    baseline, *others = trainings
+
+    for metric, values_of_trainings in values.items():
         for method in others:
-            compared = {
-                name: of_metric[name] for name in (*of_method[baseline], *of_method[method])
-            }
-            filled = completed(of_metric, metric, among=compared)
-            lacking = {
-                name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in compared.items()
-            }
-            any_value = ~np.isnan(list(filled.values())).all(axis=0)
-            unknown = {name: np.isnan(of_name) & any_value for name, of_name in filled.items()}
-            known = METRICS[metric]
-            best = "1" if known.more_is_better else "0" if known.of_volumes else "0 mm"
-            worst = (
-                "0"
-                if known.more_is_better
-                else f"the largest {known.noun} of any method for the label"
-            )
-            failed = {name: lacking[name] & v.failed for name, v in compared.items()}
-            right = {name: lacking[name] & v.right for name, v in compared.items()}
-            notes += _note(
-                failed, f"missed or invented the label and counts as {worst}", metric, ground
-            )
-            notes += _note(
-                right, f"rightly left out the label and counts as {best}", metric, ground
-            )
-            notes += _note(
-                unknown,
-                "has no value for an unknown reason, and the pair is left out",
+            names = dict.fromkeys((*trainings[baseline], *trainings[method]))
+            compared = {name: values_of_trainings[name] for name in names}
+            filled = completed(values_of_trainings, metric, among=names)
+            notes += _notes_on_pair(
+                compared,
+                filled,
                 metric,
                 ground,
             )
+
     return notes
 
 
-def _note(where: Mapping[str, BoolArray], say: str, metric: str, ground: CommonGround) -> list[str]:
-    names = {
-        name: [f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(of_method)]
-        for name, of_method in where.items()
+def _notes_on_pair(
+    compared: Mapping[str, MethodValues],
+    filled: Mapping[str, FloatArray],
+    metric: str,
+    ground: CommonGround,
+) -> list[str]:
+    """Notes on the values that the trainings of two methods lack, by the reason why."""
+    any_value = ~np.isnan(list(filled.values())).all(axis=0)
+    failed = {}
+    right = {}
+    unknown = {}
+    for name, values in compared.items():
+        is_filled = np.isnan(values.values) & ~np.isnan(filled[name])
+        failed[name] = is_filled & values.failed
+        right[name] = is_filled & values.right
+        unknown[name] = np.isnan(filled[name]) & any_value
+
+    worst, best = _extremes_in_words(METRICS[metric])
+    reasons = {
+        f"missed or invented the label and counts as {worst}": failed,
+        f"rightly left out the label and counts as {best}": right,
+        "has no value for an unknown reason, and the pair is left out": unknown,
     }
-    if not (n_pairs := sum(map(len, names.values()))):
+
+    notes = []
+    for reason, places in reasons.items():
+        notes += _note(
+            places,
+            reason,
+            metric,
+            ground,
+        )
+
+    return notes
+
+
+def _extremes_in_words(metric: Metric) -> tuple[str, str]:
+    """The worst and the best value, as `completed` has them."""
+    if metric.more_is_better:
+        return "0", "1"
+    best = "0" if metric.on_volumes else "0 mm"
+    return f"the largest {metric.noun} of any method for the label", best
+
+
+def _note(
+    places: Mapping[str, BoolArray], reason: str, metric: str, ground: CommonGround
+) -> list[str]:
+    """A sentence on the places, by training, in which a value is lacking for one reason."""
+    n_pairs = 0
+    cases = []
+    for name, is_lacking in places.items():
+        pairs = [f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)]
+        n_pairs += len(pairs)
+        if pairs:
+            cases.append(f"{name} in {name_some(pairs)}")
+
+    if not cases:
         return []
-    cases = "; ".join(
-        f"{name} in {name_some(of_method)}" for name, of_method in names.items() if of_method
-    )
-    if len(where) > 2:
+
+    listed = f"{reason}: {'; '.join(cases)}."
+    title = METRICS[metric].title
+    if len(places) > 2:
         times = "Once" if n_pairs == 1 else f"{n_pairs} times"
-        return [
-            f"{METRICS[metric].title}: {times} a training lacks a value that another has. It {say}: {cases}."
-        ]
-    pairs = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
-    return [
-        f"{METRICS[metric].title}: {pairs} a value in one method only. The other {say}: {cases}."
-    ]
+        return [f"{title}: {times} a training lacks a value that another has. It {listed}"]
+
+    subject = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
+    return [f"{title}: {subject} a value in one method only. The other {listed}"]

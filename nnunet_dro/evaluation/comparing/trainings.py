@@ -1,6 +1,4 @@
-"""Several trainings of each method.
-
-How far they lie apart, and intervals that hold for other trainings, too.
+"""Several trainings of each method, and intervals that hold for other trainings, too.
 
 All trainings are evaluated on the same cases, so that cases and trainings are crossed: a training
 is better or worse on all cases, and a case is easy or hard for all trainings. A number of a method
@@ -22,7 +20,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import (
+    COMPARED,
+    COMPARED_TRAININGS,
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+)
 from nnunet_dro.evaluation.statistics.intervals import (
     TAIL,
     difference_intervals,
@@ -33,10 +36,10 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 FloatArray = npt.NDArray[np.float64]
 
-N_FOR_SPREAD = (
-    3  # The least number of trainings of each method for intervals that hold for other trainings.
-)
+#: The least number of trainings of each method for intervals that hold for other trainings.
+N_FOR_SPREAD = 3
 
+#: The place of the mean among the statistics.
 _MEAN = list(STATISTICS).index("mean")
 
 
@@ -46,38 +49,39 @@ class Trainings:
 
     #: Name of a training to its evaluation. The only training of a method has the method's name.
     evaluations: Mapping[str, Evaluation]
-    of_method: Mapping[
-        str, tuple[str, ...]
-    ]  # method, the baseline first, to the names of its trainings
+    #: Method, the baseline first, to the names of its trainings.
+    names: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, evaluations: Mapping[str, Evaluation | Sequence[Evaluation]]) -> "Trainings":
         """Name the trainings."""
-        flat: dict[str, Evaluation] = {}
-        of_method: dict[str, tuple[str, ...]] = {}
-        for method, given in evaluations.items():
-            own = [given] if isinstance(given, Evaluation) else list(given)
+        by_name: dict[str, Evaluation] = {}
+        names: dict[str, tuple[str, ...]] = {}
+        for method, trained in evaluations.items():
+            own = [trained] if isinstance(trained, Evaluation) else list(trained)
             if not own:
                 raise ValueError(
-                    f"`evaluations` must have one or more of each method, got none of {method!r}. Add it."
+                    "`evaluations` must have one or more of each method, "
+                    f"got none of {method!r}. Add it."
                 )
-            names = (
-                [method]
-                if len(own) == 1
-                else [f"{method}, training {n + 1}" for n in range(len(own))]
-            )
-            if taken := [name for name in names if name in flat]:
-                raise ValueError(
-                    f"`evaluations` must name every method once, got {taken[0]!r} twice. Rename one."
-                )
-            flat |= zip(names, own, strict=True)
-            of_method[method] = tuple(names)
-        return cls(flat, of_method)
+
+            names[method] = (method,)
+            if len(own) > 1:
+                names[method] = tuple(f"{method}, training {n + 1}" for n in range(len(own)))
+            for name, evaluation in zip(names[method], own, strict=True):
+                if name in by_name:
+                    raise ValueError(
+                        f"`evaluations` must name every method once, got {name!r} twice. "
+                        "Rename one."
+                    )
+                by_name[name] = evaluation
+
+        return cls(by_name, names)
 
     @property
     def are_repeated(self) -> bool:
         """Whether any method has several trainings."""
-        return len(self.evaluations) > len(self.of_method)
+        return len(self.evaluations) > len(self.names)
 
     def notes(self) -> Iterator[str]:
         """What the numbers of repeated trainings mean, in sentences.
@@ -86,45 +90,46 @@ class Trainings:
         """
         if not self.are_repeated:
             return
-        sizes = {method: len(names) for method, names in self.of_method.items()}
+
+        sizes = {method: len(names) for method, names in self.names.items()}
         listed = ", ".join(f"{method} {n}" for method, n in sizes.items())
         yield (
-            f"Trainings: {listed}. Numbers are means over the trainings of a method; failed, missed and invented cases "
-            "are counted in all of them. There are no p values: a test of the cases would take these trainings for the "
-            "only possible ones."
+            f"Trainings: {listed}. Numbers are means over the trainings of a method; failed, "
+            "missed and invented cases are counted in all of them. There are no p values: a test "
+            "of the cases would take these trainings for the only possible ones."
         )
+
         few = [method for method, n in sizes.items() if n < N_FOR_SPREAD]
-        baseline, *others = self.of_method
+        baseline, *others = self.names
         if baseline in few or set(few) >= set(others):
-            names = " and ".join(few)
             verb = "have" if len(few) > 1 else "has"
             yield (
-                f"Intervals hold for other cases with these very trainings, not for other trainings: {names} {verb} "
-                f"fewer than {N_FOR_SPREAD}, and one or two trainings do not tell how far trainings lie apart."
+                "Intervals hold for other cases with these very trainings, not for other "
+                f"trainings: {' and '.join(few)} {verb} fewer than {N_FOR_SPREAD}, and one or two "
+                "trainings do not tell how far trainings lie apart."
             )
             return
+
         yield (
-            "Intervals hold for other cases and other trainings; trainings are "
-            + _pairing(sizes)
-            + "."
+            f"Intervals hold for other cases and other trainings; trainings are {_pairing(sizes)}."
         )
         if few:
             yield (
-                f"Those of {' and '.join(few)} hold for other cases only: with fewer than {N_FOR_SPREAD} trainings of "
-                "a method nothing is known of others."
+                f"Those of {' and '.join(few)} hold for other cases only: with fewer than "
+                f"{N_FOR_SPREAD} trainings of a method nothing is known of others."
             )
 
 
 def _pairing(sizes: Mapping[str, int]) -> str:
+    """How the trainings of two methods are put together, in words."""
     baseline, *others = sizes
     paired = [method for method in others if sizes[method] == sizes[baseline]]
     if paired == others:
         return "paired by their position"
     if not paired:
         return "taken for independent, because the methods do not have equally many"
-    return (
-        f"paired by their position where there are as many as of {baseline} ({', '.join(paired)})"
-    )
+    names = ", ".join(paired)
+    return f"paired by their position where there are as many as of {baseline} ({names})"
 
 
 def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:
@@ -137,14 +142,6 @@ def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:
     return [(k, n) for n in range(n_method) for k in range(n_baseline)]
 
 
-#: What there is of each statistic: means over the trainings, their difference with its 95 %
-#: interval to read, and the lowest and the highest difference of two trainings.
-OF_STATISTIC = (
-    *("baseline", "method", "difference", "difference_low", "difference_high"),
-    *("difference_lowest", "difference_highest"),
-)
-
-
 def differences_over_trainings(
     pairs: Sequence[tuple[FloatArray, FloatArray]],
     *,
@@ -154,10 +151,9 @@ def differences_over_trainings(
 ) -> pd.DataFrame:
     r"""Differences of the `STATISTICS` of repeated trainings, over the same cases.
 
-    Without draws they have no bounds.
-
-    A row per pair of samples, a column for all that there is `OF_STATISTIC`, such as
-    ``mean_difference_low``, and `GUARANTEED_DIFFERENCE`; NaN where there is none.
+    A row per pair of samples of shape (n_trainings, n_cases), with all that is `COMPARED` of each
+    statistic, such as ``mean_difference_low``, `COMPARED_TRAININGS` and `GUARANTEED_DIFFERENCE`;
+    NaN where there is none. Without draws there are no bounds.
 
     With the interval [l, u] of the estimate d for other cases (see `intervals`; the mean's is that
     of the cases' means over the trainings, those of other statistics are the means of the
@@ -174,42 +170,58 @@ def differences_over_trainings(
     approach (the intervals of two sources of error put together); Owen 2007, The pigeonhole
     bootstrap (crossed resampling).
     """
-    complete = []
-    for baseline, method in pairs:
-        defined = ~(np.isnan(baseline).any(axis=0) | np.isnan(method).any(axis=0))
-        complete.append((baseline[:, defined], method[:, defined]))
-    changes = [after.mean(axis=0) - before.mean(axis=0) for before, after in complete]
-    surely = guaranteed_means(
-        changes, bounded=bounded, low=-1.0, n_resamples=n_resamples, seed=seed
+    complete = [_complete(baseline, method) for baseline, method in pairs]
+    case_bounds = _over_cases(complete, bounded)
+    if not n_resamples:
+        case_bounds = np.full_like(case_bounds, np.nan)
+    guaranteed = guaranteed_means(
+        [method.mean(axis=0) - baseline.mean(axis=0) for baseline, method in complete],
+        bounded=bounded,
+        low=-1.0,
+        n_resamples=n_resamples,
+        seed=seed,
     )
-    found: list[FloatArray] = []
-    for position, of_cases in enumerate(_over_cases(complete, bounded)):
-        before, after = (_statistics(of_method) for of_method in complete[position])
-        of_pairs = np.array(
-            [after[n] - before[k] for k, n in training_pairs(len(before), len(after))]
-        )
-        means = (before.mean(axis=0), after.mean(axis=0))
+
+    rows: list[FloatArray] = []
+    for position, (baseline, method) in enumerate(complete):
+        before = _statistics(baseline)
+        after = _statistics(method)
+        difference = after.mean(axis=0) - before.mean(axis=0)
         half = _half_width(before, after)
-        estimate = means[1] - means[0]
-        bounds = _wider(
-            estimate[:, None],
-            of_cases if n_resamples else np.full_like(of_cases, np.nan),
-            half[:, None],
-        )
-        found.append(
-            np.column_stack(
-                [*means, estimate, bounds, of_pairs.min(axis=0), of_pairs.max(axis=0)]
-            ).ravel()
-        )
-        surely[position] = _wider(estimate[_MEAN], surely[position], half[_MEAN])
-    columns = [f"{statistic}_{what}" for statistic in STATISTICS for what in OF_STATISTIC]
+        bounds = _wider(difference[:, None], case_bounds[position], half[:, None])
+        guaranteed[position] = _wider(difference[_MEAN], guaranteed[position], half[_MEAN])
+        rows.append(_numbers(before, after, bounds))
+
+    kinds = (*COMPARED, *COMPARED_TRAININGS)
+    columns = [f"{statistic}_{kind}" for statistic in STATISTICS for kind in kinds]
     return pd.DataFrame(
-        np.column_stack([found, surely]), columns=[*columns, *GUARANTEED_DIFFERENCE]
+        np.column_stack([rows, guaranteed]), columns=[*columns, *GUARANTEED_DIFFERENCE]
     )
+
+
+def _numbers(before: FloatArray, after: FloatArray, bounds: FloatArray) -> FloatArray:
+    """All that is compared of each statistic, one after the other."""
+    places = training_pairs(len(before), len(after))
+    differences = np.array([after[n] - before[k] for k, n in places])
+    numbers = [
+        before.mean(axis=0),
+        after.mean(axis=0),
+        after.mean(axis=0) - before.mean(axis=0),
+        bounds,
+        differences.min(axis=0),
+        differences.max(axis=0),
+    ]
+    return np.column_stack(numbers).ravel()
+
+
+def _complete(baseline: FloatArray, method: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The cases with a value in every training."""
+    undefined = np.isnan(baseline).any(axis=0) | np.isnan(method).any(axis=0)
+    return baseline[:, ~undefined], method[:, ~undefined]
 
 
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
-    """An interval for other cases, with half the width of that for other trainings added to its sides."""
+    """An interval for other cases, widened by half the width of that for other trainings."""
     wider = estimate + np.array([-1.0, 1.0]) * np.hypot(ends - estimate, half)
     # Nothing is rounded where nothing is added.
     return np.where(half > 0, wider, ends)
@@ -217,45 +229,64 @@ def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArr
 
 def _statistics(values: FloatArray) -> FloatArray:
     """The statistics of each training, shape (n_trainings, n_statistics)."""
-    return np.array(
-        [[describe(of_training)[name] for name in STATISTICS] for of_training in values]
-    )
+    rows = []
+    for values_of_training in values:
+        described = describe(values_of_training)
+        rows.append([described[name] for name in STATISTICS])
+    return np.array(rows)
 
 
 def _half_width(before: FloatArray, after: FloatArray) -> FloatArray:
     """Half the width of the interval of the trainings' mean difference, shape (n_statistics,).
 
-    0 with too few.
+    Student's t, or Welch's where the numbers of trainings differ; 0 with too few.
     """
     from scipy.special import stdtrit
 
-    sizes = len(before), len(after)
-    if min(sizes) < N_FOR_SPREAD:
+    n_before = len(before)
+    n_after = len(after)
+    if min(n_before, n_after) < N_FOR_SPREAD:
         return np.zeros(before.shape[1])
-    if sizes[0] == sizes[1]:
-        error = (after - before).var(axis=0, ddof=1) / sizes[0]
-        return stdtrit(sizes[0] - 1, 1 - TAIL) * np.sqrt(error)
-    errors = [of_method.var(axis=0, ddof=1) / len(of_method) for of_method in (before, after)]
-    squares = sum(error**2 / (n - 1) for error, n in zip(errors, sizes, strict=True))
-    error = errors[0] + errors[1]
+    if n_before == n_after:
+        error = (after - before).var(axis=0, ddof=1) / n_after
+        return stdtrit(n_after - 1, 1 - TAIL) * np.sqrt(error)
+
+    error_before = before.var(axis=0, ddof=1) / n_before
+    error_after = after.var(axis=0, ddof=1) / n_after
+    error = error_before + error_after
+    squares = error_before**2 / (n_before - 1) + error_after**2 / (n_after - 1)
     # Welch's degrees of freedom; without any spread they do not matter.
-    freedom = np.divide(error**2, squares, out=np.ones_like(error), where=squares > 0)
+    freedom = np.divide(
+        error**2,
+        squares,
+        out=np.ones_like(error),
+        where=squares > 0,
+    )
     return stdtrit(freedom, 1 - TAIL) * np.sqrt(error)
 
 
 def _over_cases(
     complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequence[bool]
 ) -> FloatArray:
-    """Intervals of the differences for other cases with the same trainings, shape (n_pairs, n_statistics, 2)."""
+    """Intervals of the differences for other cases with the same trainings.
+
+    Shape (n_pairs, n_statistics, 2).
+    """
     means = [(baseline.mean(axis=0), method.mean(axis=0)) for baseline, method in complete]
     bounds = difference_intervals(means, bounded=bounded)
-    if all(len(of_method) == 1 for pair in complete for of_method in pair):
+    if all(len(baseline) == 1 and len(method) == 1 for baseline, method in complete):
         return bounds
-    of_means = bounds[:, _MEAN].copy()
-    for position, pair in enumerate(complete):
-        before, after = (
-            intervals(list(of), bounded=[bounded[position]] * len(of)).mean(axis=0) for of in pair
-        )
+
+    mean_bounds = bounds[:, _MEAN].copy()
+    for position, (baseline, method) in enumerate(complete):
+        before = _mean_intervals(baseline, is_bounded=bounded[position])
+        after = _mean_intervals(method, is_bounded=bounded[position])
         bounds[position] = after - before[:, ::-1]
-    bounds[:, _MEAN] = of_means
+
+    bounds[:, _MEAN] = mean_bounds
     return bounds
+
+
+def _mean_intervals(values: FloatArray, *, is_bounded: bool) -> FloatArray:
+    """The intervals of each statistic, the mean of those of the trainings."""
+    return intervals(list(values), bounded=[is_bounded] * len(values)).mean(axis=0)

@@ -114,11 +114,13 @@ class Outcome:
 
         scaled = self.value * bound.scale
         fewest_digits = 1 if bound.scale > 1 else 3
+
         for n_digits in range(fewest_digits, 18):
             number = f"{scaled:.{n_digits}f}"
             shown = parse_bound(number + bound.unit)
             if shown and self.requirement.holds_for(shown.value) == holds:
                 return number + ending
+
         return repr(scaled) + ending
 
 
@@ -195,6 +197,7 @@ def rows_of(
         "method": "Choose from: {}, or * for each of them.",
         "label": "Choose from: {}.",
     }
+
     for column, cure in cures.items():
         name = getattr(requirement, column)
         if name is not None:
@@ -207,6 +210,7 @@ def rows_of(
                 cure,
             )
             rows = rows[names == name]
+
     return rows
 
 
@@ -226,6 +230,7 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     if metric is None:
         rule = f"name one of the metrics {name_some(metrics)}"
         raise refusal(rule, requirement.text, "Add metric=NAME.")
+
     cure = "Compute it with --metrics, or choose from: {}."
     _check_name(
         metric,

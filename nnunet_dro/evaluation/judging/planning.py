@@ -120,6 +120,7 @@ def pilot_values(
         if patient_codes is not None:
             values = patient_values(values, patient_codes[inside])
         values_of_rows.append(values)
+
     return values_of_rows
 
 
@@ -166,6 +167,7 @@ def chances(
             "n": n_pilot,
             "n_worse": n_worse,
         }
+
         for n in sizes:
             record[str(n)] = _chance(
                 requirement,
@@ -174,6 +176,7 @@ def chances(
                 n_worse,
                 n_pilot,
             )
+
         records.append(record)
     return pd.DataFrame(records)
 

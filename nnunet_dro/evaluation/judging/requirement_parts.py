@@ -75,6 +75,7 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
             names["stratum"] = value
         else:
             names[kind] = value
+
     return conditions, names
 
 
@@ -103,6 +104,7 @@ def sort_conditions(
     """
     kind_of_column = {f"n_{kind}": kind for kind in KINDS}
     comparisons = dict.fromkeys(kind_of_column, "<=")
+
     for column in ("n", "n_patients"):
         if column in counts:
             comparisons[column] = ">="
@@ -114,6 +116,7 @@ def sort_conditions(
             beside.append(condition)
         else:
             main.append(condition)
+
     if not main:
         main = beside[:1]
         beside = beside[1:]
@@ -134,4 +137,5 @@ def sort_conditions(
             allowed.append((kind_of_column[condition.statistic], number))
         else:
             least.append((condition.statistic, number))
+
     return main[0], Beside(tuple(allowed), tuple(least))

@@ -13,6 +13,8 @@ from nnunet_dro.evaluation.judging.bounds import Bound, parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import EXAMPLE, cut, refusal, sort_conditions
 from nnunet_dro.evaluation.scoring.failures import COMPARE
 from nnunet_dro.evaluation.statistics.columns import (
+    COMPARED,
+    COMPARED_TRAININGS,
     COUNTS,
     INTERVALS,
     PERCENTILES,
@@ -74,24 +76,20 @@ STRATA = Subject(
     ),
 )
 
-#: What a comparison has of each statistic, and what it has only of repeated trainings.
-_COMPARED = ("baseline", "method", "difference", "difference_low", "difference_high")
-_COMPARED_TRAININGS = ("difference_lowest", "difference_highest")
-
 #: Requirements of `nnunet-dro compare`.
 COMPARISON = Subject(
     file="comparison.csv",
     counts=COMPARISON_COUNTS,
     statistics=(
         *COMPARISON_COUNTS,
-        *(f"{name}_{what}" for name in STATISTICS for what in (*_COMPARED, *_COMPARED_TRAININGS)),
+        *(f"{name}_{what}" for name in STATISTICS for what in (*COMPARED, *COMPARED_TRAININGS)),
         "wilcoxon_p",
         "holm_p",
     ),
     names=("label", "metric", "method"),
     choices=(
         f"{', '.join(COMPARISON_COUNTS)}, wilcoxon_p, holm_p, or one of {', '.join(STATISTICS)} "
-        f"with one of {', '.join(f'_{what}' for what in _COMPARED)}"
+        f"with one of {', '.join(f'_{what}' for what in COMPARED)}"
     ),
 )
 
@@ -262,6 +260,7 @@ def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement
             requirements.append(parse_requirement(text, subject))
         except ValueError as error:
             raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
+
     if not requirements:
         raise ValueError(
             "`requirements` must hold at least one requirement, "
@@ -277,6 +276,7 @@ def requirement_lines(path: Path) -> Iterator[tuple[int, str]]:
             f"`requirements` must be a text file, got {str(path)!r}, which does not exist. "
             "Write one with a requirement per line."
         )
+
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:

@@ -142,6 +142,7 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     metric = METRICS.get(str(row["metric"]))
     if metric is None or not is_of_values or not whole(row, "n_left_out"):
         return
+
     allowed = dict(requirement.allowed)
     for kind in metric.undefined_if:
         n_failed = whole(row, f"n_{kind}")

@@ -109,6 +109,13 @@ GUARANTEED = ("mean_low_guaranteed", "mean_high_guaranteed", "failure_high")
 #: The same of a mean difference, in a comparison.
 GUARANTEED_DIFFERENCE = ("mean_difference_low_guaranteed", "mean_difference_high_guaranteed")
 
+#: What a comparison has of each statistic: that of the baseline, that of the method, and their
+#: difference with its 95 % interval to read.
+COMPARED = ("baseline", "method", "difference", "difference_low", "difference_high")
+
+#: What it also has of repeated trainings: the lowest and the highest difference of two trainings.
+COMPARED_TRAININGS = ("difference_lowest", "difference_highest")
+
 #: The statistics that are percentiles, and which.
 PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
 

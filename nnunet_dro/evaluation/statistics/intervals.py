@@ -74,6 +74,7 @@ def difference_intervals(
         mean = mean_by_students_t(changes, tail=TAIL)
         differences["mean"] = _clipped(mean, bounded=is_bounded, low=-1.0)
         bounds[positions] = _stacked(differences)
+
     return bounds
 
 
@@ -105,6 +106,7 @@ def guaranteed_means(
         low=low,
         n_resamples=n_resamples,
     )
+
     for positions, block, is_bounded in blocks:
         if is_bounded and n_resamples:
             bounds[positions] = bounded_mean(
@@ -115,6 +117,7 @@ def guaranteed_means(
                 n_resamples=n_resamples,
                 seed=seed,
             )
+
     return bounds
 
 
@@ -160,6 +163,7 @@ def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, Floa
     bounds = {}
     for name, percent in PERCENTILES.items():
         bounds[name] = percentile_bounds(ascending, percent, tail=TAIL)
+
     spread = bounds["p75"] - bounds["p25"][:, ::-1]
     bounds["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
 

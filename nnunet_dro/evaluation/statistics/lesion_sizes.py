@@ -58,6 +58,7 @@ def lesion_sizes(
         numbers = _numbers(group, n_resamples=n_resamples, seed=seed)
         if numbers["n_lesions"] or numbers["n_invented"]:
             rows.append(place | numbers)
+
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -70,6 +71,7 @@ def _groups(
         code_of_case = dict(zip(cases, codes, strict=True))
         code = sized["case"].map(code_of_case).rename("stratum")
         groups = sized.groupby([code, "label", "decade"], observed=True)
+
         for (code_here, label, decade), group in groups:
             smallest = 10**decade if decade else 0
             place = {

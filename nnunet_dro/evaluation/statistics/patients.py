@@ -60,6 +60,7 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
             out=means[place],
             where=counts > 0,
         )
+
     return means
 
 
@@ -123,6 +124,7 @@ def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> l
     """A sentence on how many patients there are, and what follows."""
     if patient_of_case is None:
         return []
+
     n_cases = len(patient_of_case)
     n_patients = patient_of_case.nunique()
     if n_cases == n_patients:

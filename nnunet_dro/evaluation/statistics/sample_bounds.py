@@ -103,6 +103,7 @@ def _draws(deviations: FloatArray, n_resamples: int, *, seed: int) -> tuple[Floa
     for rows, weights in uniform_weights(n, n_resamples, seed=seed):
         added[rows] = weights[:, 0]
         drawn[rows] = (weights[:, 1:] @ padded)[:, :n_samples]
+
     return drawn.T, added
 
 

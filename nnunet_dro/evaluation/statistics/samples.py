@@ -66,6 +66,7 @@ def _groups(
     """
     case_of_row = pd.Index(cases).get_indexer(pd.Index(scores["case"]))
     label_of_row, labels = pd.factorize(scores["label"])
+
     for attribute, stratum_of_case in strata.items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
         group_of_row = codes[case_of_row] * len(labels) + label_of_row
@@ -74,6 +75,7 @@ def _groups(
         # Sorted once and cut, instead of searched once per stratum and label.
         order = np.argsort(group_of_row, kind="stable")
         ends = np.searchsorted(group_of_row[order], groups, side="right")
+
         for group, inside in enumerate(np.split(order, ends[:-1])):
             key = {
                 "attribute": attribute,

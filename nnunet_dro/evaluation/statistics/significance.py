@@ -28,6 +28,7 @@ def wilcoxon_p(differences: FloatArray) -> float:
 
     if not len(differences):
         return float("nan")
+
     # Zeros are left out here, because scipy would use the normal approximation for a small sample
     # with a zero.
     nonzero = differences[differences != 0]
@@ -91,6 +92,7 @@ def _bisected_pair_mean(ascending: FloatArray, place: int) -> float:
     own = np.arange(n)
     low = float(ascending[0]) - 1
     high = float(ascending[-1])
+
     for _ in range(40):
         middle = (low + high) / 2
         # Of each value the partners from itself on with which the mean is at most the middle.
@@ -125,6 +127,7 @@ def _signed_rank_place(n: int) -> int:
     for rank in range(1, n + 1):
         # Halved at every step: the number of ways has no double from a thousand on.
         shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2
+
     return int(np.count_nonzero(np.cumsum(shares) <= 0.025))
 
 

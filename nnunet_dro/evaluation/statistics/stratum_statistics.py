@@ -159,6 +159,7 @@ def summarise(
             )
             for sample in samples
         ]
+
     return table
 
 
@@ -190,6 +191,7 @@ def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
             raise ValueError(
                 f"`metrics` must be columns of the scores, got {metric!r}. Compute it first."
             )
+
         infinite = np.isinf(scores[metric].to_numpy(dtype=np.float64))
         if infinite.any():
             case, label = scores.loc[infinite, ["case", "label"]].iloc[0]
@@ -232,6 +234,7 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
         if len(positives):
             row["max_case"] = str(positives.loc[sizes.idxmax(), "case"])
         rows.append(row)
+
     columns = ["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -267,4 +270,5 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
             if few:
                 rule = f"with fewer than {STATISTICS[statistic].n_needed} cases no case lies beyond"
                 notes.append(f"{subject} uncertain in {name_some(few)}{where}: {rule}.")
+
     return notes

@@ -40,11 +40,13 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     """
     rows = []
     groups = strata.groupby(["attribute", "label", "metric"], sort=False)
+
     for (attribute, label, name), group in groups:
         metric = METRICS[str(name)]
         for statistic in dict.fromkeys(("mean", metric.tail)):
             if group[statistic].isna().all():
                 continue
+
             row = {
                 "attribute": attribute,
                 "label": label,
@@ -60,6 +62,7 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
                     reference,
                 )
             )
+
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

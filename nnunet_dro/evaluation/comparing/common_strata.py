@@ -1,0 +1,118 @@
+"""The strata of the cases that several evaluations have in common."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pandas as pd
+
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.stratifying.parts import parse_by
+from nnunet_dro.evaluation.stratifying.stratify import divide, stratify
+
+
+def find_common_strata(
+    evaluations: Mapping[str, Evaluation], ground: CommonGround, *, by: Sequence[str] = ()
+) -> "dict[str, pd.Series[str]]":
+    """The strata of the common cases, by attribute.
+
+    They are those of the first evaluation; where another one can be divided in the same way, every
+    case has to be in the same stratum there.
+    """
+    (first, baseline), *others = evaluations.items()
+    specs = list(dict.fromkeys(by or baseline.stratum_of_case))
+
+    strata_by_attribute: dict[str, pd.Series[str]] = {}
+    for spec in specs:
+        strata = _strata_of(baseline, spec, ground)
+        # A column that is cut in a second way, or also used uncut, needs another name.
+        attribute = str(strata.name)
+        if attribute in strata_by_attribute or attribute in specs:
+            attribute = spec
+        strata = strata.rename(attribute)
+
+        for method, evaluation in others:
+            if _can_divide(evaluation, spec):
+                theirs = _strata_of(evaluation, spec, ground)
+                _check_same(
+                    strata,
+                    theirs,
+                    first=first,
+                    method=method,
+                )
+
+        strata_by_attribute[attribute] = strata
+
+    return strata_by_attribute
+
+
+def _check_same(
+    strata: "pd.Series[str]", theirs: "pd.Series[str]", *, first: str, method: str
+) -> None:
+    differs = strata.astype(str).to_numpy() != theirs.astype(str).to_numpy()
+    if differs.any():
+        case = strata.index[differs][0]
+        values = f"{strata[case]!r} in {first} and {theirs[case]!r} in {method}"
+        # An evaluation has the quantiles of its own cases.
+        cure = (
+            "Evaluate both with the same case table, and the same cases if a column is cut into "
+            "quantiles."
+        )
+        raise ValueError(
+            f"`{case}` must be in the same stratum in every evaluation, "
+            f"got {values} of {str(strata.name)!r}. {cure}"
+        )
+
+
+def absent_strata(
+    evaluations: Mapping[str, Evaluation],
+    strata: "Mapping[str, pd.Series[str]]",
+    *,
+    by: Collection[str],
+) -> dict[str, list[str]]:
+    """Attribute to the strata that have no case in common.
+
+    None was evaluated, or not with every method.
+    """
+    specs = [spec.replace(" ", "") for spec in by]
+    absent = {}
+    for attribute, stratum_of_case in strata.items():
+        # A column that is cut here has other strata than in the evaluations.
+        if by and attribute.replace(" ", "") not in specs:
+            continue
+
+        divided: list[str] = []
+        without_cases: list[str] = []
+        for evaluation in evaluations.values():
+            if attribute in evaluation.stratum_of_case:
+                divided += map(str, evaluation.stratum_of_case[attribute].cat.categories)
+            without_cases += evaluation.strata_without_cases.get(attribute, ())
+
+        present = stratum_of_case.cat.categories
+        expected = dict.fromkeys([*divided, *without_cases])
+        names = [name for name in expected if name not in present]
+        if names:
+            absent[attribute] = names
+
+    return absent
+
+
+def _can_divide(evaluation: Evaluation, spec: str) -> bool:
+    if spec in evaluation.stratum_of_case:
+        return True
+    try:
+        parse_by(spec, [str(column) for column in evaluation.case_table.columns])
+    except ValueError:
+        return False
+    return True
+
+
+def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.Series[str]":
+    """The strata of the common cases, named after their attribute."""
+    if spec in evaluation.stratum_of_case:
+        attribute = spec
+        strata = evaluation.stratum_of_case[spec]
+    else:
+        attribute, strata = stratify(case_table_of(evaluation, ground.cases), spec)
+    codes, names = divide(strata, ground.cases, attribute=attribute)
+    categories = pd.Categorical([names[code] for code in codes], categories=names, ordered=True)
+    return pd.Series(categories, index=pd.Index(ground.cases, name="case"), name=attribute)

@@ -1,0 +1,135 @@
+"""The statistics and the scores of every method, beside the differences."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround
+from nnunet_dro.evaluation.comparing.comparison_table import Compared
+from nnunet_dro.evaluation.comparing.trainings import Trainings
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+
+#: The counts that are sums over the trainings of a method; the others are those of its cases.
+_SUMS = ("n_missed", "n_invented", "n_left_out", "n_failed")
+
+#: What a prediction has of its own, so that it is the mean over the trainings, too.
+_PREDICTED = ("n_prediction", "n_intersection", "prediction_ml")
+
+_FloatArray = npt.NDArray[np.float64]
+
+
+def strata_of_methods(
+    compared: Compared, *, failure: str, n_resamples: int, seed: int
+) -> pd.DataFrame:
+    """The statistics of every method, over the cases with a value in every training of every one.
+
+    Of a method with several trainings they are the means of their statistics without intervals;
+    missed and invented labels are counted over all of them.
+    """
+    trainings = compared.trainings
+    values = _values_of_all(compared)
+
+    parts = []
+    for method, names in trainings.names.items():
+        # Several trainings have no intervals in common.
+        n_draws = n_resamples if len(names) == 1 else 0
+        tables = []
+        for name in names:
+            table = summarise(
+                _scores(trainings.evaluations[name], values[name], compared.ground),
+                compared.strata,
+                metrics=compared.ground.metrics,
+                patient_of_case=compared.patient_of_case,
+                failure=failure,
+                n_resamples=n_draws,
+                seed=seed,
+            )
+            tables.append(table)
+
+        part = _mean_table(tables)
+        part.insert(0, "method", method)
+        parts.append(part)
+
+    return pd.concat(parts, ignore_index=True)
+
+
+def _values_of_all(compared: Compared) -> dict[str, dict[str, _FloatArray]]:
+    """Training to metric to its values, NaN where any other training has none."""
+    trainings = compared.trainings
+    values: dict[str, dict[str, _FloatArray]] = {name: {} for name in trainings.evaluations}
+    for metric in compared.ground.metrics:
+        filled = compared.filled(metric, *trainings.names)
+        undefined = np.isnan(list(filled.values())).any(axis=0)
+        for name, values_of_training in filled.items():
+            values[name][metric] = np.where(undefined, np.nan, values_of_training)
+    return values
+
+
+def _scores(
+    evaluation: Evaluation, values: dict[str, _FloatArray], ground: CommonGround
+) -> pd.DataFrame:
+    """Values as rows of scores, with the counts that tell which labels were missed or invented."""
+    scores = evaluation.scores
+    counts: list[str] = []
+    if failed_rows(scores) is not None:
+        counts += size_columns("dice")
+    if ground.with_lesions:
+        counts += [column for column in LESION_COUNTS if column in scores]
+
+    columns = {metric: table.ravel() for metric, table in values.items()}
+    for column in counts:
+        columns[column] = ground.align(scores, column).ravel()
+
+    pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
+    return pd.DataFrame(columns, index=pairs).reset_index()
+
+
+def _mean_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The table of one training, or what several of them have on average."""
+    mean = tables[0]
+    if len(tables) > 1:
+        for statistic in STATISTICS:
+            mean[statistic] = np.mean([table[statistic] for table in tables], axis=0)
+        for count in _SUMS:
+            mean[count] = np.sum([table[count] for table in tables], axis=0)
+        mean[[*INTERVALS, *GUARANTEED]] = np.nan
+        mean["n_trainings"] = len(tables)
+    return mean
+
+
+def scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFrame:
+    """All methods' scores of the compared cases, with the column ``method`` first.
+
+    They are means over the trainings of a method.
+    """
+    parts = []
+    for method, names in trainings.names.items():
+        tables = [trainings.evaluations[name].scores for name in names]
+        part = tables[0][tables[0]["case"].isin(ground.cases)]
+        if len(tables) > 1:
+            part = part.assign(**_mean_columns(part, tables, (*ground.metrics, *_PREDICTED)))
+        # The case table may have a column of this name.
+        part = part.rename(columns={"method": "method (case table)"})
+        part.insert(0, "method", method)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _mean_columns(
+    part: pd.DataFrame, tables: Sequence[pd.DataFrame], columns: Sequence[str]
+) -> dict[str, _FloatArray]:
+    """The means, over the trainings that have the columns, in the rows of ``part``."""
+    rows = pd.MultiIndex.from_frame(part[["case", "label"]])
+    indexed = [table.set_index(["case", "label"]) for table in tables]
+    means = {}
+    for column in columns:
+        if all(column in table for table in indexed):
+            values = [table[column].reindex(rows).to_numpy() for table in indexed]
+            means[column] = np.mean(values, axis=0)
+    return means
