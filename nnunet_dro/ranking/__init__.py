@@ -1,1 +1,1 @@
-"""Rank many methods: ranking schemes, how stable each rank is, tests of all pairs, ranks per stratum."""
+"""Rank many methods: how stable each rank is, tests of all pairs, and ranks per stratum."""

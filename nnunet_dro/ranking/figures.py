@@ -9,13 +9,17 @@ from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
 from nnunet_dro.ranking.from_evaluations import FloatArray
 
-_ROW = 24.0
-_SIDE = 172.0
+_ROW = 24.0  # Height of the row of a team.
+_SIDE = 172.0  # Width of the names beside a figure.
+_LETTERS = 20  # Letters of a name beside a figure.
+
+# What is above the rows.
+_TOP_OF_BUMPS = 48.0
+_TOP_OF_BLOBS = 34.0
 
 # Radius of the mark of a rank, and of the blob of a rank that is always the same.
 _MARK = 9.5
 _BLOB = 11.5
-_LETTERS = 20  # Letters of a name beside a figure.
 
 
 class Stop(NamedTuple):
@@ -29,48 +33,73 @@ class Stop(NamedTuple):
 def bump_chart(
     teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0
 ) -> Figure:
-    """The ranks of the teams from stratum to stratum, the whole ranking first.
+    """The ranks of the teams from stratum to stratum; teams that tie are drawn one below the other.
 
-    Ties are drawn one below the other.
+    The ranking itself is the first stop. The first `N_COLOURS` teams have colours. Columns are
+    ``spacing`` apart, or (0) as suits their number.
     """
-    step = spacing or max(62.0, min(110.0, 560 / max(len(stops) - 1, 1)))
-    width = 2 * _SIDE + step * (len(stops) - 1)
-    top = 48.0
-    x = [_SIDE + step * place for place in range(len(stops))]
+    n_steps = len(stops) - 1
+    step = spacing or max(62.0, min(110.0, 560 / max(n_steps, 1)))
+    columns = [_SIDE + step * place for place in range(len(stops))]
     rows = [_rows(stop.ranks) for stop in stops]
+    bottom = _TOP_OF_BUMPS + _ROW * len(teams)
 
-    def y(row: int) -> float:
-        return top + _ROW * (row + 0.5)
+    parts: list[Markup] = []
+    for stop, x in zip(stops, columns, strict=True):
+        parts += _head(stop, x, step)
+        parts.append(line(x, _TOP_OF_BUMPS, x, bottom, "grid"))
 
-    parts = []
-    for stop, at_x in zip(stops, x, strict=True):
-        title = Markup("<title>{}</title>").format(f"{stop.title}, {stop.about}")
-        head = text(
-            at_x, 16, shortened(stop.title, max(7, int(step / 6.3))), anchor="middle", kind="axis"
-        )
-        parts += [
-            Markup("<g>{}{}</g>").format(title, head),
-            text(at_x, 32, stop.about, anchor="middle"),
-        ]
-        parts.append(line(at_x, top, at_x, top + _ROW * len(teams), "grid"))
     # The first team is drawn last, above the others.
     for team in reversed(range(len(teams))):
-        points = " ".join(
-            f"{at(px)},{at(y(row[team]))}" for px, row in zip(x, rows, strict=True) if team in row
-        )
-        parts.append(Markup('<polyline class="way {}" points="{}"/>').format(_kind(team), points))
+        parts.append(_way(team, columns, rows))
+
     for team in reversed(range(len(teams))):
-        for stop, px, row in zip(stops, x, rows, strict=True):
-            if team in row:
+        for stop, x, row_of_team in zip(stops, columns, rows, strict=True):
+            if team in row_of_team:
+                y = _y(_TOP_OF_BUMPS, row_of_team[team])
+                rank = int(stop.ranks[team])
                 about = f"{teams[team]}: {stop.title}"
-                parts.append(_mark(px, y(row[team]), _kind(team), int(stop.ranks[team]), about))
-    for row, px, anchor in ((rows[0], x[0] - 18, "end"), (rows[-1], x[-1] + 18, "start")):
-        parts += [
-            _name(px, y(row[team]) + 4, name, anchor)
-            for team, name in enumerate(teams)
-            if team in row
-        ]
-    return _wide(parts, label, width, top + _ROW * len(teams) + 6)
+                parts.append(_mark(x, y, _kind(team), rank, about))
+
+    parts += _names(teams, rows[0], columns[0] - 18, "end")
+    parts += _names(teams, rows[-1], columns[-1] + 18, "start")
+    return _wide(parts, label, width=2 * _SIDE + step * n_steps, height=bottom + 6)
+
+
+def _y(top: float, row: int) -> float:
+    """The middle of a row."""
+    return top + _ROW * (row + 0.5)
+
+
+def _head(stop: Stop, x: float, step: float) -> tuple[Markup, Markup]:
+    """What is above a column of the bump chart."""
+    n_letters = max(7, int(step / 6.3))
+    title = text(x, 16, shortened(stop.title, n_letters), anchor="middle", kind="axis")
+    about = text(x, 32, stop.about, anchor="middle")
+    hover = Markup("<title>{}</title>").format(f"{stop.title}, {stop.about}")
+    return Markup("<g>{}{}</g>").format(hover, title), about
+
+
+def _way(team: int, columns: Sequence[float], rows: Sequence[Mapping[int, int]]) -> Markup:
+    """The line of a team through the stops in which it has a rank."""
+    points = []
+    for x, row_of_team in zip(columns, rows, strict=True):
+        if team in row_of_team:
+            points.append(f"{at(x)},{at(_y(_TOP_OF_BUMPS, row_of_team[team]))}")
+    form = Markup('<polyline class="way {}" points="{}"/>')
+    return form.format(_kind(team), " ".join(points))
+
+
+def _names(
+    teams: Sequence[str], row_of_team: Mapping[int, int], x: float, anchor: str
+) -> list[Markup]:
+    """The names of the teams beside the bump chart."""
+    names = []
+    for team, name in enumerate(teams):
+        if team in row_of_team:
+            y = _y(_TOP_OF_BUMPS, row_of_team[team])
+            names.append(_name(x, y + 4, name, anchor))
+    return names
 
 
 def blob_plot(
@@ -86,36 +115,30 @@ def blob_plot(
     each team's rank, the ends of its interval, with a cross at the median, between these.
     """
     n = len(teams)
-    top = 34.0
     step = 30.0 if n <= 20 else max(13.0, 600 / n)
-    width = _SIDE + step * n + 12
+    columns = [_SIDE + step * (place + 0.5) for place in range(n)]
+    bottom = _TOP_OF_BLOBS + _ROW * n
+
     parts = [text(_SIDE + step * n / 2, 12, "rank", anchor="middle", kind="axis")]
-    for rank in range(1, n + 1):
-        px = _SIDE + step * (rank - 0.5)
-        parts.append(line(px, top, px, top + _ROW * n, "grid"))
-        parts.append(text(px, top - 6, str(rank), anchor="middle"))
+    for rank, x in enumerate(columns, start=1):
+        parts.append(line(x, _TOP_OF_BLOBS, x, bottom, "grid"))
+        parts.append(text(x, _TOP_OF_BLOBS - 6, str(rank), anchor="middle"))
+
+    largest = min(_BLOB, step * 0.48)
     for team, name in enumerate(teams):
-        py = top + _ROW * (team + 0.5)
-        parts.append(_name(_SIDE - 8, py + 4, name, "end"))
-        low, median, high = (_SIDE + step * (rank - 0.5) for rank in intervals[team])
+        y = _y(_TOP_OF_BLOBS, team)
+        parts.append(_name(_SIDE - 8, y + 4, name, "end"))
         for place, share in enumerate(shares[team].tolist()):
             if share > 0:
-                form = Markup(
-                    '<circle class="blob {}" cx="{}" cy="{}" r="{:.2f}"><title>{}</title></circle>'
-                )
                 about = f"{name}: rank {place + 1} in {100 * share:.1f} % of the samples"
-                radius = max(0.9, min(_BLOB, step * 0.48) * share**0.5)
-                parts.append(
-                    form.format(
-                        _kind(team), at(_SIDE + step * (place + 0.5)), at(py), radius, about
-                    )
-                )
-        parts.append(line(low, py, high, py, "span"))
-        parts += [line(median - 4, py - arm, median + 4, py + arm, "span") for arm in (4, -4)]
-    return _wide(parts, label, width, top + _ROW * n + 6)
+                radius = max(0.9, largest * share**0.5)
+                parts.append(_blob(columns[place], y, _kind(team), radius, about))
+        parts += _span(intervals[team], y, step)
+
+    return _wide(parts, label, width=_SIDE + step * n + 12, height=bottom + 6)
 
 
-def _wide(parts: Sequence[Markup], label: str, width: float, height: float) -> Figure:
+def _wide(parts: Sequence[Markup], label: str, *, width: float, height: float) -> Figure:
     """A drawing that scrolls where it is wider than the page."""
     form = Markup(
         '<div class="scroll wide" role="region" tabindex="0" aria-label="{}">'
@@ -131,13 +154,27 @@ def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
     Teams without a rank have none.
     """
     ranked = [team for team in range(len(ranks)) if ranks[team] == ranks[team]]
-    return {
-        team: row for row, team in enumerate(sorted(ranked, key=lambda team: (ranks[team], team)))
-    }
+    ranked.sort(key=lambda team: (ranks[team], team))
+    return {team: row for row, team in enumerate(ranked)}
 
 
 def _kind(team: int) -> str:
     return f"s{team}" if team < N_COLOURS else "others"
+
+
+def _blob(x: float, y: float, kind: str, radius: float, about: str) -> Markup:
+    form = Markup('<circle class="blob {}" cx="{}" cy="{}" r="{:.2f}"><title>{}</title></circle>')
+    return form.format(kind, at(x), at(y), radius, about)
+
+
+def _span(interval: tuple[float, float, float], y: float, step: float) -> list[Markup]:
+    """A line from the lowest to the highest rank, with a cross at the median."""
+    low, median, high = (_SIDE + step * (rank - 0.5) for rank in interval)
+    return [
+        line(low, y, high, y, "span"),
+        line(median - 4, y - 4, median + 4, y + 4, "span"),
+        line(median - 4, y + 4, median + 4, y - 4, "span"),
+    ]
 
 
 def _mark(x: float, y: float, kind: str, rank: int, about: str) -> Markup:

@@ -1,6 +1,6 @@
 """From evaluations of the same cases to a contest.
 
-The scores of all teams, and what counts as the worst.
+A contest has the scores of all teams, and what counts as the worst.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from scipy.stats import rankdata
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
     find_common_ground,
-    find_common_strata,
     shared_notes,
 )
+from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
 from nnunet_dro.evaluation.comparing.one_sided import (
     MethodValues,
     completed,
@@ -44,9 +44,8 @@ class Contest:
     #: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value
     #: and others have, NaN where no team has one: the case does not count in that task.
     goodness: FloatArray
-    filled: (
-        FloatArray  # the same with the worst possible value in place of -inf: for means and medians
-    )
+    #: The same with the worst possible value in place of -inf: for means and medians.
+    filled: FloatArray
     #: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in
     #: resamples.
     units: CodeArray
@@ -67,33 +66,41 @@ class Contest:
 
         NaN where the case does not count.
         """
-        return np.asarray(
-            rankdata(-self.goodness, method="min", axis=1, nan_policy="omit"), dtype=np.float64
+        ranks = rankdata(
+            -self.goodness,
+            method="min",
+            axis=1,
+            nan_policy="omit",
         )
+        return np.asarray(ranks, dtype=np.float64)
 
     @cached_property
     def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:
-        """For each pair of teams i < j how much better i is, averaged over the cases of each unit.
+        """How much better i is than j, for each pair of teams i < j; then all i, and all j.
 
-        I and j.
-
-        Shape (n_tasks, n_pairs, n_units): NaN where no case counts, infinite where one of the two
-        failed and the other did not.
+        Differences are averaged over the cases of each unit, shape (n_tasks, n_pairs, n_units): NaN
+        where no case counts, infinite where one of the two failed and the other did not.
         """
         n_tasks, n_teams, n_cases = self.goodness.shape
         first, second = np.triu_indices(n_teams, 1)
+        better = self.goodness[:, first]
+        worse = self.goodness[:, second]
         with np.errstate(invalid="ignore"):
-            differences = self.goodness[:, first] - self.goodness[:, second]
+            differences = better - worse
+
         # Both failed: neither is better.
-        both = np.isneginf(self.goodness[:, first]) & np.isneginf(self.goodness[:, second])
-        differences = np.where(both, 0.0, differences)
+        both_failed = np.isneginf(better) & np.isneginf(worse)
+        differences = np.where(both_failed, 0.0, differences)
+
         if self.n_units == n_cases:
             by_unit = np.empty_like(differences)
             by_unit[..., self.units] = differences
             return by_unit, first, second
+
         means = np.full((n_tasks, len(first), self.n_units), np.nan)
         for unit in range(self.n_units):
             means[..., unit] = _mean_of_defined(differences[..., self.units == unit])
+
         return means, first, second
 
     def of_cases(self, inside: BoolArray) -> "Contest":
@@ -158,30 +165,35 @@ def read_entries(
     strata = find_common_strata(evaluations, ground, by=by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
-    tasks = tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels)
-    of_metrics = [
-        _oriented(
-            {
-                team: method_values(evaluation, ground, metric)
-                for team, evaluation in evaluations.items()
-            },
-            metric,
-        )
-        for metric in ground.metrics
-    ]
-    goodness, filled = (np.concatenate(arrays) for arrays in zip(*of_metrics, strict=True))
-    contest = Contest(goodness, filled, units)
+
+    goodness = []
+    filled = []
+    for metric in ground.metrics:
+        values = {
+            team: method_values(evaluation, ground, metric)
+            for team, evaluation in evaluations.items()
+        }
+        goodness_of_metric, filled_of_metric = _oriented(values, metric)
+        goodness.append(goodness_of_metric)
+        filled.append(filled_of_metric)
+
+    contest = Contest(np.concatenate(goodness), np.concatenate(filled), units)
     if not contest.defined.any():
         cure = "Evaluate with labels that the cases have, or with another --empty."
         raise ValueError(
             f"`evaluations` must have a case in which some team has a value, got none. {cure}"
         )
+
     return Entries(
         teams=tuple(evaluations),
-        tasks=tasks,
+        tasks=tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels),
         cases=ground.cases,
         contest=contest,
-        strata={name: _members(of_case, ground) for name, of_case in strata.items() if name != ALL},
+        strata={
+            attribute: _members(stratum_of_case, ground)
+            for attribute, stratum_of_case in strata.items()
+            if attribute != ALL
+        },
         patient=patient,
         notes=tuple(_notes(contest, patient)),
         notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
@@ -192,42 +204,54 @@ def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArr
     """``goodness`` and ``filled`` of one metric; see `Contest`."""
     complete = completed(values, metric, among=list(values))
     every = np.stack(list(complete.values()))  # (n_teams, n_cases, n_labels)
-    failed = np.stack([m.failed for m in values.values()])
+    failed = np.stack([values_of_team.failed for values_of_team in values.values()])
     nobody = np.isnan(every).all(axis=0)
     # Whoever has no value where another team has one is last, for whatever reason.
     last = (failed | np.isnan(every)) & ~nobody
+
     # Without a distance of this label that of another one; without any, all that is not a failure
     # is 0 mm.
     worst = worst_values(values, METRICS[metric])
-    worst[np.isnan(worst)] = np.nanmax(worst) if (~np.isnan(worst)).any() else 1.0
-    filled = np.where(last, worst, every)
+    is_unknown = np.isnan(worst)
+    worst[is_unknown] = 1.0 if is_unknown.all() else np.nanmax(worst)
+
     # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays
     # where nobody has one.
-    filled = METRICS[metric].sign * filled.transpose(2, 0, 1)
-    return np.where(last.transpose(2, 0, 1), -np.inf, filled), filled
+    filled = METRICS[metric].sign * np.where(last, worst, every).transpose(2, 0, 1)
+    goodness = np.where(last.transpose(2, 0, 1), -np.inf, filled)
+    return goodness, filled
 
 
-def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str, BoolArray], ...]:
-    codes, names = divide(of_case, ground.cases, attribute=str(of_case.name))
+def _members(
+    stratum_of_case: "pd.Series[str]", ground: CommonGround
+) -> tuple[tuple[str, BoolArray], ...]:
+    """The names of the strata, each with where its cases are."""
+    attribute = str(stratum_of_case.name)
+    codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
 def _notes(contest: Contest, patient: str | None) -> list[str]:
+    """What is not as one would expect, without the name of a case."""
     notes = []
     n_cases = len(contest.units)
     if contest.n_units < n_cases:
         notes.append(
-            f"The {n_cases} cases are of {contest.n_units} patients ({patient}): resamples draw patients, and tests "
-            "are of the patients' mean differences."
+            f"The {n_cases} cases are of {contest.n_units} patients ({patient}): resamples draw "
+            "patients, and tests are of the patients' mean differences."
         )
-    if n_failed := int(np.isneginf(contest.goodness).sum()):
+    n_failed = int(np.isneginf(contest.goodness).sum())
+    if n_failed:
+        verb = "is" if n_failed == 1 else "are"
         notes.append(
-            f"{count(n_failed, 'score')} of a team in a metric, label and case {'is' if n_failed == 1 else 'are'} "
-            "undefined where another team has one: the rank is the last, and in means and medians the value is the "
-            "worst (0, or the largest distance of any team for the label)."
+            f"{count(n_failed, 'score')} of a team in a metric, label and case {verb} undefined "
+            "where another team has one: the rank is the last, and in means and medians the value "
+            "is the worst (0, or the largest distance of any team for the label)."
         )
-    if n_left_out := int((~contest.defined).sum()):
+    n_left_out = int((~contest.defined).sum())
+    if n_left_out:
         notes.append(
-            f"{count(n_left_out, 'combination')} of metric, label and case without a value in any team do not count."
+            f"{count(n_left_out, 'combination')} of metric, label and case without a value in any "
+            "team do not count."
         )
     return notes

@@ -18,34 +18,45 @@ from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
 
-_SCORED = (
-    "scored.json"  # The file in a team's evaluation that says of which files and options it is.
-)
+#: The file in a team's evaluation that says of which files and options it is.
+_SCORED = "scored.json"
+
+
+#: Called with the number of finished cases and of all cases.
+_Progress = Callable[[int, int], None]
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
-    """Teams and the folders of their predictions, from ``TEAM=FOLDER`` or ``FOLDER``, which names the team."""
-    found = []
+    """Teams and the folders of their predictions, from ``TEAM=FOLDER`` or ``FOLDER``.
+
+    A folder alone names the team.
+    """
+    submissions = []
     for entry in entries:
+        name, separator, folder = entry.partition("=")
         # A folder may have a = in its name.
-        name, separator, folder = ("", "", entry) if Path(entry).exists() else entry.partition("=")
-        path = Path(folder if separator else entry)
-        found.append((name.strip() if separator else path.absolute().name, path))
-    for name, path in found:
+        if separator and not Path(entry).exists():
+            submissions.append((name.strip(), Path(folder)))
+        else:
+            submissions.append((Path(entry).absolute().name, Path(entry)))
+
+    for name, path in submissions:
         if not name or name in (".", "..") or "/" in name or "\\" in name:
-            rule = "be a name without slashes"
+            cure = "Write TEAM=FOLDER."
             raise ValueError(
-                f"`team` must {rule}, got {name!r} for {str(path)!r}. Write TEAM=FOLDER."
+                f"`team` must be a name without slashes, got {name!r} for {str(path)!r}. {cure}"
             )
         if not path.is_dir():
             cure = "Give the folders of the predictions, one for each team."
             raise NotADirectoryError(f"`submissions` must be folders, got {str(path)!r}. {cure}")
+
     # Names that differ in case only would be one folder on some systems.
-    if twice := repeated(name.casefold() for name, _ in found):
+    twice = repeated(name.casefold() for name, _ in submissions)
+    if twice:
         raise ValueError(
             f"`submissions` must have different names, got {twice[0]!r} twice. Write TEAM=FOLDER."
         )
-    return dict(found)
+    return dict(submissions)
 
 
 def score_submissions(
@@ -54,11 +65,13 @@ def score_submissions(
     folder: Path,
     options: EvaluateOptions,
     *,
-    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+    progress: _Progress = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
-    """Evaluate every submission, or read it where options and files are the same.
+    """Evaluate every submission into its folder below ``folder``, or read its evaluation there.
 
-    All must be complete.
+    An evaluation whose options and files (by name, size and time of the last change) are still the
+    same is not made again. A missing prediction, of any team, is an error before anything is
+    scored.
     """
     inputs = {}
     for team, submission in submissions.items():
@@ -68,45 +81,56 @@ def score_submissions(
             inputs[team] = find_inputs(reference, submission, missing=options.missing)
         except (ValueError, OSError) as error:
             raise type(error)(f"{error} The team is {team!r}.") from error
-    n_all = sum(len(of_team.pairs) for of_team in inputs.values())
+
+    n_all = sum(len(inputs_of_team.pairs) for inputs_of_team in inputs.values())
     n_done = 0
     evaluations = {}
     for team, submission in submissions.items():
         state = _state(reference, inputs[team], options)
-        kept = _kept(folder / team, state)
-        if kept is None:
-
-            def report(n: int, _: int, before: int = n_done) -> None:
-                progress(before + n, n_all)
-
-            kept = evaluate(
-                reference, submission, options, n_resamples=0, method=team, progress=report
+        evaluation = _kept(folder / team, state)
+        if evaluation is None:
+            evaluation = evaluate(
+                reference,
+                submission,
+                options,
+                n_resamples=0,
+                method=team,
+                progress=_progress_of_all(progress, n_done, n_all),
             )
             # The first one is written last: a run that is killed leaves no state without the
             # evaluation it is of.
-            write_files(
-                folder / team,
-                {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(kept)},
-            )
-        evaluations[team] = kept
+            files = {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(evaluation)}
+            write_files(folder / team, files)
+
+        evaluations[team] = evaluation
         n_done += len(inputs[team].pairs)
         progress(n_done, n_all)
+
     return evaluations
+
+
+def _progress_of_all(progress: _Progress, n_before: int, n_all: int) -> _Progress:
+    """What is called with the number of finished cases of one team."""
+
+    def report(n_done: int, _: int) -> None:
+        progress(n_before + n_done, n_all)
+
+    return report
 
 
 def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[str, Any]:
     """What an evaluation depends on."""
     lines = []
     for pair in inputs.pairs:
-        lines += [
-            pair.case,
-            _stamp(pair.reference),
-            _stamp(pair.prediction) if pair.prediction else "missing",
-        ]
+        prediction = _stamp(pair.prediction) if pair.prediction else "missing"
+        lines += [pair.case, _stamp(pair.reference), prediction]
+
     dataset_json = options.dataset_json or find_dataset_json(reference)
-    lines += [_stamp(path) if path else "none" for path in (dataset_json, options.cases)]
-    digest = hashlib.sha256("\n".join(lines).encode("utf-8", errors="surrogateescape")).hexdigest()
-    return {"options": options.record(), "files": digest}
+    for path in (dataset_json, options.cases):
+        lines.append(_stamp(path) if path else "none")
+
+    text = "\n".join(lines).encode("utf-8", errors="surrogateescape")
+    return {"options": options.record(), "files": hashlib.sha256(text).hexdigest()}
 
 
 def _stamp(path: Path) -> str:
@@ -120,7 +144,9 @@ def _stamp(path: Path) -> str:
 def _kept(folder: Path, state: Mapping[str, Any]) -> Evaluation | None:
     """The evaluation of an earlier run, if it is of the same files and options."""
     try:
-        found = json.loads((folder / _SCORED).read_text(encoding="utf-8"))
-        return read_evaluation(folder) if found == state else None
+        scored = json.loads((folder / _SCORED).read_text(encoding="utf-8"))
+        if scored != state:
+            return None
+        return read_evaluation(folder)
     except (OSError, ValueError):
         return None

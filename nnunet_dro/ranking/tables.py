@@ -1,5 +1,6 @@
 """The tables of a ranking, and the ranking in Markdown and in the terminal."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,11 +16,18 @@ from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.ranking import words
-from nnunet_dro.ranking.ranking import OVERALL, Ranking
+from nnunet_dro.ranking.frames import OVERALL
+from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
+#: A note may list the cases of a team; the page has all notes.
+_MOST_NOTES = 4
+
 _rank = partial(written, form=".0f")
-_MOST_NOTES = 4  # A note may list the cases of a team; the page has all notes.
+
+
+#: A column with what it has of a team, or of another record.
+_ColumnOf = tuple[Column, Callable[[Any], Cell | str]]
 
 
 def ranking_markdown(ranking: Ranking) -> str:
@@ -30,51 +38,82 @@ def ranking_markdown(ranking: Ranking) -> str:
     blocks: list[Block] = [
         Heading(words.heading(ranking), 1),
         Prose(f"{words.size(ranking)}. {words.rule(ranking)}"),
+        Prose(words.findings(ranking), kind="points"),
+        *map(Note, ranking.notes),
+        overall_table(ranking, list(ranking.strata)),
+        _schemes_table(ranking),
     ]
-    blocks += [Prose(words.findings(ranking), kind="points"), *map(Note, ranking.notes)]
-    blocks += [overall_table(ranking, list(ranking.strata)), _schemes_table(ranking)]
-    return markdown([*blocks, *(_strata_table(ranking, attribute) for attribute in ranking.strata)])
+    blocks += [_strata_table(ranking, attribute) for attribute in ranking.strata]
+    return markdown(blocks)
 
 
 def ranking_table(ranking: Ranking) -> RenderableType:
-    """The ranks, their intervals, and the ranks by the worst stratum of up to two attributes, for rich's console."""
-    table = overall_table(ranking, list(ranking.strata)[:2])
+    """The ranks, their intervals, and the ranks by the worst stratum, for rich's console.
+
+    Worst strata are those of up to two attributes.
+    """
     notes = list(ranking.notes[:_MOST_NOTES])
-    if n_more := len(ranking.notes) - len(notes):
+    n_more = len(ranking.notes) - len(notes)
+    if n_more:
         notes.append(f"{count(n_more, 'more note')} in the page.")
-    first = Heading(f"{words.heading(ranking)} ({words.size(ranking)})")
     return printed(
-        [first, table, Prose((words.rule(ranking), *words.findings(ranking))), *map(Note, notes)]
+        [
+            Heading(f"{words.heading(ranking)} ({words.size(ranking)})"),
+            overall_table(ranking, list(ranking.strata)[:2]),
+            Prose((words.rule(ranking), *words.findings(ranking))),
+            *map(Note, notes),
+        ]
     )
 
 
 def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
-    """The ranks of the teams, how sure they are, and the ranks by the worst stratum of some attributes."""
+    """The ranks of the teams, how sure they are, and their ranks by the worst stratum.
+
+    Worst strata are those of ``attributes``.
+    """
     title, scores = words.main_score(ranking)
-    samples = ranking.samples
     ranks = ranking.overall()
-    columns: list[Any] = [
+    columns: list[_ColumnOf] = [
         (Column("Rank"), lambda team: Cell(_rank(ranks[team]), kind="place")),
         (Column("Team", "name"), str),
-        (Column(title[:1].upper() + title[1:]), scores.get),
+        (Column(title[:1].upper() + title[1:]), lambda team: scores[team]),
     ]
     notes = []
-    if len(samples):
-        low, high = (samples[column].map(_rank) for column in ("rank_low", "rank_high"))
-        columns.append(
-            (Column("95 % of ranks"), lambda team: "–".join(dict.fromkeys((low[team], high[team]))))
-        )
-        columns.append((Column("First in"), lambda team: share(samples["share_1"][team])))
+    if len(ranking.samples):
+        columns += _sample_columns(ranking.samples)
         notes.append(
-            "95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap samples."
+            "95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap "
+            "samples."
         )
         notes.append("First in: the share of the samples in which it has rank 1.")
     for attribute in attributes:
         worst = ranking.overall(kind="worst", attribute=attribute)
         columns.append((Column(f"Worst {attribute_title(attribute)}"), _rank_in(worst)))
-    notes += ["Worst: the rank by the stratum in which the team is worst."] if attributes else []
+
+    if attributes:
+        notes.append("Worst: the rank by the stratum in which the team is worst.")
     notes.append("Equal teams share the smallest rank.")
-    return Table.of("Ranking", columns, list(ranking.teams), notes=tuple(notes))
+    return Table.of(
+        "Ranking",
+        columns,
+        list(ranking.teams),
+        notes=tuple(notes),
+    )
+
+
+def _sample_columns(samples: pd.DataFrame) -> "list[_ColumnOf]":
+    """What the bootstrap samples say of each team."""
+    low = samples["rank_low"].map(_rank)
+    high = samples["rank_high"].map(_rank)
+
+    def interval(team: str) -> str:
+        # A single rank where both ends are the same.
+        return "–".join(dict.fromkeys((low[team], high[team])))
+
+    return [
+        (Column("95 % of ranks"), interval),
+        (Column("First in"), lambda team: share(samples["share_1"][team])),
+    ]
 
 
 def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
@@ -82,7 +121,7 @@ def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
 
 
 def _schemes_table(ranking: Ranking) -> Table:
-    columns: list[Any] = [(Column("Team", "name"), str)]
+    columns: list[_ColumnOf] = [(Column("Team", "name"), str)]
     columns += [
         (Column(TITLES[scheme]), _rank_in(ranking.overall(scheme))) for scheme in RankingScheme
     ]
@@ -90,7 +129,7 @@ def _schemes_table(ranking: Ranking) -> Table:
 
 
 def _strata_table(ranking: Ranking, attribute: str) -> Table:
-    columns: list[Any] = [
+    columns: list[_ColumnOf] = [
         (Column("All"), _rank_in(ranking.overall())),
         (Column("Team", "name"), str),
     ]
@@ -98,24 +137,32 @@ def _strata_table(ranking: Ranking, attribute: str) -> Table:
         title = f"{stratum_title(attribute, stratum)} (n = {n:,})"
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         columns.append((Column(title), _rank_in(ranks)))
-    columns.append(
-        (Column("Worst stratum"), _rank_in(ranking.overall(kind="worst", attribute=attribute)))
-    )
+
+    worst = ranking.overall(kind="worst", attribute=attribute)
+    columns.append((Column("Worst stratum"), _rank_in(worst)))
     return Table.of(f"Ranks by {attribute_title(attribute)}", columns, list(ranking.teams))
 
 
 def taus_table(ranking: Ranking) -> Table:
     """How much the rankings of the bootstrap samples agree with this one, by scheme."""
-    columns = [
+
+    def interval(row: Any) -> str:
+        low = written(row["low"], ".2f")
+        high = written(row["high"], ".2f")
+        return f"[{low}, {high}]"
+
+    columns: list[_ColumnOf] = [
         (Column("Scheme", "name"), lambda row: TITLES[RankingScheme(row["scheme"])]),
         (Column("Mean"), lambda row: written(row["mean"], ".2f")),
-        (
-            Column("95 % of the samples"),
-            lambda row: f"[{written(row['low'], '.2f')}, {written(row['high'], '.2f')}]",
-        ),
+        (Column("95 % of the samples"), interval),
     ]
     notes = ("1: the same ranking; 0: unrelated; −1: reversed.",)
-    return Table.of("Kendall’s tau", columns, ranking.taus.to_dict("records"), notes=notes)
+    return Table.of(
+        "Kendall’s tau",
+        columns,
+        ranking.taus.to_dict("records"),
+        notes=notes,
+    )
 
 
 def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
@@ -123,27 +170,29 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
     taus = ranking.without(attribute)
     full = ranking.overall()
     ranks = {
-        s: ranking.overall(kind="without", attribute=attribute, stratum=s)
-        for s in ranking.strata[attribute]
+        stratum: ranking.overall(kind="without", attribute=attribute, stratum=stratum)
+        for stratum in ranking.strata[attribute]
     }
 
-    def moved(stratum: str) -> "pd.Series[float]":
-        changes = (ranks[stratum] - full)[ranks[stratum] != full].dropna()
-        return changes.reindex(changes.abs().sort_values(ascending=False, kind="stable").index)
+    def moved(stratum: str) -> list[str]:
+        """The teams with another rank, those that move farthest first."""
+        changes = (ranks[stratum] - full).dropna().abs()
+        farthest_first = changes[changes > 0].sort_values(ascending=False, kind="stable")
+        return [str(team) for team in farthest_first.index]
 
     def first(stratum: str) -> Cell:
         names = [str(team) for team, rank in ranks[stratum].items() if rank == 1]
         return Cell(", ".join(names) or NO_VALUE, kind="names")
 
     def farthest(stratum: str) -> Cell:
-        teams = moved(stratum).index[:3]
-        moves = [
-            f"{shortened(t, 32)}: {_rank(full[t])} → {_rank(ranks[stratum][t])}"
-            for t in map(str, teams)
-        ]
+        moves = []
+        for team in moved(stratum)[:3]:
+            before = _rank(full[team])
+            after = _rank(ranks[stratum][team])
+            moves.append(f"{shortened(team, 32)}: {before} → {after}")
         return Cell("; ".join(moves) or "none", kind="names")
 
-    columns: list[Any] = [
+    columns: list[_ColumnOf] = [
         (Column("Left out", "name"), lambda stratum: stratum_title(attribute, stratum)),
         (Column("Cases left"), lambda stratum: f"{int(taus['n'][stratum]):,}"),
         (Column("Kendall’s tau"), lambda stratum: written(taus["kendall_tau"][stratum], ".2f")),
@@ -151,60 +200,73 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
         (Column("Teams moved"), lambda stratum: str(len(moved(stratum)))),
         (Column("Farthest", "text"), farthest),
     ]
-    return Table.of(
-        f"Ranking without one stratum of {attribute_title(attribute)}", columns, list(ranks)
-    )
+    title = f"Ranking without one stratum of {attribute_title(attribute)}"
+    return Table.of(title, columns, list(ranks))
 
 
 def tasks_table(ranking: Ranking) -> Table:
     """The rank of each team in each metric and label, with the score."""
     rows = ranking.selected(kind="all")
-    rows = rows[rows["metric"] != OVERALL]
-    of_task: Any = {
-        (row["team"], row["metric"], row["label"]): row for row in rows.to_dict("records")
-    }
+    records = rows[rows["metric"] != OVERALL].to_dict("records")
+    row_of_team: Any = {(row["team"], row["metric"], row["label"]): row for row in records}
     n_teams = len(ranking.teams)
 
     def cell_of(metric: str, label: str) -> Callable[[str], Cell]:
         def cell(team: str) -> Cell:
-            row = of_task[team, metric, label]
+            row = row_of_team[team, metric, label]
             rank = float(row["rank"])
             # The last ranks have the darkest of the shades that scores have in reports.
-            shade = 0 if rank != rank or n_teams < 2 else round(6 * (rank - 1) / (n_teams - 1))
+            shade = 0
+            if n_teams > 1 and not math.isnan(rank):
+                shade = round(6 * (rank - 1) / (n_teams - 1))
+            score = words.score_text(row, ranking)
             return Cell(
-                _rank(rank), (words.score_text(row, ranking),), kind=f"shade{shade}", strong=True
+                _rank(rank),
+                (score,),
+                kind=f"shade{shade}",
+                strong=True,
             )
 
         return cell
 
-    columns: list[Any] = [(Column("Team", "name"), str)]
+    columns: list[_ColumnOf] = [(Column("Team", "name"), str)]
     for task in ranking.tasks:
         column = Column(task.label, above=ranking.metric(task.metric).title)
         columns.append((column, cell_of(task.metric, task.label)))
+
     return Table.of("Ranks by metric and label", columns, list(ranking.teams))
 
 
 def wins_table(ranking: Ranking) -> Table:
     """In how many tasks the team of the row is significantly better than that of the column."""
-    won = (
-        ranking.tests[ranking.tests["significant"]]
-        .groupby(["better", "worse"], sort=False)
-        .size()
-        .to_dict()
-    )
+    significant = ranking.tests[ranking.tests["significant"]]
+    n_won = significant.groupby(["better", "worse"], sort=False).size().to_dict()
     n_tasks = len(ranking.tasks)
 
     def against(other: str) -> Callable[[str], Cell]:
         def cell(team: str) -> Cell:
-            n = won.get((team, other), 0)
-            text = str(n) if n_tasks > 1 else "✓" * n
-            return Cell("" if team == other else text, kind=f"shade{round(6 * n / n_tasks)}")
+            n = n_won.get((team, other), 0)
+            kind = f"shade{round(6 * n / n_tasks)}"
+            if team == other:
+                return Cell("", kind=kind)
+            if n_tasks == 1:
+                return Cell("✓" if n else "", kind=kind)
+            return Cell(str(n), kind=kind)
 
         return cell
 
     places = {team: str(n) for n, team in enumerate(ranking.teams, start=1)}
-    columns: list[Any] = [(Column("Team", "name"), lambda team: f"{places[team]}. {team}")]
-    columns += [(Column(place), against(team)) for team, place in places.items()]
+    columns: list[_ColumnOf] = [
+        (Column("Team", "name"), lambda team: f"{places[team]}. {team}"),
+    ]
+
+    for team, place in places.items():
+        columns.append((Column(place), against(team)))
+
+    title = "Which team is significantly better"
     return Table.of(
-        "Which team is significantly better", columns, list(ranking.teams), kind="strata"
+        title,
+        columns,
+        list(ranking.teams),
+        kind="strata",
     )

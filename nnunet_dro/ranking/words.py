@@ -10,7 +10,8 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import count, name_some, share, written
-from nnunet_dro.ranking.ranking import OVERALL, Ranking
+from nnunet_dro.ranking.frames import OVERALL
+from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
 _MOST_NAMES = 3  # Teams that a sentence names.
@@ -19,11 +20,9 @@ _MOST_NAMES = 3  # Teams that a sentence names.
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
     first = _first(ranking.overall())
-    return (
-        f"{first[0]} is first"
-        if len(first) == 1
-        else f"{count(len(first), 'team')} share the first rank"
-    )
+    if len(first) == 1:
+        return f"{first[0]} is first"
+    return f"{count(len(first), 'team')} share the first rank"
 
 
 def size(ranking: Ranking) -> str:
@@ -38,8 +37,9 @@ def tasks(ranking: Ranking) -> str:
     """What is ranked, in words: ``Dice of liver``, or ``3 metrics of 5 labels``."""
     metrics = list(dict.fromkeys(METRICS[task.metric].title for task in ranking.tasks))
     labels = list(dict.fromkeys(task.label for task in ranking.tasks))
-    of = labels[0] if len(labels) == 1 else count(len(labels), "label")
-    return f"{metrics[0] if len(metrics) == 1 else count(len(metrics), 'metric')} of {of}"
+    ranked = metrics[0] if len(metrics) == 1 else count(len(metrics), "metric")
+    structures = labels[0] if len(labels) == 1 else count(len(labels), "label")
+    return f"{ranked} of {structures}"
 
 
 def rule(ranking: Ranking) -> str:
@@ -52,50 +52,62 @@ def rule(ranking: Ranking) -> str:
 
 def findings(ranking: Ranking) -> list[str]:
     """Sentences on what the ranking rests on."""
-    on_strata = (_on_strata(ranking, attribute) for attribute in ranking.strata)
+    on_strata = [_on_strata(ranking, attribute) for attribute in ranking.strata]
     return [*_on_samples(ranking), *_on_schemes(ranking), *on_strata]
 
 
 def _on_samples(ranking: Ranking) -> list[str]:
     if ranking.bootstrap.empty:
         return []
+
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
     shares = ranking.samples["share_1"]
-    of_first = [
-        f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]
-    ]
-    found = f"Of {ranking.options.n_resamples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."
+    teams = _first(ranking.overall())[:_MOST_NAMES]
+    listed = ", ".join(f"{team} in {share(shares[team])}" for team in teams)
+    n = ranking.options.n_resamples
+    sentence = f"Of {n:,} bootstrap samples, rank 1 goes to {listed}."
     if not math.isnan(tau["mean"]):
         agreement = f"{tau['mean']:.2f} on average [{tau['low']:.2f}, {tau['high']:.2f}]"
-        found += f" Kendall's tau of the samples' rankings and this one is {agreement}."
-    return [found]
+        sentence += f" Kendall's tau of the samples' rankings and this one is {agreement}."
+    return [sentence]
 
 
 def _on_schemes(ranking: Ranking) -> list[str]:
     own = _first(ranking.overall())
-    others = {s: _first(ranking.overall(s)) for s in RankingScheme if s is not ranking.scheme}
-    differing = [
-        f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)
-    ]
+    always = own
+
+    differing = []
+    for scheme in RankingScheme:
+        if scheme is ranking.scheme:
+            continue
+        first = _first(ranking.overall(scheme))
+        always = [team for team in always if team in first]
+        if not set(first) & set(own):
+            differing.append(f"{TITLES[scheme]} ({_some(first)})")
+
     if differing:
         return [f"Another team is first by: {'; '.join(differing)}."]
-    always = [team for team in own if all(team in teams for teams in others.values())]
-    return [f"First by every scheme, alone or with others: {_some(always)}."] if always else []
+    if always:
+        return [f"First by every scheme, alone or with others: {_some(always)}."]
+    return []
 
 
 def _on_strata(ranking: Ranking, attribute: str) -> str:
-    worst = ranking.overall(kind="worst", attribute=attribute)
-    by_worst = (
-        f"By the worst stratum of {attribute_title(attribute)} of each team, {_leaders(worst)}."
-    )
+    title = attribute_title(attribute)
+    leaders = _leaders(ranking.overall(kind="worst", attribute=attribute))
+    by_worst = f"By the worst stratum of {title} of each team, {leaders}."
+
     taus = ranking.without(attribute)["kendall_tau"].dropna()
     if taus.empty:
         return by_worst
+
     least = str(taus.idxmin())
     if taus[least] == 1:
         return f"{by_worst} Without any one of these strata, the ranking stays the same."
+
     leaders = _leaders(ranking.overall(kind="without", attribute=attribute, stratum=least))
-    return f"{by_worst} The ranking changes most without {least}: Kendall's tau {taus[least]:.2f}, {leaders}."
+    change = f"Kendall's tau {taus[least]:.2f}, {leaders}"
+    return f"{by_worst} The ranking changes most without {least}: {change}."
 
 
 def _first(ranks: "pd.Series[float]") -> list[str]:
@@ -110,18 +122,18 @@ def _leaders(ranks: "pd.Series[float]") -> str:
     first = _first(ranks)
     if not first:
         return "no team has a rank"
-    return f"{_some(first)} {'is' if len(first) == 1 else 'are'} first"
+    verb = "is" if len(first) == 1 else "are"
+    return f"{_some(first)} {verb} first"
 
 
 def score_text(row: Any, ranking: Ranking) -> str:
     """The score of a row of `Ranking.ranks`, in its unit."""
     value = float(row["score"])
-    if row["metric"] == OVERALL or row["scheme"] in (
-        RankingScheme.RANK_MEAN.value,
-        RankingScheme.RANK_MEDIAN.value,
-    ):
+    scheme = RankingScheme(row["scheme"])
+    is_rank = scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN)
+    if row["metric"] == OVERALL or is_rank:
         return written(value, ".2f")
-    if row["scheme"] == RankingScheme.TEST.value:
+    if scheme is RankingScheme.TEST:
         return written(value, ".0f")
     return quantity(value, ranking.metric(str(row["metric"])))
 
@@ -132,16 +144,19 @@ def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
     The mean rank, or the score of the only task.
     """
     if len(ranking.tasks) > 1:
-        rows = ranking.selected(kind="all", metric=OVERALL)
         title = "mean rank"
+        rows = ranking.selected(kind="all", metric=OVERALL)
     else:
         task = ranking.tasks[0]
-        rows = ranking.selected(kind="all", metric=task.metric, label=task.label)
-        title = {
-            RankingScheme.MEAN: f"mean {METRICS[task.metric].title}",
-            RankingScheme.MEDIAN: f"median {METRICS[task.metric].title}",
+        metric = METRICS[task.metric].title
+        titles = {
+            RankingScheme.MEAN: f"mean {metric}",
+            RankingScheme.MEDIAN: f"median {metric}",
             RankingScheme.RANK_MEAN: "mean rank of cases",
             RankingScheme.RANK_MEDIAN: "median rank of cases",
             RankingScheme.TEST: "wins",
-        }[ranking.scheme]
-    return title, {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
+        }
+        title = titles[ranking.scheme]
+        rows = ranking.selected(kind="all", metric=task.metric, label=task.label)
+    scores = {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
+    return title, scores

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.ranking import OVERALL, RANK_COLUMNS, rank_evaluations
+from nnunet_dro.ranking.frames import OVERALL, RANK_COLUMNS
+from nnunet_dro.ranking.ranking import rank_evaluations
 from tests.ranking.made import evaluation_of, random_evaluations
 
 
