@@ -1,8 +1,7 @@
 """What a made or divided raw dataset has beside its images.
 
-The tables of its cases and its description.
-
-And what experiments give trainers as a column of the training cases: shuffled strata, or weights.
+That are the tables of its cases and its description, and what experiments give trainers as a column
+of the training cases: shuffled strata, or weights.
 """
 
 import json
@@ -30,7 +29,7 @@ EXPLORATION = 0.1
 
 
 def begin_dataset(folder: Path) -> Path:
-    """The empty folders of a dataset under another name, which `finish_dataset` changes once it is complete."""
+    """The empty folders of a dataset, under a name that `finish_dataset` changes in the end."""
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
@@ -43,23 +42,28 @@ def finish_dataset(
 ) -> None:
     """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``.
 
-    Name the folder last: it is complete then.
+    The folder gets its name last: it is complete then.
     """
     table = table.sort_values("case")
-    of_test = table["split"] == "test"
-    table[~of_test].to_csv(partial / "cases.csv", index=False)
-    table[of_test].to_csv(partial / "test_cases.csv", index=False)
-    content = {**description, "numTraining": int((~of_test).sum())}
+    is_test = table["split"] == "test"
+    table[~is_test].to_csv(partial / "cases.csv", index=False)
+    table[is_test].to_csv(partial / "test_cases.csv", index=False)
+    content = {**description, "numTraining": int((~is_test).sum())}
     (partial / "dataset.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.rename(folder)
 
 
 def shuffled(strata: Sequence[str], seed: int) -> list[str]:
     """The strata of other cases."""
-    return [str(stratum) for stratum in np.random.default_rng([seed, 7]).permutation(strata)]
+    permuted = np.random.default_rng([seed, 7]).permutation(strata)
+    return [str(stratum) for stratum in permuted]
 
 
 def held_out_weights(dice: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The probabilities that the default's fixed share has if a case's hardness is 1 minus its Dice when held out."""
-    drawn = kl_probabilities(1 - dice, beta=kl_ball_beta(1 - dice, share=DRAWN_SHARE))
+    """The probabilities of the default's fixed share, by the Dice of held-out cases.
+
+    The hardness of a case is 1 minus its Dice.
+    """
+    hardness = 1 - dice
+    drawn = kl_probabilities(hardness, beta=kl_ball_beta(hardness, share=DRAWN_SHARE))
     return with_exploration(drawn, epsilon=EXPLORATION)

@@ -48,11 +48,11 @@ LEARNT = 0.8
 
 def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
     study = phantom_study(quick=options.quick)
-    of_seed = run.of(study, options)
-    made = of_seed.run(run.method)
+    runs = run.of(study, options)
+    result = runs.run(run.method)
     if run.method not in study.subsets:
-        made["cases"] = training_cases(of_seed, run.method).to_dict("list")
-    return made
+        result["cases"] = training_cases(runs, run.method).to_dict("list")
+    return result
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -66,16 +66,15 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
 def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
     """The table of the page, from `rows_by_seed`.
 
-    Means and differences to the baseline, for `SHOWN_LABELS`.
+    It has means and differences to the baseline, for `SHOWN_LABELS`.
     """
-    found = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], roles(study))
+    rows = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], roles(study))
     orders = {"label": SHOWN_LABELS, "stratum": roles(study).strata, "method": list(study.trainers)}
     for column, order in orders.items():
-        found[column] = pd.Categorical(found[column], pd.Index(order))
-    found = found.sort_values(list(orders), ignore_index=True).astype(dict.fromkeys(orders, str))
-    return results_table(
-        found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study)
-    )
+        rows[column] = pd.Categorical(rows[column], pd.Index(order))
+    rows = rows.sort_values(list(orders), ignore_index=True).astype(dict.fromkeys(orders, str))
+    others = rows.columns.drop(["label", "stratum"])
+    return results_table(rows[["label", "stratum", *others]], roles(study))
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
@@ -83,23 +82,24 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     cases = tables["-cases"]
     study = phantom_study(quick=quick)
     table = page_table(scores, study)
-    of_all = scores[scores["label"] == ALL_LABELS]
-    # The networks are tested at the end only.
-    renamed = scores.assign(
-        method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan
+    all_labels = scores[scores["label"] == ALL_LABELS]
+    draw = partial(
+        draw_differences,
+        dice_differences(all_labels, roles(study)),
+        all_labels,
+        roles(study),
     )
+    # The networks are tested at the end only.
+    methods = scores["method"].replace(BASELINE, "plain")
+    renamed = scores.assign(method=methods, iteration=0, share=np.nan)
     rule = decision(renamed, replace(roles(study), plain="plain", told=TOLD), wrong_labels=True)
+
     return Page(
         page_text(scores, cases, study),
         table,
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
         more={"-separation": separation_table(cases), "-bound": bound_table(cases), "-rule": rule},
-        pictures={
-            "": partial(
-                draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)
-            ),
-            "-cases": partial(draw_cases, cases),
-        },
+        pictures={"": draw, "-cases": partial(draw_cases, cases)},
     )
 
 
@@ -119,16 +119,19 @@ EXPERIMENT = Experiment(
 
 def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
     """The text of the page above its table, from `rows_by_seed` and all `training_cases`."""
-    found = dice_differences(scores, roles(study))
-    of_baseline = cases[cases["method"] == BASELINE]
     rows = separation_rows(separation_table(cases))
     is_told = (rows["AUC"] >= CLEAR) & (rows[f"wrong of the first {N_FIRST}"] == f"{N_FIRST}.0")
-    right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index(
-        "label"
-    )["mean"]
+
+    means = dice_differences(scores, roles(study))
+    is_right_rare = (means["method"] == RIGHT) & means["stratum"].isin(study.rare)
+    right_rare = means[is_right_rare].set_index("label")["mean"]
+
+    baseline = cases[cases["method"] == BASELINE]
+    is_clean = baseline["kind"] == "clean"
     return render(
         "label_noise/page",
-        *(studies, separation),
+        studies,
+        separation,
         study=study,
         methods=[method for method in study.trainers if method in set(scores["method"])],
         n_seeds=scores["seed"].nunique(),
@@ -141,38 +144,44 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         clear=CLEAR,
         bound=bound_table(cases),
         gaps=gaps,
-        n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
-        rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),
+        n_by_chance=N_FIRST * float((~is_clean).mean()),
+        rare_share=float((baseline["rare"] & is_clean).mean()),
     )
 
 
-def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
+def training_cases(runs: SeedRuns, method: str) -> pd.DataFrame:
     """What a training logged about its cases, and what is wrong with them: rows as of `rank_cases`.
 
     ``value`` is the mean weight or stale loss after the first third of the epochs, ``times_seen``
-    and ``share`` are of the draws of these epochs, for weights of the weight given.
+    and ``share`` are those of the draws of these epochs, for weights of the sum of the weights.
     """
-    has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
-    log, losses = read_logs(of_seed.fold(method), by=WEIGHTS if has_weights else LOSSES)
+    fold = runs.fold(method)
+    has_weights = (fold / WEIGHTS.file).is_file()
+    log, losses = read_logs(fold, by=WEIGHTS if has_weights else LOSSES)
     ranked = rank_cases(log, losses)
-    values = log.values.iloc[log.first_counted :]
-    times = log.times_seen.iloc[log.first_counted :]
-    counted = (values * times if log.kind == WEIGHTS else times).sum()
-    shares = counted / counted.sum()
-    noise = pd.read_csv(of_seed.raw / NOISE_FILE, dtype={"case": str}).set_index("case")
-    table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str).set_index("case")
+
+    counts = log.times_seen.iloc[log.first_counted :]
+    values = ranked["loss"]
+    if has_weights:
+        counts = counts * log.values.iloc[log.first_counted :]
+        values = ranked["score"]
+    sums = counts.sum()
+    shares = sums / sums.sum()
+
+    noise = pd.read_csv(runs.raw / NOISE_FILE, dtype={"case": str}).set_index("case")
+    table = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")
     case = ranked["case"].astype(str)
     return pd.DataFrame(
         {
             "method": method,
-            "seed": of_seed.seed,
+            "seed": runs.seed,
             "case": case,
             "kind": noise["kind"].reindex(case).to_numpy(),
             "trusted": (table["trusted"] == "yes").reindex(case).to_numpy(),
             "rare": (table["pathology"] == "rare").reindex(case).to_numpy(),
             "place": np.arange(1, len(ranked) + 1),
             "signal": log.kind.value,
-            "value": ranked["score"] if log.kind == WEIGHTS else ranked["loss"],
+            "value": values,
             "loss": ranked["loss"],
             "times_seen": ranked["times_seen"],
             "share": shares.reindex(case).to_numpy(),
@@ -183,7 +192,7 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
 def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
     """Common strata that right labels do not teach, as "seed 2, control: cerebellum".
 
-    The rare one never gets there.
+    The rare one is left out: it never gets there.
     """
     right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
     low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]

@@ -28,7 +28,10 @@ class RectifiedGaussianWeights:
         self.rng = torch.Generator().manual_seed(seed)
 
     def __call__(self, hardness: Tensor, *_: Tensor, **__: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights times the number of cases b, and which of them were clipped (none), both of shape (b,)."""
+        """The weights times the number of cases b, and which of them were clipped.
+
+        Both have the shape (b,); none is clipped.
+        """
         drawn = torch.zeros(len(hardness))
         while not drawn.any():
             drawn = torch.randn(len(hardness), generator=self.rng).clamp_min(0)

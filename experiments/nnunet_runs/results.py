@@ -31,21 +31,23 @@ class StudyRun:
 
     def of(self, study: Study, options: Options) -> SeedRuns:
         """What makes it, in a folder that no other settings share."""
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
-        return SeedRuns(
-            options.work / f"{study.name}-{digest}" / f"seed{self.seed}", study, self.seed
-        )
+        settings = json.dumps(self.settings, sort_keys=True)
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
+        folder = options.work / f"{study.name}-{digest}" / f"seed{self.seed}"
+        return SeedRuns(folder, study, self.seed)
 
 
 def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
     """The trainings of each seed: those from random weights, then those that start from them."""
     settings = {"batch_size": study.network.batch_size, **study.settings}
-    stages: list[dict[str, StudyRun]] = [{}, {}]
+    first: dict[str, StudyRun] = {}
+    second: dict[str, StudyRun] = {}
     for seed in options.seeds:
         for method in options.methods:
-            made = StudyRun(method, study.trainer(method), seed, settings)
-            stages[method in study.sources][f"{method}-seed{seed}"] = made
-    return list(stages)
+            stage = second if method in study.sources else first
+            run = StudyRun(method, study.trainer(method), seed, settings)
+            stage[f"{method}-seed{seed}"] = run
+    return [first, second]
 
 
 def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
@@ -53,26 +55,19 @@ def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for run, result in finished.values():
         dice = pd.DataFrame(result["dice"])
-        of_cases = (
-            dice.groupby(["case", "stratum"], as_index=False)["dice"]
-            .mean()
-            .assign(label=ALL_LABELS)
-        )
-        for (stratum, label), of in pd.concat([dice, of_cases]).groupby(
-            ["stratum", "label"], sort=False
-        )["dice"]:
-            key = {
+        means = dice.groupby(["case", "stratum"], as_index=False)["dice"].mean()
+        all_labels = pd.concat([dice, means.assign(label=ALL_LABELS)])
+        for (stratum, label), scores in all_labels.groupby(["stratum", "label"], sort=False):
+            row = {
                 "seed": run.seed,
                 "method": run.method,
                 "trainer": run.trainer,
                 "stratum": stratum,
                 "label": label,
             }
-            rows.append(
-                key
-                | describe(of.to_numpy(dtype=np.float64))
-                | {"cpu_seconds": result["cpu_seconds"]}
-            )
+            row |= describe(scores["dice"].to_numpy(dtype=np.float64))
+            row["cpu_seconds"] = result["cpu_seconds"]
+            rows.append(row)
     names = [
         "seed",
         "method",
@@ -85,21 +80,28 @@ def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
         "cpu_seconds",
     ]
     table: pd.DataFrame = pd.DataFrame(rows)[names]
+
     # Differences are to the baseline of the same seed; where rows are added, it may be in the table
     # already.
-    return (
-        table if add else table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
-    )
+    if add:
+        return table
+    seeds = table.loc[table["method"] == BASELINE, "seed"]
+    return table[table["seed"].isin(seeds)]
 
 
 def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed, Dice in points."""
-    return differences(scores.assign(iteration=0, share=np.nan), roles).drop(
-        columns=["iteration", "share"]
-    )
+    """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed.
+
+    The Dice is in points of 100.
+    """
+    table = differences(scores.assign(iteration=0, share=np.nan), roles)
+    return table.drop(columns=["iteration", "share"])
 
 
 def not_learnt(scores: pd.DataFrame, study: Study) -> list[str]:
-    """The trainings that have not learnt a label of the study in any stratum, as "ERM, seed 1 (cerebellum)"."""
-    found = collapsed_trainings(scores[scores["label"].isin(study.labels)])
-    return [f"{row.method}, seed {row.seed} ({row.label})" for row in found.itertuples()]
+    """The trainings that have not learnt a label of the study in any stratum.
+
+    They are named as "ERM, seed 1 (cerebellum)".
+    """
+    trainings = collapsed_trainings(scores[scores["label"].isin(study.labels)])
+    return [f"{row.method}, seed {row.seed} ({row.label})" for row in trainings.itertuples()]

@@ -24,7 +24,10 @@ from nnunet_dro.trainers.installation import FOLDER
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """All runs on the dataset of one seed, which draws the data, the first weights and what trainings draw."""
+    """All runs on the dataset of one seed.
+
+    The seed draws the data, the first weights and what trainings draw.
+    """
 
     folder: Path  # Folder of everything that is made.
     study: Study  # The study.
@@ -43,13 +46,8 @@ class SeedRuns:
     def fold(self, method: str) -> Path:
         """The folder into which nnU-Net writes the trained model."""
         model = f"{self.study.trainer(method)}__{PLANS_NAME}__{self.study.configuration}"
-        return (
-            self.folder
-            / "nnUNet_results"
-            / self.study.dataset
-            / model
-            / f"fold_{self.study.fold_of(method)}"
-        )
+        results = self.folder / "nnUNet_results" / self.study.dataset
+        return results / model / f"fold_{self.study.fold_of(method)}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -57,10 +55,13 @@ class SeedRuns:
 
         One thread and no workers, which take the cores from the network.
         """
-        names = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
-        repository = str(Path(__file__).parents[2])
+        python_path = str(Path(__file__).parents[2])
+        if os.environ.get("PYTHONPATH"):
+            python_path += os.pathsep + os.environ["PYTHONPATH"]
         return {
-            **{name: str(self.folder / name) for name in names},
+            "nnUNet_raw": str(self.folder / "nnUNet_raw"),
+            "nnUNet_preprocessed": str(self.folder / "nnUNet_preprocessed"),
+            "nnUNet_results": str(self.folder / "nnUNet_results"),
             "nnUNet_def_n_proc": "1",
             "nnUNet_n_proc_DA": "0",
             "nnUNet_compile": "false",
@@ -69,7 +70,7 @@ class SeedRuns:
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, (repository, os.environ.get("PYTHONPATH")))),
+            "PYTHONPATH": python_path,
         }
 
     def prepare(self) -> None:
@@ -87,13 +88,7 @@ class SeedRuns:
         if not self.raw.is_dir():
             self.study.write(self.raw, np.random.default_rng(self.seed))
         number = self.study.dataset[len("Dataset") :][:3]
-        plan: tuple[str, ...] = (
-            "nnUNetv2_plan_and_preprocess",
-            "-d",
-            number,
-            "-c",
-            self.study.network.parent,
-        )
+        plan = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.network.parent)
         plan += ("--no_pbar", "-npfp", "2", "-np", "2")
         # The planner wants the number of workers, and fails with none.
         self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
@@ -108,11 +103,10 @@ class SeedRuns:
     def _splits(self) -> list[dict[str, list[str]]]:
         """nnU-Net's folds, in the order of `Study.fold_of`; all have the same validation cases."""
         table = pd.read_csv(self.raw / "cases.csv", dtype=str)
-        train, validation = (
-            sorted(table["case"][table["split"] == name]) for name in ("train", "validation")
-        )
-        subsets = [train, *(sorted(cases(self.raw)) for cases in self.study.subsets.values())]
-        return [{"train": cases, "val": validation} for cases in subsets]
+        train = sorted(table["case"][table["split"] == "train"])
+        validation = sorted(table["case"][table["split"] == "validation"])
+        subsets = [sorted(name_cases(self.raw)) for name_cases in self.study.subsets.values()]
+        return [{"train": cases, "val": validation} for cases in (train, *subsets)]
 
     def run(self, method: str) -> dict[str, Any]:
         """Train a method, predict the test cases and evaluate them by stratum.
@@ -127,46 +121,38 @@ class SeedRuns:
             shutil.rmtree(folder, ignore_errors=True)
         times = self.folder / "times" / f"{method}.json"
         times.parent.mkdir(exist_ok=True)
-        model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
-        number = str(self.study.fold_of(method))
-        train: tuple[str, ...] = (
-            Path(sys.executable).name,
-            "-m",
-            "experiments.nnunet_runs.train",
-            self.study.dataset,
-        )
-        train += (
-            self.study.configuration,
-            number,
-            *model,
-            "--seed",
-            str(self.seed),
-            "--times",
-            str(times),
-        )
-        if method in self.study.sources:
-            train += ("--from", str(self.fold(self.study.sources[method])))
-        predict: tuple[str, ...] = (
-            "nnUNetv2_predict",
-            "-d",
-            self.study.dataset,
-            "-c",
-            self.study.configuration,
-        )
-        predict += ("-f", number, *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions))
-        predict += ("-device", device_name())
-        # No processes for preprocessing and export: each takes longer to start than these few cases
-        # take.
-        predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
-        self._command(train, f"train_{method}")
-        self._command(predict, f"predict_{method}")
+
+        self._command(self._training(method, times), f"train_{method}")
+        self._command(self._prediction(method, predictions), f"predict_{method}")
         return {
             "dice": self._dice(predictions),
             "seconds": monotonic() - start,
             "cpu_seconds": json.loads(times.read_text(encoding="utf-8"))["cpu_seconds"],
         }
 
+    def _training(self, method: str, times: Path) -> list[str]:
+        """The command that trains a method and writes its processor time."""
+        words = [Path(sys.executable).name, "-m", "experiments.nnunet_runs.train"]
+        words += [self.study.dataset, self.study.configuration, str(self.study.fold_of(method))]
+        words += ["-tr", self.study.trainer(method), "-p", PLANS_NAME]
+        words += ["--seed", str(self.seed), "--times", str(times)]
+        if method in self.study.sources:
+            words += ["--from", str(self.fold(self.study.sources[method]))]
+        return words
+
+    def _prediction(self, method: str, folder: Path) -> list[str]:
+        """The command that predicts the test cases into a folder."""
+        words = ["nnUNetv2_predict", "-d", self.study.dataset, "-c", self.study.configuration]
+        words += ["-f", str(self.study.fold_of(method))]
+        words += ["-tr", self.study.trainer(method), "-p", PLANS_NAME]
+        words += ["-i", str(self.raw / "imagesTs"), "-o", str(folder), "-device", device_name()]
+        # No processes for preprocessing and export: each takes longer to start than these few cases
+        # take.
+        words += ["--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar"]
+        return words
+
     def _dice(self, predictions: Path) -> dict[str, list[Any]]:
+        """The columns case, label, dice and stratum of the test cases."""
         evaluation = evaluate(
             self.raw / "labelsTs",
             predictions,
@@ -179,10 +165,8 @@ class SeedRuns:
         )
         scores = evaluation.scores[["case", "label", "dice"]].astype({"label": str})
         strata = evaluation.stratum_of_case[self.study.by].astype(str)
-        return {
-            str(name): of.tolist()
-            for name, of in scores.assign(stratum=scores["case"].map(strata)).items()
-        }
+        scores = scores.assign(stratum=scores["case"].map(strata))
+        return {str(name): column.tolist() for name, column in scores.items()}
 
     def _command(self, arguments: Sequence[str], log: str, **environment: str) -> None:
         path = self.folder / "logs" / f"{log}.txt"

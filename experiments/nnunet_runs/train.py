@@ -1,6 +1,7 @@
 """Train as `nnUNetv2_train` does, on a GPU where there is one, otherwise on a CPU in one thread.
 
-    python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --seed SEED --times FILE
+    python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD
+        -tr TRAINER -p PLANS --seed SEED --times FILE
 
 The command itself takes a thread for every processor of the machine, whatever the environment says;
 beside other work these wait for each other, and times say nothing. The processor time of the

@@ -1,7 +1,8 @@
-"""Makes the trainer with random weights known to nnU-Net, which looks for `-tr NAME` in the modules of this folder.
+"""Makes the trainer with random weights known to nnU-Net.
 
-The folder is named in the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8). It has no
-``__init__.py``, as nnU-Net imports this file by its bare name.
+nnU-Net looks for `-tr NAME` in the modules of this folder, which is named in the environment
+variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8). It has no ``__init__.py``, as nnU-Net imports this
+file by its bare name.
 """
 
 
