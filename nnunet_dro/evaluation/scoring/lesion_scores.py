@@ -59,7 +59,12 @@ def score_lesions(
         The metrics on lesions with the numbers of lesions, and a row per lesion.
     """
     voxel_mm3 = float(np.prod(grid.spacing))
-    matching = match_lesions(reference, prediction, instances, voxel_mm3=voxel_mm3)
+    matching = match_lesions(
+        reference,
+        prediction,
+        instances,
+        voxel_mm3=voxel_mm3,
+    )
     columns = _distance_columns(scoring.metrics)
     distances = {}
     for match in matching.matches:
@@ -73,8 +78,19 @@ def score_lesions(
 
     if grid.affine is None:
         voxel_mm3 = _NAN
-    rows = _rows_of_reference(matching, distances, penalties, corner, voxel_mm3)
-    rows += _rows_of_prediction(matching, columns, corner, voxel_mm3)
+    rows = _rows_of_reference(
+        matching,
+        distances,
+        penalties,
+        corner,
+        voxel_mm3,
+    )
+    rows += _rows_of_prediction(
+        matching,
+        columns,
+        corner,
+        voxel_mm3,
+    )
     return values, rows
 
 
@@ -151,7 +167,12 @@ def _distances(matching: Matching, match: Match, scoring: Scoring, grid: Grid) -
 
     with_nsd = "lesion_nsd" in scoring.metrics
     tolerance_mm = scoring.nsd_tolerance_mm if with_nsd else 0.0
-    distances = SurfaceDistances.on(grid, lesion, predicted, at_least_mm=tolerance_mm)
+    distances = SurfaceDistances.on(
+        grid,
+        lesion,
+        predicted,
+        at_least_mm=tolerance_mm,
+    )
 
     values = {}
     if "lesion_hd95" in scoring.metrics:

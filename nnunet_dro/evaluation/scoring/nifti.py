@@ -162,7 +162,14 @@ def _parse(start: bytes) -> _Header:
         raise UnusualNiftiError
 
     x, y, z = (*shape[:3], 1, 1)[:3]
-    return _Header(dtype, (z, y, x), int(offset), affine, slope, intercept)
+    return _Header(
+        dtype=dtype,
+        shape=(z, y, x),
+        offset=int(offset),
+        affine=affine,
+        slope=slope,
+        intercept=intercept,
+    )
 
 
 def _affine_of(header: Any) -> FloatArray:

@@ -132,7 +132,12 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
         n_intersection = int(n_voxels[in_both].sum())
 
         row: dict[str, Any] = {"label": label}
-        row |= scoring.of_counts(n_reference, n_prediction, n_intersection, grid=pair.grid)
+        row |= scoring.of_counts(
+            n_reference,
+            n_prediction,
+            n_intersection,
+            grid=pair.grid,
+        )
         row |= {
             "n_reference": n_reference,
             "n_prediction": n_prediction,

@@ -228,7 +228,13 @@ def score_pairs(
 
     scored: list[ScoredPair] = []
     n_known = 0
-    for scores, was_known in each_done(score, items, jobs=jobs, workers=workers):
+    results = each_done(
+        score,
+        items,
+        jobs=jobs,
+        workers=workers,
+    )
+    for scores, was_known in results:
         scored.append(scores)
         if was_known:
             n_known += 1

@@ -22,6 +22,7 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
     if not part.edges and not part.n_quantiles:
         in_order = _in_order(set(entries) - {MISSING})
         names = [*in_order, MISSING]
+
         rank_of_name = {name: rank for rank, name in enumerate(names)}
         return [rank_of_name[entry] for entry in entries], names
 
@@ -30,9 +31,10 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
         starts, names = _quantiles(part, entries, values)
     else:
         starts = [float(edge) for edge in part.edges[:-1]]
-        names = [f"{low} to {high}" for low, high in itertools.pairwise(part.edges)]
+        pairs = itertools.pairwise(part.edges)
+        names = [f"{low} to {high}" for low, high in pairs]
 
-    # Every stratum holds its start; the last one holds the largest value, too.
+    # A stratum holds the value at its start, and the last one also the value at its end.
     ranks = []
     for value in values:
         if value is None:
@@ -44,7 +46,11 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
 
 def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[float | None]:
     """The numbers of a column that is cut; None for missing ones."""
-    first, *_, last = part.edges or (-math.inf, math.inf)
+    # Quantiles have no edges.
+    edges = part.edges or ("-inf", "inf")
+    first = edges[0]
+    last = edges[-1]
+
     values: list[float | None] = []
     for case, entry in zip(cases, entries, strict=True):
         if entry == MISSING:
@@ -56,7 +62,9 @@ def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[flo
             rule = "must be a finite number to be cut"
             cure = "Correct the entry, or leave it empty."
             raise ValueError(f"column `{part.column}` {rule}, got {entry!r} for {case!r}. {cure}")
-        if not float(first) <= value <= float(last):
+
+        is_inside = float(first) <= value <= float(last)
+        if not is_inside:
             rule = f"must be between the edges {first} and {last}"
             raise ValueError(
                 f"column `{part.column}` {rule}, got {entry!r} for {case!r}. Widen the edges."
@@ -69,7 +77,8 @@ def _quantiles(
     part: Part, entries: list[str], values: list[float | None]
 ) -> tuple[list[float], list[str]]:
     """The least value of each quantile, and the names."""
-    counts = Counter(value for value in values if value is not None)
+    known_values = [value for value in values if value is not None]
+    counts = Counter(known_values)
     if len(counts) < part.n_quantiles:
         rule = f"at least {part.n_quantiles} different numbers to be cut into as many quantiles"
         cure = "Ask for fewer, or give edges."

@@ -9,16 +9,12 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
+from nnunet_dro.evaluation.stratifying.auto_columns import names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.parts import has_many_numbers
-from nnunet_dro.evaluation.stratifying.stratify import (
-    entries_of,
-    strata_of_others,
-    stratify_all,
-)
+from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
 from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.nnunet.raw_dataset import case_table_of
-
 
 #: What a row of the strata frame is about, beside its attribute and stratum.
 _KEYS = ("label", "metric", "baseline", "method")
@@ -83,6 +79,7 @@ class Division:
         for attribute, n_absent in self.absent.items():
             with_cases = self.strata[attribute].cat.categories
             without = [stratum for stratum in n_absent if stratum not in with_cases]
+
             if without:
                 strata[attribute] = without
         return strata

@@ -26,9 +26,10 @@ def centres_apart(
 
     n_centres = len(centre_of_case.cat.categories)
     if n_centres < 2:
+        column = centre_of_case.name
         rule = "must have two entries or more to leave one out"
         got = f"{centre_of_case.iloc[0]!r} only"
-        raise ValueError(f"column `{centre_of_case.name}` {rule}, got {got}.")
+        raise ValueError(f"column `{column}` {rule}, got {got}.")
 
     centre_codes = centre_of_case.cat.codes.to_numpy()
     return [np.flatnonzero(centre_codes == code) for code in range(n_centres)]
@@ -55,9 +56,9 @@ def validation_sets(
     """
     from sklearn import model_selection  # type: ignore[import-untyped]
 
-    codes = None
     # Where every patient has one case there is nothing to keep together, and cases alone are spread
     # more evenly.
+    codes = None
     if groups is not None and groups.nunique() < n:
         # The order of the groups must not depend on their names, because sites number their
         # patients.

@@ -78,6 +78,7 @@ def _part(column: str, cuts: list[str]) -> Part:
     if len(cuts) == 1 and _QUANTILES.fullmatch(cuts[0]):
         return Part(column, n_quantiles=int(cuts[0][1:]))
 
+    # All cuts have to be edges, and there have to be two.
     numbers = [number_in(cut) for cut in cuts]
     edges = [number for number in numbers if number is not None]
     is_increasing = all(low < high for low, high in itertools.pairwise(edges))

@@ -81,7 +81,9 @@ def make_splits(
 
     cases = training_cases(raw_dataset)
     groups = entries_of(table, group, cases, option="group")
-    if entries_of(table, leave_out, cases, option="leave_out") is not None:
+    if leave_out is not None:
+        # A missing entry is a stratum, but no centre.
+        entries_of(table, leave_out, cases, option="leave_out")
         centre_of_case = _strata(table, leave_out, cases, "leave_out")
         return _in_form(cases, centres_apart(centre_of_case, groups))
 
@@ -94,7 +96,13 @@ def make_splits(
     stratum_of_case = None
     if stratify is not None:
         stratum_of_case = _strata(table, stratify, cases, "stratify")
-    validations = validation_sets(stratum_of_case, groups, len(cases), folds, seed)
+    validations = validation_sets(
+        stratum_of_case,
+        groups,
+        len(cases),
+        folds,
+        seed,
+    )
     return _in_form(cases, validations)
 
 
@@ -134,6 +142,7 @@ def split_notes(
         without = [str(fold) for fold in rows.loc[rows["n_validation"] == 0, "fold"]]
         if not without:
             continue
+
         cases = count(int(rows["n_validation"].sum()), "case")
         folds = f"folds {name_some(without)} validate"
         if len(without) == 1:

@@ -90,11 +90,13 @@ def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
     ranked_parts = [ranked(part, table) for part in parts]
 
     # A stratum is the ranks of a case in all parts.
-    ranks_of_cases = list(zip(*(ranks for ranks, _ in ranked_parts), strict=True))
+    ranks_by_part = [ranks for ranks, _ in ranked_parts]
+    names_by_part = [names for _, names in ranked_parts]
+    ranks_of_cases = list(zip(*ranks_by_part, strict=True))
     name_of_ranks = {}
     for ranks in sorted(set(ranks_of_cases)):
-        names = [names[rank] for rank, (_, names) in zip(ranks, ranked_parts, strict=True)]
-        name_of_ranks[ranks] = ",".join(names)
+        pairs = zip(names_by_part, ranks, strict=True)
+        name_of_ranks[ranks] = ",".join(names[rank] for names, rank in pairs)
 
     twice = repeated(name_of_ranks.values())
     if twice:
@@ -176,6 +178,7 @@ def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tu
         is_also_uncut = attribute != spec and attribute in spec_of_parts.values()
         if attribute in named or is_also_uncut:
             attribute = spec
+
         named[attribute] = (spec, parts)
     return named
 
@@ -235,6 +238,7 @@ def divide(
         cure = "Add it to the case table."
         raise ValueError(f"`strata` must give every case a stratum, got {got}. {cure}")
 
+    # Text is put in its natural order by being stratified.
     if not isinstance(strata_of_cases.dtype, pd.CategoricalDtype):
         entries = strata_of_cases.astype(str).tolist()
         table = pd.DataFrame({"case": list(cases), "stratum": entries})

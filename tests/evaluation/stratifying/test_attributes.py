@@ -9,13 +9,11 @@ from scipy import ndimage
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
-from nnunet_dro.evaluation.stratifying import attributes
-from nnunet_dro.evaluation.stratifying.attributes import (
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, contrast, measure, noise
+from nnunet_dro.evaluation.stratifying.auto_columns import (
     auto_names,
-    contrast,
-    measure,
     names_columns,
-    noise,
+    with_auto_columns,
 )
 from tests.evaluation.made_folders import write_map
 
@@ -125,15 +123,13 @@ def references(folder, sizes):
     for n, size in enumerate(sizes):
         values = np.zeros((4, 8, 8), np.uint8)
         values.ravel()[:size] = 1
-        files.append(attributes.CaseFiles(f"case_{n:02}", folder / f"case_{n:02}.nii.gz"))
+        files.append(CaseFiles(f"case_{n:02}", folder / f"case_{n:02}.nii.gz"))
         write_map(files[-1].reference, values, spacing=(10, 10, 10))
     return files
 
 
 def with_columns(files, *by):
-    return attributes.with_auto_columns(
-        None, files, EvaluateOptions(by=by), lambda n_done, n_all: None
-    )
+    return with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
 
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):

@@ -1,0 +1,124 @@
+"""Columns ``auto:NAME`` of the case table, with attributes that are computed.
+
+`--by auto:size` and the like name them.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+import pandas as pd
+
+from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.stratifying.attributes import (
+    ATTRIBUTES,
+    CaseFiles,
+    measure_cases,
+    written,
+)
+from nnunet_dro.evaluation.stratifying.parts import MOST_GROUPS, number_in
+from nnunet_dro.files.case_table import MISSING
+from nnunet_dro.naming import name_some
+
+_PREFIX = "auto:"
+
+
+def auto_names(specs: Sequence[str]) -> list[str]:
+    """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``."""
+    names = []
+    for piece in ",".join(specs).split(","):
+        prefix, colon, rest = piece.strip().partition(":")
+        if prefix + colon == _PREFIX:
+            name, *_ = rest.split(":")
+            names.append(name.strip())
+
+    unknown = [name for name in names if name not in ATTRIBUTES]
+    if unknown:
+        choices = ", ".join(_PREFIX + name for name in ATTRIBUTES)
+        got = _PREFIX + unknown[0]
+        raise ValueError(f"`by` must name a known attribute, got {got!r}. Choose from: {choices}.")
+    return list(dict.fromkeys(names))
+
+
+def names_columns(specs: Sequence[str]) -> bool:
+    """Whether some `--by` names a column of the case table.
+
+    Attributes that are computed and edges of cuts are none.
+    """
+    for spec in specs:
+        for position, piece in enumerate(spec.split(",")):
+            # Only what follows a first piece can be an edge.
+            is_edge = position > 0 and number_in(piece.strip()) is not None
+            if not is_edge and not piece.strip().startswith(_PREFIX):
+                return True
+    return False
+
+
+def with_auto_columns(
+    table: pd.DataFrame | None,
+    files: Sequence[CaseFiles],
+    options: EvaluateOptions,
+    progress: Callable[[int, int], None],
+) -> tuple[pd.DataFrame | None, list[str], list[str]]:
+    """Add a column ``auto:NAME`` for each attribute that some `--by` names.
+
+    Returns:
+        The case table, the specs, and a note on each attribute. In the specs an attribute with more
+        than `MOST_GROUPS` different values that is not cut is cut into thirds.
+    """
+    names = auto_names(options.by)
+    if not names:
+        return table, list(options.by), []
+
+    if options.images is None:
+        needy = [_PREFIX + name for name in names if ATTRIBUTES[name].needs_image]
+        if needy:
+            cure = "Add --images FOLDER."
+            raise ValueError(f"`by` must come with images for {name_some(needy)}, got none. {cure}")
+
+    measured = measure_cases(
+        files,
+        names,
+        jobs=options.jobs,
+        workers=options.workers,
+        progress=progress,
+    )
+
+    if table is None:
+        table = pd.DataFrame({"case": [paths.case for paths in files]})
+    specs = list(options.by)
+    notes = []
+    for name in names:
+        column = _PREFIX + name
+        entries = {case: written(values[name]) for case, values in measured.items()}
+        n_groups = _n_groups(name, entries.values())
+        entries_of_rows = table["case"].map(entries).fillna(MISSING)
+        table = table.assign(**{column: entries_of_rows})
+
+        note = f"{column} is the {ATTRIBUTES[name].definition}"
+        if n_groups > MOST_GROUPS:
+            specs = [_with_thirds(spec, column) for spec in specs]
+            if specs != list(options.by):
+                note += "; it is cut into thirds of the cases, unless --by says otherwise"
+        notes.append(f"{note}.")
+    return table, specs, notes
+
+
+def _n_groups(name: str, entries: Collection[str]) -> int:
+    """How many different entries of an attribute there are, missing ones aside; at least one."""
+    n_groups = len(set(entries) - {MISSING})
+    if n_groups == 0:
+        needed = "a voxel size"
+        if ATTRIBUTES[name].needs_image:
+            needed = "a label in an image that varies"
+
+        got = f"no case with {_PREFIX + name!r}"
+        raise ValueError(f"`by` must be computed from {needed}, got {got}. Leave it out.")
+    return n_groups
+
+
+def _with_thirds(spec: str, column: str) -> str:
+    """A spec with a column cut into three parts of equal size, where it is not cut."""
+    pieces = spec.split(",")
+    for position, piece in enumerate(pieces):
+        if piece.strip() == column:
+            pieces[position] = f"{column}:q3"
+    return ",".join(pieces)
