@@ -1,4 +1,7 @@
-"""Find training cases with possible label errors, from the logs that a training wrote about its cases."""
+"""Find training cases with possible label errors.
+
+They are ranked by the logs that a training wrote about its cases, or by their validation Dice.
+"""
 
 from nnunet_dro.files.case_log import read_logs
 from nnunet_dro.suspects.page import suspects_files

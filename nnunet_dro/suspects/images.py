@@ -20,11 +20,13 @@ from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
 from nnunet_dro.pages.svg import N_COLOURS
 
-_SIZE = (
-    480,
-    60_000,
-)  # Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
-_SHOWN = 240  # About how wide it is shown, in CSS pixels.
+#: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
+_SIZE = (480, 60_000)
+
+#: About how wide it is shown, in CSS pixels.
+_SHOWN = 240
+
+LabelMap = npt.NDArray[np.integer[Any]]
 
 #: Slices are taken across another axis than the first only if voxels are longer along it by this
 #: factor.
@@ -33,20 +35,25 @@ _CLEARLY_LONGER = 1.1
 
 @dataclass(frozen=True, eq=False)
 class CaseImage:
-    """An image, its reference and a prediction on one grid, shape (z, y, x), where z is 1 in two dimensions."""
+    """An image, its reference and a prediction on one grid.
+
+    The shape is (z, y, x), where z is 1 in two dimensions.
+    """
 
     grey: npt.NDArray[np.float64]  # from 0 (black) to 1 (white)
-    reference: npt.NDArray[np.integer[Any]]
+    reference: LabelMap
     spacing: tuple[float, ...]  # mm
     planes: tuple[str, str, str]  # name of the plane perpendicular to each axis
-    prediction: npt.NDArray[np.integer[Any]] | None = (
-        None  # of the network that was trained without the case
-    )
+    #: Of the network that was trained without the case.
+    prediction: LabelMap | None = None
 
 
 @dataclass(frozen=True)
 class RawImages:
-    """The images of a raw dataset, and the predictions of a model whose folds were trained without them."""
+    """The images of a raw dataset, and the predictions of a model.
+
+    Each prediction is by the fold that was trained without the case.
+    """
 
     folder: Path  # of the dataset
     ending: str  # of the names of its files
@@ -55,50 +62,72 @@ class RawImages:
     model: Path  # folder of the model
 
     def read(self, case: str) -> CaseImage:
-        """Read the first channel and the reference of a case, rotated so that the first axis points superior."""
+        """Read the first channel and the reference of a case.
+
+        They are rotated so that the first axis points superior.
+        """
         image_file, reference_file = self._files(case)
         reference = read_label_map(reference_file)
         image, grid = read_image(image_file)
-        image = align(image, grid, reference.grid, image_file, reference_file)
-        orientation = Orientation.of(reference.grid)
-        prediction = self._prediction(case, reference.grid, reference_file)
-        return CaseImage(
-            grey_levels(orientation.apply(image)),
-            orientation.apply(reference.values),
-            orientation.spacing(reference.grid.spacing),
-            PLANES,
-            None if prediction is None else orientation.apply(prediction),
+        aligned = align(
+            image,
+            grid,
+            reference.grid,
+            image_file,
+            reference_file,
         )
 
-    def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
-        """The reference of a case alone."""
-        return read_label_map(self._files(case)[1]).values
+        orientation = Orientation.of(reference.grid)
+        prediction = self._prediction(case, reference.grid, reference_file)
+        if prediction is not None:
+            prediction = orientation.apply(prediction)
+        return CaseImage(
+            grey=grey_levels(orientation.apply(aligned)),
+            reference=orientation.apply(reference.values),
+            spacing=orientation.spacing(reference.grid.spacing),
+            planes=PLANES,
+            prediction=prediction,
+        )
 
-    def _prediction(
-        self, case: str, grid: Grid, reference_file: Path
-    ) -> npt.NDArray[np.integer[Any]] | None:
+    def reference(self, case: str) -> LabelMap:
+        """The reference of a case alone."""
+        _, reference_file = self._files(case)
+        return read_label_map(reference_file).values
+
+    def _prediction(self, case: str, grid: Grid, reference_file: Path) -> LabelMap | None:
         """The prediction of nnU-Net's validation; one that cannot be used is as good as none."""
+        if not self.ending:
+            return None
         name = f"fold_[0-9]*/validation/{escape(case)}{self.ending}"
-        path = min(self.model.glob(name), default=None) if self.ending else None
+        path = min(self.model.glob(name), default=None)
         if path is None:
             return None
+
         try:
             prediction = read_label_map(path)
-            return align(prediction.values, prediction.grid, grid, path, reference_file)
+            return align(
+                prediction.values,
+                prediction.grid,
+                grid,
+                path,
+                reference_file,
+            )
         except ValueError:
             return None
 
     def _files(self, case: str) -> tuple[Path, Path]:
+        """The files of the image and of the reference."""
+        image = self.folder / "imagesTr" / f"{case}_0000{self.ending}"
+        reference = self.folder / "labelsTr" / f"{case}{self.ending}"
         entry = self.listed.get(case)
         if isinstance(entry, Mapping) and entry.get("images") and entry.get("label"):
-            files = (self.folder / str(entry["images"][0]), self.folder / str(entry["label"]))
-        else:
-            image = self.folder / "imagesTr" / f"{case}_0000{self.ending}"
-            files = (image, self.folder / "labelsTr" / f"{case}{self.ending}")
-        for path in files:
+            image = self.folder / str(entry["images"][0])
+            reference = self.folder / str(entry["label"])
+
+        for path in (image, reference):
             if not path.is_file():
                 raise FileNotFoundError(f"{path.name} is not in {str(path.parent)!r}")
-        return files
+        return image, reference
 
 
 @dataclass(frozen=True)
@@ -106,9 +135,8 @@ class PreprocessedImages:
     """The preprocessed arrays of a configuration of nnU-Net."""
 
     folder: Path
-    spacing: tuple[
-        float, ...
-    ]  # along the axes, mm; two numbers in 2d, where the first axis counts slices
+    #: Along the axes, mm; two numbers in 2d, where the first axis counts slices.
+    spacing: tuple[float, ...]
     labels: Labels
 
     def read(self, case: str) -> CaseImage:
@@ -118,27 +146,32 @@ class PreprocessedImages:
             raise ValueError(
                 f"the preprocessed arrays have the shapes {image.shape} and {reference.shape}"
             )
+        # A network in 2d sees slices across the first axis, as if voxels were longest along it.
         spacing = self.spacing
         if len(spacing) == 2:
             spacing = (1000 * max(spacing), *spacing)
         return CaseImage(
-            grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice")
+            grey=grey_levels(image.astype(np.float64)),
+            reference=reference,
+            spacing=spacing,
+            planes=("slice", "slice", "slice"),
         )
 
-    def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
+    def reference(self, case: str) -> LabelMap:
         """The reference of a case alone."""
-        return self._arrays(case)[1]
+        _, reference = self._arrays(case)
+        return reference
 
     def _arrays(self, case: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The first channel and the reference."""
         stem = str(self.folder / case)
         try:
             if os.path.isfile(f"{stem}.b2nd"):
                 # nnU-Net installs blosc2 and writes with it.
                 import blosc2  # type: ignore[import-untyped]
 
-                image, reference = (
-                    blosc2.open(f"{stem}{part}.b2nd", mode="r")[0] for part in ("", "_seg")
-                )
+                image = blosc2.open(f"{stem}.b2nd", mode="r")[0]
+                reference = blosc2.open(f"{stem}_seg.b2nd", mode="r")[0]
             elif os.path.isfile(f"{stem}.npz"):
                 with np.load(f"{stem}.npz") as arrays:
                     image = arrays["data"][0]
@@ -159,53 +192,72 @@ ImageSource = RawImages | PreprocessedImages
 
 def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
     """The raw dataset of a fold, or else its preprocessed arrays with a sentence for the reader."""
-    if raw := _raw_images(fold):
+    raw = _raw_images(fold)
+    if raw is not None:
         return raw, ""
+
+    preprocessed = _preprocessed_images(fold)
     cure = f"set nnUNet_raw to the folder that holds {fold.dataset}"
-    if (preprocessed := _preprocessed_images(fold)) is None:
-        return (
-            None,
-            f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}.",
+    note = f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}."
+    if preprocessed is not None:
+        note = (
+            f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see "
+            "the original images."
         )
-    about = f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see the original images."
-    return preprocessed, about
+    return preprocessed, note
 
 
 def _raw_images(fold: Fold) -> RawImages | None:
+    """The raw dataset, None if its dataset.json cannot be used."""
     folder = fold.dataset_folder("nnUNet_raw")
-    if folder is None or (described := read_if_usable(folder / DATASET_JSON)) is None:
+    described = read_if_usable(folder / DATASET_JSON) if folder is not None else None
+    if folder is None or described is None:
         return None
+
     labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
     ending = described.get("file_ending")
     listed = described.get("dataset")
     files = listed if isinstance(listed, Mapping) else {}
     if labels is None or not (isinstance(ending, str) or files):
         return None
-    return RawImages(folder, str(ending or ""), files, labels, fold.folder.parent)
+    return RawImages(
+        folder=folder,
+        ending=str(ending or ""),
+        listed=files,
+        labels=labels,
+        model=fold.folder.parent,
+    )
 
 
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
-    if (dataset := fold.dataset_folder("nnUNet_preprocessed")) is None:
+    """The preprocessed arrays; what the model does not say of them is taken from the dataset."""
+    dataset = fold.dataset_folder("nnUNet_preprocessed")
+    if dataset is None:
         return None
-    labels = _labels(fold.description(DATASET_JSON)) or _labels(
-        read_if_usable(dataset / DATASET_JSON)
-    )
+
+    labels = _labels(fold.description(DATASET_JSON))
+    if labels is None:
+        labels = _labels(read_if_usable(dataset / DATASET_JSON))
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
     settings = fold.settings_in(plans)
-    folder = dataset / str(settings.get("data_identifier", f"{fold.plans}_{fold.configuration}"))
-    spacing = settings.get("spacing")
+    usual_name = f"{fold.plans}_{fold.configuration}"
+    folder = dataset / str(settings.get("data_identifier", usual_name))
     if labels is None or not folder.is_dir():
         return None
+    return PreprocessedImages(folder, _spacing(settings.get("spacing")), labels)
+
+
+def _spacing(lengths: Any) -> tuple[float, ...]:
+    """Two or three lengths in mm, 1 if they are anything else."""
     try:
-        lengths = tuple(float(length) for length in spacing)  # type: ignore[union-attr]
+        spacing = tuple(float(length) for length in lengths)
     except (TypeError, ValueError):
-        lengths = ()
-    return PreprocessedImages(
-        folder, lengths if len(lengths) in (2, 3) else (1.0, 1.0, 1.0), labels
-    )
+        spacing = ()
+    return spacing if len(spacing) in (2, 3) else (1.0, 1.0, 1.0)
 
 
 def _labels(described: Mapping[str, Any] | None) -> Labels | None:
+    """The labels of a dataset.json, None if it has no valid ones."""
     try:
         return Labels.from_dataset_json(described or {})
     except ValueError:
@@ -224,27 +276,36 @@ class Slice:
 def slice_of(image: CaseImage, labels: Labels) -> Slice:
     """The slice, of those with the best resolution, with the most labelled voxels.
 
-    The middle one of several.
+    Of several, it is the middle one.
     """
-    known = [value for values in labels.values.values() for value in values]
-    axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
+    foreground = np.concatenate([*labels.values.values()])
+    labelled = np.isin(image.reference, foreground)
+    axis, index = choose_slice(labelled, image.spacing)
     n_slices = image.grey.shape[axis]
-    name = f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image"
-    spacing = [image.spacing[other] for other in range(3) if other != axis]
-    grey, reference = (cut(volume, axis, index) for volume in (image.grey, image.reference))
-    predicted = (
-        None if image.prediction is None else _masks(cut(image.prediction, axis, index), labels)
+    name = "the whole image"
+    if n_slices > 1:
+        name = f"{image.planes[axis]} {index + 1} of {n_slices}"
+
+    plane = Plane.of(
+        name,
+        cut(image.grey, axis, index),
+        _masks(cut(image.reference, axis, index), labels),
+        [image.spacing[other] for other in range(3) if other != axis],
+        shown=_SHOWN,
+        size=_SIZE,
     )
-    return Slice(
-        Plane.of(name, grey, _masks(reference, labels), spacing, shown=_SHOWN, size=_SIZE),
-        None if predicted is None else outlines_of(predicted),
-        is_empty=not np.isin(image.reference, known).any(),
-    )
+    predicted = None
+    if image.prediction is not None:
+        predicted = outlines_of(_masks(cut(image.prediction, axis, index), labels))
+    return Slice(plane, predicted, is_empty=not labelled.any())
 
 
-def _masks(label_map: npt.NDArray[np.integer[Any]], labels: Labels) -> Masks:
-    values_of = enumerate(labels.values.values())
-    return [(f"label s{n % N_COLOURS}", np.isin(label_map, values)) for n, values in values_of]
+def _masks(label_map: LabelMap, labels: Labels) -> Masks:
+    """The mask of each label, with words for its looks."""
+    masks = []
+    for n, values in enumerate(labels.values.values()):
+        masks.append((f"label s{n % N_COLOURS}", np.isin(label_map, values)))
+    return masks
 
 
 def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:
@@ -252,6 +313,10 @@ def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple
     axis = 0
     if mask.shape[0] > 1 and max(spacing) > _CLEARLY_LONGER * spacing[0]:
         axis = int(np.argmax(spacing))
-    counts: npt.NDArray[Any] = mask.sum(axis=tuple(other for other in range(3) if other != axis))
+
+    others = tuple(other for other in range(3) if other != axis)
+    counts: npt.NDArray[Any] = mask.sum(axis=others)
+
+    # The middle one of the slices with the most.
     most = np.flatnonzero(counts == counts.max())
     return axis, int(most[len(most) // 2])

@@ -6,93 +6,19 @@ Suspects.csv, and one self-contained page with the pictures and curves of the ca
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
-from nnunet_dro.pages.svg import N_COLOURS, at, axes, curve, figure, legend_line, scales
+from nnunet_dro.pages.svg import N_COLOURS, legend_line
+from nnunet_dro.suspects.curves import CASE, MEDIAN, curves_of
 from nnunet_dro.suspects.images import Slice
-from nnunet_dro.suspects.ranking import FEW
-from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
+from nnunet_dro.suspects.ranking import DICE, FEW, LOSS, WEIGHT
+from nnunet_dro.suspects.search import Suspects
 from nnunet_dro.suspects.terminal import is_few, ordering, score_text, score_title
-
-FloatArray = npt.NDArray[np.float64]
-
-_HEIGHT = 176.0  # Height of the curves of a case.
-_MOST_POINTS = 120  # Most points of a curve; with more epochs, a point stands for several.
-# Colour and dashes of the curve of a case, and of the median.
-CASE = ("s1", "")
-MEDIAN = ("s6", "5 3")
-
-
-def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
-    """A figure for each of some cases.
-
-    All have the same axes, whose range follows from these cases.
-    """
-    n_epochs = len(log.epochs)
-    bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
-    middle = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
-    once = 1 + 0 * log.times_seen
-    median = _binned(log.values.median(axis=1), once.iloc[:, 0], bins)
-    # Weights are means over visits, stale losses are not.
-    visits = log.times_seen if log.kind == WEIGHTS else once
-    curves = {case: _binned(log.values[case], visits[case], bins) for case in cases}
-    # The first epochs, in which the network knows nothing yet, may leave the axis: they would
-    # flatten the rest.
-    counted = middle >= log.epochs[log.first_counted]
-    drawn = np.concatenate([values[counted] for values in (median, *curves.values())])
-    finite = drawn[np.isfinite(drawn)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    low = min(low, 0.0) if log.kind == WEIGHTS or low > 0 else low
-    margin = 0.05 * (high - low) or 0.5
-    first = float(log.epochs[0])
-    last = float(log.epochs[-1])
-    alone = first == last
-    y_limits = (low - (margin if low < 0 else 0), high + margin)
-    x, y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
-
-    def drawn_curve(values: FloatArray, looks: tuple[str, str]) -> Markup:
-        # Epochs without a value are bridged. A single point becomes a short line, or it would be
-        # invisible.
-        known = np.flatnonzero(np.isfinite(values))
-        places = [(x(middle[i]), y(float(np.clip(values[i], y.low, y.high)))) for i in known]
-        if len(places) == 1:
-            ((px, py),) = places
-            places = [(px - 3, py), (px + 3, py)]
-        return curve(places, *looks)
-
-    parts = []
-    if log.first_counted:
-        form = Markup('<rect class="uncounted" x="{}" y="{}" width="{}" height="{}"/>')
-        width = x(float(log.epochs[log.first_counted])) - x.start
-        parts.append(form.format(at(x.start), at(y.end), at(width), at(y.start - y.end)))
-    what = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
-    whole = [tick for tick in x.ticks(8) if tick == int(tick) and first <= tick <= last]
-    parts += [*axes(x, y, "epoch", what, x_ticks=whole), drawn_curve(median, MEDIAN)]
-    figures = {}
-    for case, values in curves.items():
-        label = f"{what} of {case} over the epochs, and the median of all cases"
-        figures[case] = figure([*parts, drawn_curve(values, CASE)], label=label, height=_HEIGHT)
-    return figures
-
-
-def _binned(
-    values: "pd.Series[float]", counts: "pd.Series[int]", bins: npt.NDArray[np.intp]
-) -> FloatArray:
-    """The mean of each bin, in which a value counts as often as ``counts`` says.
-
-    NaN without any.
-    """
-    counted = counts.where(values.notna(), 0)
-    n = counted.groupby(bins).sum()
-    return np.asarray((values * counted).groupby(bins).sum() / n.where(n > 0), dtype=np.float64)
 
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
@@ -113,151 +39,174 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
 def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
     dataset = suspects.folds[0].dataset
-    to_do: list[Block] = [
-        Heading("What to do next", anchor="next", short="To do next"),
-        Prose(steps, kind="steps"),
+    blocks: list[Block] = [
+        *map(Note, suspects.notes),
+        Heading(f"The first {len(suspects.shown)}", anchor="pictures", short="Pictures"),
+        *_pictures(suspects),
     ]
+    if steps:
+        blocks.append(Heading("What to do next", anchor="next", short="To do next"))
+        blocks.append(Prose(steps, kind="steps"))
+
+    cases = count(len(suspects.table), "case")
     return page(
-        [
-            *map(Note, suspects.notes),
-            Heading(f"The first {len(suspects.shown)}", anchor="pictures", short="Pictures"),
-            *_pictures(suspects),
-            *(to_do if steps else []),
-        ],
+        blocks,
         _methods(suspects),
         about=_about(suspects),
         table=_case_table(suspects),
         kind="nnunet-dro · cases to look at",
         title=f"Cases to look at, {dataset}",
         heading=f"Cases to look at in {dataset}",
-        lede=f"{count(len(suspects.table), 'case')}, starting with those whose {ordering(suspects)}.",
+        lede=f"{cases}, starting with those whose {ordering(suspects)}.",
     )
 
 
 def _pictures(suspects: Suspects) -> Iterator[Block]:
     """What the pictures and curves show, their legends, and the first cases."""
-    curve = (
-        "mean weight of each epoch"
-        if suspects.by == WEIGHT
-        else "stale loss at the end of each epoch"
-    )
-    on_curves = (
-        "The shaded first third of the epochs does not count. All curves have the same axes; values beyond them are "
-        "drawn at the edge."
-    )
-    if len(suspects.folds) > 1:
-        on_curves += " A curve is the mean over the folds that trained on the case."
-    has_curves = suspects.log is not None
-    if suspects.pictures:
-        about = "The slice that shows most of the reference, with its outlines"
-        if any(one.predicted is not None for one in suspects.pictures.values()):
-            about += ", with those of the prediction by the network that was trained without the case (dashed),"
-        yield Prose(
-            f"{about} and without{f', and the {curve}. {on_curves}' if has_curves else '.'}"
-        )
-    elif has_curves:
-        yield Prose(f"The {curve}. {on_curves}")
-    if has_curves:
+    about = _about_pictures(suspects)
+    if about:
+        yield Prose(about)
+    if suspects.log is not None:
         yield Figure(
             legend=[
                 ([legend_line(*CASE)], "the case"),
                 ([legend_line(*MEDIAN)], "median of all cases"),
             ]
         )
-    names = suspects.labels.values if suspects.labels and suspects.pictures else ()
-    yield gallery(
-        _entries(suspects),
-        [(f"label s{n % N_COLOURS}", one) for n, one in enumerate(names)],
-        kind="slices",
-    )
+
+    labels: Sequence[str] = ()
+    if suspects.labels and suspects.pictures:
+        labels = list(suspects.labels.values)
+    legend = [(f"label s{n % N_COLOURS}", label) for n, label in enumerate(labels)]
+    yield gallery(_entries(suspects), legend, kind="slices")
+
+
+def _about_pictures(suspects: Suspects) -> str:
+    """What the pictures and curves show; empty if there are none."""
+    curves = ""
+    if suspects.log is not None:
+        curve = "stale loss at the end of each epoch"
+        if suspects.by == WEIGHT:
+            curve = "mean weight of each epoch"
+        curves = (
+            f"{curve}. The shaded first third of the epochs does not count. All curves have the "
+            "same axes; values beyond them are drawn at the edge."
+        )
+        if len(suspects.folds) > 1:
+            curves += " A curve is the mean over the folds that trained on the case."
+    if not suspects.pictures:
+        return f"The {curves}" if curves else ""
+
+    about = "The slice that shows most of the reference, with its outlines"
+    if any(picture.predicted is not None for picture in suspects.pictures.values()):
+        about += (
+            ", with those of the prediction by the network that was trained without the case "
+            "(dashed),"
+        )
+    about += " and without"
+    return f"{about}, and the {curves}" if curves else f"{about}."
 
 
 def _methods(suspects: Suspects) -> list[Block]:
+    """The definitions of the words and columns of the page."""
     by = suspects.by
-    has_curves = suspects.log is not None
+    has_log = suspects.log is not None
     terms = {}
     if by == WEIGHT:
         terms["Mean weight"] = (
-            "over the iterations that used the case, in the epochs that count. Weights are relative: plain training "
-            "gives every case 1. The lowest comes first."
+            "over the iterations that used the case, in the epochs that count. Weights are "
+            "relative: plain training gives every case 1. The lowest comes first."
         )
     elif by == LOSS:
         terms["Stale loss"] = "the loss of the case when it was last seen, on an augmented patch."
         terms["Mean rank"] = (
-            "over the epochs that count, the share of the other cases with a smaller stale loss at the end of the "
-            "epoch; equal losses count half. The highest comes first. A single hard epoch does not keep a case at "
-            "the top: in each epoch the hardest case has 100 %, however large its loss."
+            "over the epochs that count, the share of the other cases with a smaller stale loss at "
+            "the end of the epoch; equal losses count half. The highest comes first. A single hard "
+            "epoch does not keep a case at the top: in each epoch the hardest case has 100 %, "
+            "however large its loss."
         )
     terms["Validation Dice"] = (
-        "of the network that was trained without the case, averaged over the labels that have one, from nnU-Net's "
-        "validation/summary.json."
+        "of the network that was trained without the case, averaged over the labels that have one, "
+        "from nnU-Net's validation/summary.json."
     )
-    if has_curves:
+    if has_log:
         terms["Epochs that count"] = (
             "all but the first third, in which the network still knows little."
         )
     if len(suspects.folds) > 1 and by != DICE:
         terms["Several folds"] = (
-            "are ranked one by one, because the losses of one network may lie above those of another. Rank, gap and "
-            "loss are means over the folds that trained on the case; visits are added."
+            "are ranked one by one, because the losses of one network may lie above those of "
+            "another. Rank, gap and loss are means over the folds that trained on the case; visits "
+            "are added."
         )
+
     score = "validation Dice" if by == DICE else f"mean {by}"
     terms["Gap"] = (
-        f"from the median of all cases to the {score}, in standard deviations (1.4826 times the median absolute "
-        "deviation)."
+        f"from the median of all cases to the {score}, in standard deviations (1.4826 times the "
+        "median absolute deviation)."
     )
-    if has_curves:
-        few = f" † Fewer than {FEW} visits: the rank says little." if by != DICE else ""
-        terms["Seen"] = f"number of visits in the epochs that count.{few}"
+    if has_log:
+        terms["Seen"] = "number of visits in the epochs that count."
+        if by != DICE:
+            terms["Seen"] += f" † Fewer than {FEW} visits: the rank says little."
     terms["Trusted"] = "the case has yes in the column trusted of the dataset's case table."
-    heading = Heading("Definitions", anchor="methods", short="Definitions")
-    return [heading, Table.of_pairs("Definitions", terms.items(), kind="terms")]
+    return [
+        Heading("Definitions", anchor="methods", short="Definitions"),
+        Table.of_pairs("Definitions", terms.items(), kind="terms"),
+    ]
 
 
 def _about(suspects: Suspects) -> dict[str, str]:
-    log = suspects.log
-    folds = suspects.folds
+    numbers = [fold.number for fold in suspects.folds]
+    log = "none"
+    if suspects.log is not None:
+        log = f"{suspects.log.kind.file}, {count(len(suspects.log.epochs), 'epoch')}"
     return {
-        **folds[0].about,
-        "Folds" if len(folds) > 1 else "Fold": ", ".join(fold.number for fold in folds),
-        "Log": f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none",
+        **suspects.folds[0].about,
+        "Folds" if len(numbers) > 1 else "Fold": ", ".join(numbers),
+        "Log": log,
     }
 
 
 def _entries(suspects: Suspects) -> list[Picture]:
+    """The first cases, each with what there is of a slice, a curve, and reasons."""
     shown = suspects.shown
     log = suspects.log
-    drawn = [case for case in shown["case"] if log and case in log.values]
-    charts = curves_of(log, drawn) if log else {}
+    curves: dict[str, Markup] = {}
+    if log is not None:
+        curves = curves_of(log, [case for case in shown["case"] if case in log.values])
+
     entries = []
     for row in shown.to_dict("records"):
         case = str(row["case"])
-        strata = "; ".join(f"{name}: {of_case[case]}" for name, of_case in suspects.strata.items())
+        strata = [f"{name}: {entries[case]}" for name, entries in suspects.strata.items()]
+        planes = []
+        if case in suspects.pictures:
+            planes = list(_planes(suspects.pictures[case]))
         entries.append(
             Picture(
                 case,
                 f": {', '.join(_facts(row, suspects))}",
-                [strata, suspects.reasons.get(case, "")],
-                list(_planes(suspects.pictures[case])) if case in suspects.pictures else [],
+                ["; ".join(strata), suspects.reasons.get(case, "")],
+                planes,
                 rank=f"{row['rank']}. ",
-                chart=charts.get(case, Markup("")),
+                chart=curves.get(case, Markup("")),
             )
         )
     return entries
 
 
-def _planes(shown: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]], str]]:
-    """The slice with the outlines of the reference, with those of the prediction if there is one, and without any."""
-    plane = shown.plane
-    name = f"{plane.name}{', the reference is empty' * shown.is_empty}"
+def _planes(picture: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]], str]]:
+    """The slice with the outlines of the reference, with those of a prediction, and without any."""
+    plane = picture.plane
+    name = plane.name
+    if picture.is_empty:
+        name += ", the reference is empty"
     yield plane, name, plane.outlines, name
-    if shown.predicted is not None:
-        yield (
-            plane,
-            "prediction",
-            [(f"{kind} dashed", path) for kind, path in shown.predicted],
-            "prediction",
-        )
+
+    if picture.predicted is not None:
+        dashed = [(f"{kind} dashed", path) for kind, path in picture.predicted]
+        yield plane, "prediction", dashed, "prediction"
     yield plane, "without outlines", (), "without outlines"
 
 
@@ -269,38 +218,44 @@ def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
         DICE: f"validation Dice {score}",
         LOSS: f"mean rank {score} %",
     }
+
     facts = [words[suspects.by]]
     if not pd.isna(row["gap"]):
         facts.append(f"{written(row['gap'], '+.1f')} SD from the median")
     if not pd.isna(row["loss"]):
         facts.append(f"mean loss {written(row['loss'], '.3f')}")
-    if suspects.by != DICE and not pd.isna(row["validation_dice"]):
+
+    is_by_dice = suspects.by == DICE
+    if not is_by_dice and not pd.isna(row["validation_dice"]):
         facts.append(f"validation Dice {written(row['validation_dice'], '.3f')}")
-    if row["times_seen"] or suspects.by != DICE:
-        few = suspects.by != DICE and is_few(row)
-        facts.append(f"seen {count(row['times_seen'], 'time')}{'†' if few else ''}")
-    return [*facts, "trusted"] if row["trusted"] else facts
+    if row["times_seen"] or not is_by_dice:
+        mark = "†" if is_few(row) and not is_by_dice else ""
+        facts.append(f"seen {count(row['times_seen'], 'time')}{mark}")
+
+    if row["trusted"]:
+        facts.append("trusted")
+    return facts
 
 
 def _case_table(suspects: Suspects) -> SortableTable:
+    """Every case with its rank, score and strata."""
     table = suspects.table
     by = suspects.by
-    scores = 100 * table["score"] if by == LOSS else table["score"]
     columns = [SortableColumn("Case", "text", table["case"])]
     if by != DICE:
-        evidence = np.where(
-            table["times_seen"] < FEW, f"fewer than {FEW} visits", f"{FEW} visits or more"
-        ).tolist()
+        is_rare = table["times_seen"] < FEW
+        evidence = is_rare.map({True: f"fewer than {FEW} visits", False: f"{FEW} visits or more"})
         columns.append(SortableColumn("Evidence", "text", evidence, filtered=True))
-    columns += [
-        SortableColumn("Rank", "count", table["rank"].astype(float)),
-        SortableColumn(
-            score_title(suspects).replace("mean", "Mean"),
-            "number" if by == LOSS else "decimal",
-            scores,
-        ),
-        SortableColumn("Gap (SD)", "difference", table["gap"]),
-    ]
+
+    place_of_rank = len(columns)
+    columns.append(SortableColumn("Rank", "count", table["rank"].astype(float)))
+    title = score_title(suspects).replace("mean", "Mean")
+    if by == LOSS:
+        columns.append(SortableColumn(title, "number", 100 * table["score"]))
+    else:
+        columns.append(SortableColumn(title, "decimal", table["score"]))
+    columns.append(SortableColumn("Gap (SD)", "difference", table["gap"]))
+
     if table["loss"].notna().any():
         columns.append(SortableColumn("Mean loss", "decimal", table["loss"]))
     if by != DICE and table["validation_dice"].notna().any():
@@ -308,17 +263,23 @@ def _case_table(suspects: Suspects) -> SortableTable:
     if suspects.log is not None:
         columns.append(SortableColumn("Seen", "count", table["times_seen"]))
         columns.append(SortableColumn("Seen in all", "count", table["times_seen_in_all"]))
+
     if table["trusted"].any():
-        trusted = ["trusted" if is_trusted else "not trusted" for is_trusted in table["trusted"]]
+        trusted = table["trusted"].map({True: "trusted", False: "not trusted"})
         columns.append(SortableColumn("Trusted", "text", trusted, filtered=True))
-    for name, of_case in suspects.strata.items():
-        columns.append(
-            SortableColumn(name, "text", [of_case[case] for case in table["case"]], filtered=True)
-        )
-    rank = [column.title for column in columns].index("Rank")
-    about = f"All cases of the {'folds' if len(suspects.folds) > 1 else 'fold'}."
-    names = ("Every case", "suspects.csv")
-    pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
+    for name, entries in suspects.strata.items():
+        strata = [entries[case] for case in table["case"]]
+        columns.append(SortableColumn(name, "text", strata, filtered=True))
+
+    folds = "folds" if len(suspects.folds) > 1 else "fold"
     return SortableTable(
-        tuple(columns), table["case"].tolist(), rank, False, about, "", *names, pictures
+        tuple(columns),
+        table["case"].tolist(),
+        place_of_rank,
+        False,
+        about=f"All cases of the {folds}.",
+        hint="",
+        caption="Every case",
+        file="suspects.csv",
+        pictures={case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])},
     )

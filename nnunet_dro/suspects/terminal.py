@@ -9,18 +9,58 @@ from typing import Any
 from rich.console import RenderableType
 
 from nnunet_dro.naming import written
-from nnunet_dro.pages.document import Cell, Column, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Cell, Column, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.suspects.ranking import FEW
-from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
+from nnunet_dro.suspects.ranking import DICE, FEW, LOSS, WEIGHT
+from nnunet_dro.suspects.search import Suspects
+
+#: By what the cases are ranked by: the heading of the score, and what the first ones have.
+_SCORE_TITLES = {
+    LOSS: "mean rank (%)",
+    WEIGHT: "mean weight",
+    DICE: "validation Dice",
+}
+_EXTREMES = {
+    LOSS: "loss stays highest",
+    WEIGHT: "weight stays lowest",
+    DICE: "validation Dice is lowest",
+}
 
 
 def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableType:
-    """The first cases of the ranking, rarely seen ones dim, with notes and what to do next, for rich's console."""
+    """The first cases of the ranking, with notes and what to do next, for rich's console.
+
+    Rarely seen cases are dim.
+    """
     records = suspects.shown.to_dict("records")
-    by = suspects.by
-    has_log = suspects.log is not None
-    few = [by != DICE and is_few(row) for row in records]
+    is_by_dice = suspects.by == DICE
+    kinds = ["few" if is_few(row) and not is_by_dice else "" for row in records]
+    blocks: list[Block] = [
+        Table.of(
+            f"Cases to look at: {ordering(suspects)}",
+            _columns(suspects),
+            records,
+            row_kinds=kinds,
+        )
+    ]
+    blocks += map(Note, suspects.notes)
+    blocks += [Prose(f"Next: {step}", kind="") for step in steps]
+    return printed(blocks)
+
+
+def _columns(suspects: Suspects) -> list[Any]:
+    """The columns of the table, each with what it has of a row."""
+    is_by_dice = suspects.by == DICE
+
+    def times_seen(row: Mapping[Hashable, Any]) -> Cell:
+        is_marked = is_few(row) and not is_by_dice
+        return Cell(f"{row['times_seen']:,}", marks={"†": ""} if is_marked else {})
+
+    def picture(row: Mapping[Hashable, Any]) -> str:
+        # The page and suspects.csv give the whole reason.
+        reason = suspects.reasons.get(row["case"], "")
+        return reason.split(":")[0]
+
     columns: list[Any] = [
         (Column("rank"), lambda row: str(row["rank"])),
         (Column("case", "name"), lambda row: row["case"]),
@@ -29,54 +69,44 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
     ]
     if suspects.table["loss"].notna().any():
         columns.append((Column("loss"), lambda row: written(row["loss"], ".3f")))
-    if by != DICE and suspects.shown["validation_dice"].notna().any():
+    if not is_by_dice and suspects.shown["validation_dice"].notna().any():
         columns.append((Column("Dice"), lambda row: written(row["validation_dice"], ".3f")))
-    if has_log:
-        marks = {"†": ""} if by != DICE else {}
-        columns.append(
-            (
-                Column("seen"),
-                lambda row: Cell(f"{row['times_seen']:,}", (), marks if is_few(row) else {}),
-            )
-        )
+
+    if suspects.log is not None:
+        columns.append((Column("seen"), times_seen))
         columns.append((Column("in all"), lambda row: f"{row['times_seen_in_all']:,}"))
     if suspects.shown["trusted"].any():
         columns.append((Column("trusted", "text"), lambda row: "yes" if row["trusted"] else ""))
     if suspects.reasons:
-        # The page and suspects.csv give the whole reason.
-        columns.append(
-            (
-                Column("picture", "text"),
-                lambda row: suspects.reasons.get(row["case"], "").split(":")[0],
-            )
-        )
-    title = f"Cases to look at: {ordering(suspects)}"
-    table = Table.of(title, columns, records, row_kinds=["few" if is_one else "" for is_one in few])
-    return printed(
-        [table, *map(Note, suspects.notes), *(Prose(f"Next: {step}", kind="") for step in steps)]
-    )
+        columns.append((Column("picture", "text"), picture))
+    return columns
 
 
 def ordering(suspects: Suspects) -> str:
     """The order of the ranking, with the epochs that count."""
-    folds = f", {len(suspects.folds)} folds" if len(suspects.folds) > 1 else ""
-    if suspects.by == DICE or suspects.log is None:
-        return f"validation Dice is lowest{folds.replace(', ', ' (') + ')' if folds else ''}"
     log = suspects.log
-    first = log.epochs[log.first_counted]
-    last = log.epochs[-1]
-    epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
-    return f"{'weight stays lowest' if suspects.by == WEIGHT else 'loss stays highest'} ({epochs}{folds})"
+    about = []
+    if log is not None and suspects.by != DICE:
+        first = log.epochs[log.first_counted]
+        last = log.epochs[-1]
+        about.append(f"epoch {last}" if first == last else f"epochs {first} to {last}")
+    if len(suspects.folds) > 1:
+        about.append(f"{len(suspects.folds)} folds")
+
+    extreme = _EXTREMES[suspects.by]
+    return f"{extreme} ({', '.join(about)})" if about else extreme
 
 
 def score_title(suspects: Suspects) -> str:
     """The heading of the score."""
-    return {WEIGHT: "mean weight", DICE: "validation Dice"}.get(suspects.by, "mean rank (%)")
+    return _SCORE_TITLES[suspects.by]
 
 
 def score_text(score: float, suspects: Suspects) -> str:
     """Write a score: a weight or a Dice with three decimals, a rank in per cent."""
-    return written(100 * score, ".1f") if suspects.by == LOSS else written(score, ".3f")
+    if suspects.by == LOSS:
+        return written(100 * score, ".1f")
+    return written(score, ".3f")
 
 
 def is_few(row: Mapping[Hashable, Any]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog
 from nnunet_dro.suspects import find_suspects, suspects_files
-from nnunet_dro.suspects.page import curves_of
+from nnunet_dro.suspects.curves import curves_of
 from tests.evaluation.report.made import HOSTILE
 
 from .made_folds import LOGS, fold_folder, ranked, write_log
