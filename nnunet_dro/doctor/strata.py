@@ -1,6 +1,7 @@
 """Who is hard, for the page: the strata in a table and in figures, and the outliers."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -78,7 +79,7 @@ def _strata_table(answer: Answer) -> Table:
         _, share = answer.share(answer.members(stratum))
         return _per_cent(share)
 
-    columns = [
+    columns: list[Any] = [
         (Column("Stratum", "name"), _name),
         (Column("Finding", "text"), _state),
         *_compared(

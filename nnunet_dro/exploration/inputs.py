@@ -66,8 +66,7 @@ def find_attributes(
 
     # Columns that the evaluation did not use divide the cases, too, unless attributes are named.
     if by is None:
-        used = {_column(name, wide) for name in strata}
-        used.add(evaluation.options.patient)
+        used = {evaluation.options.patient, *(_column(name, wide) for name in strata)}
         for column in attributes_of(described):
             if column not in used:
                 _add(
