@@ -89,8 +89,8 @@ class _Options(RankOptions):
 @takes(_Options)
 def rank(options: _Options) -> None:
     """Rank methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
+    from nnunet_dro.evaluation.named_folders import named_evaluations
     from nnunet_dro.evaluation.other_tables import read_scores
-    from nnunet_dro.evaluation.result_files import named_evaluations
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.ranking.page import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations

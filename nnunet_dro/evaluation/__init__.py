@@ -88,7 +88,9 @@ _NAMES_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _NAMES_OF.items():
+    for module_name, names in _NAMES_OF.items():
         if name in names:
-            return getattr(import_module(f"nnunet_dro.{module}"), name)
+            module = import_module(f"nnunet_dro.{module_name}")
+            return getattr(module, name)
+
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,8 @@ from nnunet_dro.naming import extra_cure
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-PATIENCE_S = 30.0  # How long to wait for the scheduler, and for its first worker, seconds.
+#: How long to wait for the scheduler, and for its first worker, seconds.
+PATIENCE_S = 30.0
 
 
 def each_done(
@@ -28,6 +29,7 @@ def each_done(
     """
     if workers is not None:
         return done_on_cluster(workers, function, items)
+
     from joblib import Parallel, delayed
 
     # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
@@ -38,9 +40,10 @@ def each_done(
 def absolute(files: _Item) -> _Item:
     """A dataclass of files with their paths from the root: workers may run in other folders."""
     values: dict[str, Any] = dict(vars(files))
-    return type(files)(
-        **{name: one.absolute() if isinstance(one, Path) else one for name, one in values.items()}
-    )
+    for name, value in values.items():
+        if isinstance(value, Path):
+            values[name] = value.absolute()
+    return type(files)(**values)
 
 
 def done_on_cluster(
@@ -57,11 +60,13 @@ def done_on_cluster(
     except ImportError as error:
         needed = f"`workers` must come with the package dask, got {address!r} without it"
         raise ValueError(f"{needed}. {extra_cure('cluster')}") from error
+
     with _client(Client, address) as client:
         # Not pure: the same file may have been written again since another run.
         futures = client.map(function, list(items), pure=False)
+        completed = cast(Any, as_completed)(futures, loop=client.loop, with_results=True)
         try:
-            for _, result in cast(Any, as_completed)(futures, loop=client.loop, with_results=True):
+            for _, result in completed:
                 yield result
         except KilledWorker as error:
             cure = "Look into the logs of the workers: often their memory is too small."
@@ -80,12 +85,18 @@ def done_on_cluster(
 def _client(client_type: Any, address: str) -> Any:
     """A connection to a scheduler that has workers."""
     try:
-        client = client_type(address, timeout=PATIENCE_S, set_as_default=False, name="nnunet-dro")
+        client = client_type(
+            address,
+            timeout=PATIENCE_S,
+            set_as_default=False,
+            name="nnunet-dro",
+        )
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         cure = "Start one with `dask scheduler`, and give the address that it prints."
         raise ValueError(
             f"`workers` must be the address of a dask scheduler, got {address!r}. {cure}"
         ) from error
+
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except (OSError, TimeoutError) as error:

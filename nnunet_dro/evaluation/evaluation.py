@@ -100,7 +100,13 @@ def evaluate(
 
     # Whatever does not fit is reported before the long work.
     references = list_label_maps(reference)
-    inputs, scored = _find_inputs(reference, prediction, set(references), labels, options)
+    inputs, scored = _find_inputs(
+        reference,
+        prediction,
+        set(references),
+        labels,
+        options,
+    )
     ignore = labels.ignore if labels else None
     division = Division.of(
         inputs,
@@ -134,7 +140,14 @@ def evaluate(
         sha256_of_files=sha256,
     )
     about["inputs"] |= {"strata_without_cases": division.without_cases}
-    return _described(scored, division, inputs, options, requirements, about)
+    return _described(
+        scored,
+        division,
+        inputs,
+        options,
+        requirements,
+        about,
+    )
 
 
 def _labels(options: EvaluateOptions) -> Labels | None:

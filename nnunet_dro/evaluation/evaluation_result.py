@@ -1,8 +1,11 @@
-"""The result of an evaluation, and what summary.json says of the run, so that its numbers can be made again."""
+"""The result of an evaluation, and what summary.json says of the run.
+
+The latter is what it takes to make the numbers again.
+"""
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -21,10 +24,18 @@ from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
 
 _OF_CASE_TABLE = " (case table)"
 
+#: The columns of the scores that are not of the case table.
+_OWN_COLUMNS = {"case", "label", *NUMBERS}
+
 
 def column_in_scores(name: str) -> str:
-    """What a column of the case table is called among the scores, which may have one of its name."""
-    return name + _OF_CASE_TABLE if name == "label" or name in NUMBERS else name
+    """What a column of the case table is called among the scores.
+
+    These may have one of its name.
+    """
+    if name == "label" or name in NUMBERS:
+        return name + _OF_CASE_TABLE
+    return name
 
 
 @dataclass(frozen=True)
@@ -67,25 +78,27 @@ class Evaluation:
     @property
     def options(self) -> EvaluateOptions:
         """The options that it was made with."""
-        return EvaluateOptions.of(self.about.get("options", {}))
+        recorded = self.about.get("options", {})
+        return EvaluateOptions.of(recorded)
 
     @property
     def absent(self) -> tuple[str, ...]:
         """The references without a prediction that were to be expected."""
-        return tuple(self.about.get("inputs", {}).get("references_without_prediction", ()))
+        inputs = self.about.get("inputs", {})
+        return tuple(inputs.get("references_without_prediction", ()))
 
     @property
     def strata_without_cases(self) -> Mapping[str, Sequence[str]]:
         """Attribute to the strata of the case table without any evaluated case."""
-        return self.about.get("inputs", {}).get("strata_without_cases", {})
+        inputs = self.about.get("inputs", {})
+        return inputs.get("strata_without_cases", {})
 
     @property
     def case_table(self) -> pd.DataFrame:
         """The other columns of the case table, a row per case with the index ``case``."""
-        own = {"case", "label", *NUMBERS}
-        columns = [str(column) for column in self.scores.columns if column not in own]
+        columns = [name for name in map(str, self.scores.columns) if name not in _OWN_COLUMNS]
         entries = self.scores.drop_duplicates("case").set_index("case")[columns]
-        return entries.rename(columns={name: name.removesuffix(_OF_CASE_TABLE) for name in columns})
+        return entries.rename(columns=lambda name: name.removesuffix(_OF_CASE_TABLE))
 
     @property
     def patient_of_case(self) -> "pd.Series[str] | None":
@@ -95,52 +108,59 @@ class Evaluation:
         """
         column = self.options.patient
         table = self.case_table
-        return table[column].astype(str) if column in table else None
+        if column not in table:
+            return None
+        return table[column].astype(str)
 
     def patient_numbers(self, cases: Sequence[str]) -> tuple[npt.NDArray[np.intp], str | None]:
         """The number of each case's patient, and the column that names it.
 
         None where every case is another's.
         """
-        of_case = self.patient_of_case
-        if of_case is None:
+        patient_of_case = self.patient_of_case
+        if patient_of_case is None:
             return np.arange(len(cases), dtype=np.intp), None
-        return pd.factorize(of_case.reindex(list(cases)))[0].astype(np.intp), str(of_case.name)
+
+        numbers, _ = pd.factorize(patient_of_case.reindex(list(cases)))
+        return numbers.astype(np.intp), str(patient_of_case.name)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics, in the order of the columns."""
-        return tuple(str(metric) for metric in self.strata["metric"].unique())
+        names = self.strata["metric"].unique()
+        return tuple(map(str, names))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the labels, in their order."""
-        return tuple(str(label) for label in self.strata["label"].unique())
+        names = self.strata["label"].unique()
+        return tuple(map(str, names))
 
 
 #: What the statistics of a stratum are.
 _DEFINITIONS = {
     "mean": "mean of the cases with a value",
     "std": "sample standard deviation (n - 1)",
-    "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
+    "percentiles": "linear interpolation between order statistics; "
+    "p5 is the value that 5 % of the cases lie below",
     "iqr": "p75 - p25",
-    "interval": "95 % interval, from six values on. Percentiles: exact order statistics. iqr: the bounds of p75 and "
-    "p25. Mean: Student's t, corrected for skewness",
-    "guaranteed": "mean_low_guaranteed and mean_high_guaranteed, of fractions: random weights on the cases and on one "
-    "more case that is as bad or as good as can be; each holds with 97.5 %. failure_high: exact, with 95 % "
-    "(Clopper-Pearson)",
+    "interval": "95 % interval, from six values on. Percentiles: exact order statistics. "
+    "iqr: the bounds of p75 and p25. Mean: Student's t, corrected for skewness",
+    "guaranteed": "mean_low_guaranteed and mean_high_guaranteed, of fractions: random weights on "
+    "the cases and on one more case that is as bad or as good as can be; each holds with 97.5 %. "
+    "failure_high: exact, with 95 % (Clopper-Pearson)",
 }
 
 #: How a label is scored that reference or prediction lacks.
 _EMPTY = {
-    EmptyRule.UNDEFINED: "a label in neither reference nor prediction has no value and is left out; one in only one of "
-    "the two has Dice 0 and no distance",
-    EmptyRule.ONE: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two "
-    "has Dice 0 and no distance",
-    EmptyRule.BRATS: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the "
-    "two has Dice 0 and distance 374 mm",
-    EmptyRule.DIAGONAL: "a label in neither reference nor prediction has no value and is left out; one in only one of "
-    "the two has Dice 0 and the length of the image's diagonal as distance",
+    EmptyRule.UNDEFINED: "a label in neither reference nor prediction has no value and is left "
+    "out; one in only one of the two has Dice 0 and no distance",
+    EmptyRule.ONE: "a label in neither reference nor prediction has Dice 1 and distance 0; "
+    "one in only one of the two has Dice 0 and no distance",
+    EmptyRule.BRATS: "a label in neither reference nor prediction has Dice 1 and distance 0; "
+    "one in only one of the two has Dice 0 and distance 374 mm",
+    EmptyRule.DIAGONAL: "a label in neither reference nor prediction has no value and is left "
+    "out; one in only one of the two has Dice 0 and the length of the image's diagonal as distance",
 }
 
 
@@ -152,62 +172,87 @@ def about_evaluation(
     *,
     sha256_of_files: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What is said of an evaluation."""
-    definitions = {metric: METRICS[metric].definition for metric in scoring.metrics}
-    unit = METRICS["hd95"].measured(pixels=in_pixels(scored.table)).unit
-    for metric in ("nsd", "lesion_nsd"):
-        if metric in scoring.metrics:
-            definitions[metric] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
-    of_lesions = {"lesions": scoring.instances.definition} if scoring.instances else {}
-    files = {
-        pair.case: [
-            str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)
-        ]
-        for pair in inputs.pairs
-    }
-    packages = [
-        "numpy",
-        "pandas",
-        "scipy",
-        "SimpleITK",
-        *(["connected-components-3d"] if scoring.instances else []),
-    ]
+    """What summary.json says of an evaluation beside its results.
+
+    Args:
+        options: Those that it was made with, as `EvaluateOptions.record` has them.
+        scoring: The metrics and how they were computed.
+        inputs: The files of the cases.
+        scored: Their scores.
+        sha256_of_files: The name of each other file, such as ``case_table``, to its digest.
+    """
+    packages = ["numpy", "pandas", "scipy", "SimpleITK"]
+    if scoring.instances:
+        packages.append("connected-components-3d")
+
     return {
         "versions": versions(*packages),
         "options": dict(options),
-        "definitions": definitions
-        | of_lesions
-        | _DEFINITIONS
-        | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
-        "inputs": {
-            "n_cases": len(inputs.pairs),
-            "missing_predictions": inputs.missing,
-            "references_without_prediction": list(inputs.lacking),
-            "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
-            "prediction_names_sha256": _digest(
-                pair.prediction.name for pair in inputs.pairs if pair.prediction
-            ),
-            # Of a list with a line per case, so that one number stands for all files.
-            "references_sha256": _digest(
-                f"{c} {reference}" for c, (reference, _) in scored.sha256.items()
-            ),
-            "predictions_sha256": _digest(
-                f"{c} {prediction}" for c, (_, prediction) in scored.sha256.items()
-            ),
-            **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
-            "files": files,
-            "files_sha256": {case: list(digests) for case, digests in scored.sha256.items()},
-        },
+        "definitions": _definitions(scoring, scored.table),
+        "inputs": _about_inputs(inputs, scored, sha256_of_files),
+    }
+
+
+def _definitions(scoring: Scoring, scores: pd.DataFrame) -> dict[str, str]:
+    """The definitions of metrics, lesions and statistics, and what becomes of empty labels."""
+    definitions = {name: METRICS[name].definition for name in scoring.metrics}
+
+    unit = METRICS["hd95"].measured(pixels=in_pixels(scores)).unit
+    for name in ("nsd", "lesion_nsd"):
+        if name in definitions:
+            definitions[name] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
+    if scoring.instances:
+        definitions["lesions"] = scoring.instances.definition
+
+    definitions |= _DEFINITIONS
+    definitions["empty"] = _EMPTY[EmptyRule(scoring.empty)]
+    return definitions
+
+
+def _about_inputs(
+    inputs: Inputs, scored: ScoredPairs, sha256_of_files: Mapping[str, str]
+) -> dict[str, Any]:
+    """The files and what tells whether they are the same again."""
+    reference_names = []
+    prediction_names = []
+    files = {}
+    for pair in inputs.pairs:
+        reference_names.append(pair.reference.name)
+        files[pair.case] = [str(pair.reference.absolute()), ""]
+        if pair.prediction:
+            prediction_names.append(pair.prediction.name)
+            files[pair.case][1] = str(pair.prediction.absolute())
+
+    # A list with a line per case, so that one number stands for all files.
+    reference_lines = []
+    prediction_lines = []
+    for case, (reference_sha256, prediction_sha256) in scored.sha256.items():
+        reference_lines.append(f"{case} {reference_sha256}")
+        prediction_lines.append(f"{case} {prediction_sha256}")
+
+    return {
+        "n_cases": len(inputs.pairs),
+        "missing_predictions": inputs.missing,
+        "references_without_prediction": list(inputs.lacking),
+        "reference_names_sha256": _digest(reference_names),
+        "prediction_names_sha256": _digest(prediction_names),
+        "references_sha256": _digest(reference_lines),
+        "predictions_sha256": _digest(prediction_lines),
+        **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
+        "files": files,
+        "files_sha256": {case: list(digests) for case, digests in scored.sha256.items()},
     }
 
 
 def versions(*packages: str) -> dict[str, str]:
     """The versions of this package, of Python and of some other packages."""
-    own = {"nnunet-dro": __version__, "python": platform.python_version()}
-    return own | {package: version(package) for package in packages}
+    installed = {"nnunet-dro": __version__, "python": platform.python_version()}
+    for package in packages:
+        installed[package] = version(package)
+    return installed
 
 
-def _digest(names: Iterable[str]) -> str:
+def _digest(lines: Sequence[str]) -> str:
     """SHA-256 of lines, in the order of the cases; empty without any."""
-    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    text = "\n".join(lines).encode("utf-8", "surrogateescape")
     return hashlib.sha256(text).hexdigest() if text else ""

@@ -59,7 +59,13 @@ def find_inputs(
     is_part = bool(folds) or is_one_fold(prediction)
     lacking = [case for case in references if case not in predictions]
     if lacking:
-        _check_missing(lacking, missing, prediction, in_folds=bool(folders), is_part=is_part)
+        _check_missing(
+            lacking,
+            missing,
+            prediction,
+            in_folds=bool(folders),
+            is_part=is_part,
+        )
 
     cases = references.keys() & predictions.keys()
     if missing is MissingRule.WORST:

@@ -150,7 +150,12 @@ class LockedEvaluation:
         """The metrics and how they are computed."""
         from nnunet_dro.evaluation.scoring.scoring import Scoring
 
-        return Scoring(tuple(self.metrics), self.nsd_tolerance_mm, self.empty, self.lesions)
+        return Scoring(
+            tuple(self.metrics),
+            self.nsd_tolerance_mm,
+            self.empty,
+            self.lesions,
+        )
 
     @property
     def lesions(self) -> "Instances | None":

@@ -20,17 +20,16 @@ from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATIST
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.json_file import json_records, json_text, read_json
-from nnunet_dro.naming import name_some
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 2"
 COMPARISON_FORMAT = "nnunet-dro comparison 2"
 
-_WITH_TABLES = "nnunet-dro evaluation 1"  # That of version 0.2, which had the tables once more in summary.json.
-OF_LESIONS = (
-    "lesions.csv",
-    "lesion_sizes.csv",
-)  # The tables that are written only where lesions were compared.
+#: That of version 0.2, which had the tables once more in summary.json.
+_FORMAT_WITH_TABLES = "nnunet-dro evaluation 1"
+
+#: The tables that are written only where lesions were compared.
+OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
 
 #: All tables that an evaluation or a comparison may have; those that a new one lacks do not stay in
 #: its folder.
@@ -60,47 +59,62 @@ _NEEDED = {
 def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     """The tables of an evaluation, name to content; undefined values are empty, or null."""
     # Whole numbers, although the labels whose lesions are not compared have none.
-    counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
-    tables = {"scores.csv": evaluation.scores.astype(counts), "strata.csv": evaluation.strata}
+    counts = [name for name in LESION_COUNTS if name in evaluation.scores.columns]
+    tables = {
+        "scores.csv": evaluation.scores.astype(dict.fromkeys(counts, "Int64")),
+        "strata.csv": evaluation.strata,
+    }
     if evaluation.options.instances:
-        of_lesions = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
-        tables |= {name: table for name, table in of_lesions if len(table.columns)}
-    files = {name: table.to_csv(index=False) for name, table in tables.items()}
+        lesion_tables = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
+        tables |= {name: table for name, table in lesion_tables if len(table.columns)}
+
+    files = {}
+    sha256 = {}
+    for name, table in tables.items():
+        text = table.to_csv(index=False)
+        files[name] = text
+        sha256[name] = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
     summary = {
         "format": FORMAT,
         "method": evaluation.method,
         **evaluation.about,
-        "tables_sha256": {
-            name: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-            for name, text in files.items()
-        },
+        "tables_sha256": sha256,
         "notes": list(evaluation.notes),
         "worst": json_records(evaluation.worst),
         "false_positives": json_records(evaluation.false_positives),
-        "stratum_of_case": {
-            attribute: {
-                "order": [str(c) for c in strata.cat.categories],
-                "cases": strata.astype(str).to_dict(),
-            }
-            for attribute, strata in evaluation.stratum_of_case.items()
-        },
+        "stratum_of_case": _strata_entries(evaluation.stratum_of_case),
     }
-    return files | {"summary.json": json_text(summary)}
+    files["summary.json"] = json_text(summary)
+    return files
+
+
+def _strata_entries(stratum_of_case: "Mapping[str, pd.Series[str]]") -> dict[str, Any]:
+    """Attribute to its strata in their order, and the stratum of each case."""
+    entries = {}
+    for attribute, strata in stratum_of_case.items():
+        entries[attribute] = {
+            "order": [str(stratum) for stratum in strata.cat.categories],
+            "cases": strata.astype(str).to_dict(),
+        }
+    return entries
 
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
     """The tables of a comparison, name to content: changed.csv has the cases that changed most."""
     tables = {"comparison.csv": comparison.table, "changed.csv": comparison.changed}
-    tables |= {} if comparison.trainings is None else {"trainings.csv": comparison.trainings}
+    if comparison.trainings is not None:
+        tables["trainings.csv"] = comparison.trainings
+
+    files = {name: table.to_csv(index=False) for name, table in tables.items()}
     summary = {
         "format": COMPARISON_FORMAT,
         "methods": list(comparison.methods),
         "about": comparison.about,
         "notes": list(comparison.notes),
     }
-    return {name: table.to_csv(index=False) for name, table in tables.items()} | {
-        "summary.json": json_text(summary)
-    }
+    files["summary.json"] = json_text(summary)
+    return files
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -114,7 +128,8 @@ def read_evaluation(folder: Path) -> Evaluation:
 
     Raises:
         FileNotFoundError: If there is no summary.json in the folder.
-        ValueError: If that file is not the summary of an evaluation.
+        ValueError: If that file is not the summary of an evaluation, or a table is not the one that
+            was written.
     """
     path = folder / "summary.json"
     if not path.is_file():
@@ -122,24 +137,22 @@ def read_evaluation(folder: Path) -> Evaluation:
         raise FileNotFoundError(
             f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}"
         )
+
     cure = "Evaluate again with this version of nnunet-dro."
     # Pandas warns where it makes something of rows that are none.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             summary = read_json(path, errors="surrogateescape")
-            if str(summary["format"]).startswith(COMPARISON_FORMAT[:-1]):
-                cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
-            if summary["format"] not in (FORMAT, _WITH_TABLES):
-                raise ValueError(summary["format"])
-            digests = summary["tables_sha256"] if summary["format"] == FORMAT else {}
-            # No report needs the lesions.
-            needed = [
-                (folder / name, digest) for name, digest in digests.items() if name != OF_LESIONS[0]
-            ]
-            changed = [
-                path for path, digest in needed if not path.is_file() or sha256_of(path) != digest
-            ]
+            file_format = summary["format"]
+            if str(file_format).startswith(COMPARISON_FORMAT[:-1]):
+                cure = (
+                    "Give the folder of one evaluation; "
+                    "`nnunet-dro compare --overwrite` makes a comparison again."
+                )
+            if file_format not in (FORMAT, _FORMAT_WITH_TABLES):
+                raise ValueError(file_format)
+            changed = _changed_tables(summary, folder)
             if not changed:
                 return _parsed(summary, folder)
         except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
@@ -147,76 +160,110 @@ def read_evaluation(folder: Path) -> Evaluation:
             raise ValueError(
                 f"`evaluation` must hold a summary.json of nnunet-dro, got {got}. {cure}"
             ) from error
-    got = f"another {changed[0].name}, or none"
+
+    got = f"another {changed[0]}, or none"
     cure = "Restore the file, or evaluate again."
     raise ValueError(
         f"`evaluation` must hold its tables as written, got {got}, in {str(folder)!r}. {cure}"
     )
 
 
+def _changed_tables(summary: Mapping[str, Any], folder: Path) -> list[str]:
+    """The tables that are missing or are not those that were written with a summary.json."""
+    if summary["format"] != FORMAT:
+        return []
+
+    changed = []
+    for name, sha256 in summary["tables_sha256"].items():
+        # No report needs the lesions.
+        if name == OF_LESIONS[0]:
+            continue
+        path = folder / name
+        if not path.is_file() or sha256_of(path) != sha256:
+            changed.append(name)
+    return changed
+
+
 def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
+    """The evaluation that a summary.json and the tables beside it tell of."""
     options = summary["options"]
-    of_lesions = ("lesions", "lesion_sizes") if options.get("instances") else ()
-    tables = {
-        "false_positives": _table("false_positives", pd.DataFrame(summary["false_positives"]))
-    }
-    for name in ("scores", "strata", *of_lesions):
-        path = folder / f"{name}.csv"
-        if name in summary:
-            tables[name] = _table(name, pd.DataFrame(summary[name]))
-        elif name != "lesions" or path.is_file():
-            tables[name] = _table(name, _read_csv(path))
-    strata = {
-        attribute: pd.Series(entry["cases"], dtype=object).astype(
-            pd.CategoricalDtype(entry["order"], ordered=True)
-        )
-        for attribute, entry in summary["stratum_of_case"].items()
-    }
-    for name, columns in _NEEDED.items():
-        tables[name][list(columns)]
-    if not {*COUNTS, *GUARANTEED} <= set(tables["strata"].columns):
-        tables["strata"] = _described_anew(tables["strata"], tables["scores"], strata, options)
-    about = {
-        name: summary[name]
-        for name in ("versions", "options", "definitions", "inputs", "requirements")
-    }
-    about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
+    tables = _parsed_tables(summary, folder)
+    stratum_of_case = {}
+    for attribute, entry in summary["stratum_of_case"].items():
+        kind = pd.CategoricalDtype(entry["order"], ordered=True)
+        stratum_of_case[attribute] = pd.Series(entry["cases"], dtype=object).astype(kind)
+
+    strata = tables.pop("strata")
+    if not {*COUNTS, *GUARANTEED} <= set(strata.columns):
+        strata = _described_anew(strata, tables["scores"], stratum_of_case, options)
+
+    about = {}
+    for name in ("versions", "options", "definitions", "inputs", "requirements"):
+        about[name] = summary[name]
+    if "protocol" in summary:
+        about["protocol"] = summary["protocol"]
+
     return Evaluation(
         method=summary["method"],
-        stratum_of_case=strata,
+        strata=strata,
+        stratum_of_case=stratum_of_case,
         # Where no value is defined there is no row, and the file does not tell the columns.
-        worst=worst_strata(tables["strata"], reference=options.get("reference_stratum")),
+        worst=worst_strata(strata, reference=options.get("reference_stratum")),
         about=about,
         notes=tuple(summary["notes"]),
         **tables,
     )
 
 
+def _parsed_tables(summary: Mapping[str, Any], folder: Path) -> dict[str, pd.DataFrame]:
+    """The tables by name: those of the folder, or of a summary.json that has them itself."""
+    false_positives = pd.DataFrame(summary["false_positives"])
+    tables = {"false_positives": _table("false_positives", false_positives)}
+
+    names = ["scores", "strata"]
+    if summary["options"].get("instances"):
+        names += ["lesions", "lesion_sizes"]
+    for name in names:
+        path = folder / f"{name}.csv"
+        if name in summary:
+            tables[name] = _table(name, pd.DataFrame(summary[name]))
+        # No report needs the lesions.
+        elif name != "lesions" or path.is_file():
+            tables[name] = _table(name, _read_csv(path))
+
+    for name, columns in _NEEDED.items():
+        lacking = set(columns) - set(tables[name].columns)
+        if lacking:
+            raise KeyError(*lacking)
+    return tables
+
+
 def _described_anew(
-    known: pd.DataFrame,
+    strata: pd.DataFrame,
     scores: pd.DataFrame,
-    strata: "Mapping[str, pd.Series[str]]",
+    stratum_of_case: "Mapping[str, pd.Series[str]]",
     options: Mapping[str, Any],
 ) -> pd.DataFrame:
     """The statistics of an evaluation by an earlier version, from its scores.
 
-    What only the file knows stays.
+    What only the file has stays.
     """
     patient = options.get("patient")
-    found = summarise(
+    patient_of_case = None
+    if patient is not None:
+        patient_of_case = scores.drop_duplicates("case").set_index("case")[patient]
+
+    statistics = summarise(
         scores,
-        strata,
-        metrics=known["metric"].unique().tolist(),
-        patient_of_case=None
-        if patient is None
-        else scores.drop_duplicates("case").set_index("case")[patient],
+        stratum_of_case,
+        metrics=strata["metric"].unique().tolist(),
+        patient_of_case=patient_of_case,
         n_resamples=options["n_resamples"],
         seed=options["seed"],
     )
     keys = ["attribute", "stratum", "label", "metric"]
-    return found.merge(
-        known[[*keys, *(c for c in known.columns if c not in found.columns)]], on=keys, how="left"
-    )
+    others = [name for name in strata.columns if name not in statistics.columns]
+    return statistics.merge(strata[[*keys, *others]], on=keys, how="left")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -224,34 +271,43 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
     Names are text whatever they look like, and no digit of a number is lost.
     """
-    columns = [
-        str(name) for name in pd.read_csv(path, nrows=0, encoding_errors="surrogateescape").columns
-    ]
-    names = [name for name in columns if _is_name(path.stem, name)]
+    head = pd.read_csv(path, nrows=0, encoding_errors="surrogateescape")
+    columns = [str(column) for column in head.columns]
+    names = [column for column in columns if _is_name(path.stem, column)]
     table = pd.read_csv(
         path,
         dtype=dict.fromkeys(names, object),
         keep_default_na=False,
-        na_values={name: [""] for name in columns if name not in names},
+        na_values={column: [""] for column in columns if column not in names},
         encoding_errors="surrogateescape",
     )
+
     # Before version 3.1 pandas reads numbers that are off by their last digit; Python does not.
     inexact = list(table.select_dtypes("float").columns)
     texts = pd.read_csv(
-        path, usecols=inexact, dtype=object, na_filter=False, encoding_errors="surrogateescape"
+        path,
+        usecols=inexact,
+        dtype=object,
+        na_filter=False,
+        encoding_errors="surrogateescape",
     )
-    return table.assign(**{name: texts[name].replace("", "nan").astype(float) for name in inexact})
+    for column in inexact:
+        table[column] = texts[column].replace("", "nan").astype(float)
+    return table
 
 
 def _is_name(table: str, column: str) -> bool:
     """Whether a column has names; what the case table adds to the scores are names, too."""
-    return column not in NUMBERS if table == "scores" else column in _NAMES
+    if table == "scores":
+        return column not in NUMBERS
+    return column in _NAMES
 
 
 def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table with numbers where numbers must be, and texts where names must be."""
     for column in table.columns:
-        if column in _NAMES and not all(isinstance(value, str) for value in table[column]):
+        is_text = all(isinstance(value, str) for value in table[column])
+        if column in _NAMES and not is_text:
             raise TypeError(column)
         if not _is_name(name, column):
             table[column] = pd.to_numeric(table[column])
@@ -259,49 +315,3 @@ def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
             # A column without any value would be read as text.
             table[column] = table[column].astype(float)
     return table
-
-
-def named_evaluations(folders: list[str]) -> dict[str, Path]:
-    """Methods and their folders, from ``NAME=FOLDER``."""
-    named: dict[str, Path] = {}
-    for entry in folders:
-        name, separator, folder = entry.partition("=")
-        if not separator or not name.strip() or not folder:
-            raise ValueError(
-                f"`evaluations` must be NAME=FOLDER, got {entry!r}. Write, for example, ERM=results/erm."
-            )
-        if name in named:
-            raise ValueError(
-                f"`evaluations` must have different names, got {name_some([name])} twice. Rename one."
-            )
-        named[name] = Path(folder)
-    return named
-
-
-def named_trainings(entries: list[str]) -> dict[str, list[Path]]:
-    """Methods and the folders of their trainings, from ``NAME=FOLDER`` or ``NAME=FOLDER,FOLDER,FOLDER``."""
-    return {name: _trainings(str(folders)) for name, folders in named_evaluations(entries).items()}
-
-
-def _trainings(text: str) -> list[Path]:
-    folders = text.split(",")
-    if len(folders) > 1 and Path(text).is_dir():
-        cure = "A comma separates trainings. Rename the folder."
-        raise ValueError(
-            f"`evaluations` must be folders without a comma in their names, got {text!r}. {cure}"
-        )
-    if not all(folder.strip() for folder in folders):
-        cure = "Write, for example, ERM=seed0,seed1,seed2, without spaces."
-        raise ValueError(
-            f"`evaluations` must name a folder between two commas, got {text!r}. {cure}"
-        )
-    for position, folder in enumerate(folders):
-        if "=" in folder and not Path(folder).is_dir():
-            cure = "The name ends at the first equals sign; a space goes between methods, a comma between trainings."
-            raise ValueError(f"`evaluations` must be folders that exist, got {folder!r}. {cure}")
-        if Path(folder).resolve() in [Path(other).resolve() for other in folders[:position]]:
-            cure = "One training twice says nothing about others: name every training once."
-            raise ValueError(
-                f"`evaluations` must be different trainings, got {folder!r} twice. {cure}"
-            )
-    return [Path(folder) for folder in folders]

@@ -95,25 +95,30 @@ def plan_table(
         requirement: What is planned for.
         sizes: The numbers of cases.
         chances: Those of `planning.chances`; None without a pilot.
-        share: That of the cases with the label; None if all have it.
+        share: That of the cases that have the label, if it is known.
         noun: What is counted, in the plural.
     """
     side = "below" if requirement.end == "low" else "above"
 
+    def n_with_label(n: int) -> int:
+        return cases_with_label(n, share or 1.0)
+
     def most_worse(n: int) -> str:
-        n_worse = worse_allowed(requirement, cases_with_label(n, share or 1.0))
+        n_worse = worse_allowed(requirement, n_with_label(n))
         return str(n_worse) if n_worse >= 0 else "the requirement cannot be met"
 
     columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]
     if share is not None and share < 1:
         title = f"with the label ({100 * LABEL_SURE:g} % sure)"
-        columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
-    columns.append((Column(f"{noun} that may be {side} {requirement.bound}"), most_worse))
+        columns.append((Column(title), lambda n: str(n_with_label(n))))
+    title = f"{noun} that may be {side} {requirement.bound}"
+    columns.append((Column(title), most_worse))
 
+    about = " ".join(_on_labels(share, chances, noun))
     blocks: list[Block] = [
         Heading(requirement.text),
         Table.of("", columns, sizes),
-        Prose(" ".join(_on_labels(share, chances, noun)), kind=""),
+        Prose(about, kind=""),
     ]
     if chances is not None:
         blocks.append(_chances_table(chances, sizes, side))
@@ -128,8 +133,12 @@ def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], side: str) -> Ta
         (Column("pilot"), lambda row: str(row["n"])),
         (Column(side), lambda row: str(row["n_worse"])),
     ]
-    columns += [(Column(f"chance with {n}"), partial(_chance, str(n))) for n in sizes]
-    return Table.of("", columns, chances.to_dict("records"))
+    for n in sizes:
+        column = Column(f"chance with {n}")
+        columns.append((column, partial(_chance, str(n))))
+
+    records = chances.to_dict("records")
+    return Table.of("", columns, records)
 
 
 def _chance(column: str, row: Any) -> str:

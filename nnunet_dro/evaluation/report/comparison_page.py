@@ -107,8 +107,9 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
 
 def _inside(frame: pd.DataFrame, attribute: str, labels: Sequence[str]) -> pd.DataFrame:
     """The rows of an attribute and some labels."""
-    is_shown = frame["label"].astype(str).isin(labels)
-    return frame[is_shown & (frame["attribute"] == attribute)]
+    has_label = frame["label"].astype(str).isin(labels)
+    has_attribute = frame["attribute"] == attribute
+    return frame[has_label & has_attribute]
 
 
 def _differences(rows: pd.DataFrame, metric: Metric) -> Iterator[Block]:
@@ -131,7 +132,7 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
     for method, inside in comparison.scores.groupby("method"):
         scores[method] = inside.set_index(["case", "label"])
 
-    columns = {}
+    columns: dict[tuple[str, str], list[float]] = {}
     for metric in metrics:
         for method in comparison.methods:
             values = scores[method][metric.name].reindex(rows)
@@ -145,12 +146,12 @@ def _most_changed(pairs: pd.DataFrame, metric: Metric, baseline: str) -> pd.Data
     All if there are few.
     """
     values = pd.DataFrame(pairs[metric.name])
-    changes = values.sub(values[baseline], axis=0).abs()
-    largest = changes.max(axis=1).fillna(0)
+    changes = values.sub(values[baseline], axis=0)
+    largest = changes.abs().max(axis=1).fillna(0)
 
-    order = np.argsort(-largest.to_numpy(), kind="stable")
-    kept = np.sort(order[: parts.MOST_CASE_ROWS])
-    return pairs.iloc[kept]
+    most_changed_first = np.argsort(-largest.to_numpy(), kind="stable")
+    kept = most_changed_first[: parts.MOST_CASE_ROWS]
+    return pairs.iloc[np.sort(kept)]
 
 
 def _case_table(

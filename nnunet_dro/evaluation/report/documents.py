@@ -75,13 +75,13 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
 
     Names from files are escaped.
     """
-    strata = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
+    tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
     blocks: list[Block] = [
         Heading(evaluation.method, 1),
         *findings(evaluation),
         *requirement_notes(evaluation.about),
         *map(Note, all_notes(evaluation.notes, evaluation.strata)),
-        *(table for _, table in strata),
+        *(table for _, table in tables),
         *lesion_tables(evaluation.lesion_sizes),
     ]
     return markdown(blocks)
@@ -102,8 +102,8 @@ def comparison_markdown(comparison: Comparison) -> str:
 
     for _, rows in comparison.table.groupby("attribute", sort=False):
         blocks += _differences(comparison, rows, by_statistic=False)
-    strata = strata_tables(comparison.strata, comparison.scores, comparison.failure)
-    blocks += [table for _, table in strata]
+    tables = strata_tables(comparison.strata, comparison.scores, comparison.failure)
+    blocks += [table for _, table in tables]
 
     return markdown(blocks)
 
@@ -213,7 +213,7 @@ def _differences(
         metric = metric_named(str(name), comparison.scores)
         inside = rows[rows["metric"] == name]
 
-        together = [("mean", metric.tail)]
+        together: list[tuple[str, ...]] = [("mean", metric.tail)]
         if by_statistic:
             together = [("mean",), (metric.tail,)]
         for statistics in together:

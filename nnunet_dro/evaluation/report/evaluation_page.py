@@ -14,12 +14,12 @@ from nnunet_dro.evaluation.report.figures import (
     about_distribution,
     cases_by_stratum,
     distribution,
-    quantile_curves,
 )
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
+from nnunet_dro.evaluation.report.quantile_plot import quantile_curves
 from nnunet_dro.evaluation.report.scatter_plots import against_volume
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
 from nnunet_dro.evaluation.scoring.metrics import Metric
@@ -101,10 +101,14 @@ def _attribute(cases: ShownCases, attribute: str, number: int) -> Iterator[Block
     legend = parts.legend_of(attribute, names, lines=True) if has_strata else []
 
     yield parts.attribute_heading(attribute, number)
-    if cases.left_out[attribute]:
-        yield Prose(cases.left_out[attribute])
-    strata = strata[strata["label"].isin(cases.labels[attribute])]
-    yield from parts.strata_blocks(strata, evaluation.scores, evaluation.options.failure)
+    left_out = cases.left_out[attribute]
+    if left_out:
+        yield Prose(left_out)
+
+    is_shown = strata["label"].isin(cases.labels[attribute])
+    strata = strata[is_shown]
+    failure = evaluation.options.failure
+    yield from parts.strata_blocks(strata, evaluation.scores, failure)
 
     for n_before, metric in enumerate(cases.metrics):
         # Metrics that do not fit the page are in its tables only.
@@ -205,8 +209,10 @@ def _volume_charts(
 ) -> list[tuple[str, tuple[Markup]]]:
     """The labels that have a volume, each with its figure of the worst ``at_most`` cases."""
     metric = cases.metrics[0]
-    titles = (metric_title(metric), "Reference (ml)")
-    columns = [cases.table.column(title) for title in titles]
+    columns = [
+        cases.table.column(metric_title(metric)),
+        cases.table.column("Reference (ml)"),
+    ]
 
     charts = []
     for label in labels:
@@ -214,11 +220,23 @@ def _volume_charts(
         rows = rows[rows.index >= 0]
         rows = rows.assign(y=shown(rows[metric.name], metric))
         if at_most is not None:
-            rows = rows.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
+            rows = rows.sort_values("y", key=metric.goodness, kind="stable")
+            rows = rows.head(at_most)
 
-        points = pd.DataFrame({"x": rows["reference_ml"], "y": rows["y"], "row": rows.index})
+        points = pd.DataFrame(
+            {
+                "x": rows["reference_ml"],
+                "y": rows["y"],
+                "row": rows.index,
+            }
+        )
         points["stratum"], _, _ = parts.coloured(rows, cases.evaluation.stratum_of_case)
-        drawing = against_volume(points, metric, label=label, columns=columns)
+        drawing = against_volume(
+            points,
+            metric,
+            label=label,
+            columns=columns,
+        )
         if drawing:
             charts.append((label, (drawing,)))
     return charts

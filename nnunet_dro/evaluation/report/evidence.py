@@ -107,7 +107,7 @@ def _results(evaluation: Evaluation) -> list[dict[str, Any]]:
     results = []
     groups = evaluation.strata.groupby(["attribute", "stratum"], sort=False, observed=True)
     for (attribute, stratum), rows in groups:
-        metrics = []
+        metrics: list[dict[str, Any]] = []
         for row in rows.to_dict("records"):
             metrics += _defined_statistics(row)
 
@@ -192,7 +192,8 @@ def table_one(evaluation: Evaluation) -> pd.DataFrame:
 
         inside = scores[scores["case"].isin(cases)]
         for label in evaluation.labels:
-            present = inside[(inside["label"].astype(str) == label) & (inside["n_reference"] > 0)]
+            has_label = inside["label"].astype(str) == label
+            present = inside[has_label & (inside["n_reference"] > 0)]
             row[f"{label}, cases with it"] = len(present)
             if has_volumes:
                 volumes = present["reference_ml"]

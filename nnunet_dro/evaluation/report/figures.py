@@ -1,4 +1,4 @@
-"""The figures of the cases of every stratum: a dot per case, and quantile functions."""
+"""The figure of the cases of every stratum: a dot per case, and marks of their distribution."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,6 @@ _TOP = 4.0
 _BOTTOM = 38.0
 _SIDE = 14.0
 _HALF = 21.0
-
-#: Points of a curve: enough for every per cent of the cases, and what can be told apart where there
-#: are many curves.
-_MOST_POINTS = 201
-_POINTS_OF_MANY = 101
-_MANY_CURVES = 12
-
-_DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
 #: The marks of a row of `distribution`.
 _MARKS = ("mean", "p5", "p25", "median", "p75")
@@ -146,7 +138,15 @@ def distribution(
     parts = []
     for tick in x.ticks():
         place = x(tick)
-        parts.append(svg.line(place, _TOP + 18, place, height - _BOTTOM, "grid"))
+        parts.append(
+            svg.line(
+                place,
+                _TOP + 18,
+                place,
+                height - _BOTTOM,
+                "grid",
+            )
+        )
         parts.append(
             svg.text(
                 place,
@@ -165,7 +165,13 @@ def distribution(
         )
     )
     for n_above, stratum in enumerate(strata):
-        parts += _row(stratum, metric, x, _TOP + _ROW * n_above, at_most)
+        parts += _row(
+            stratum,
+            metric,
+            x,
+            _TOP + _ROW * n_above,
+            at_most,
+        )
 
     return svg.figure(
         parts,
@@ -208,7 +214,12 @@ def _row(
 
     middle = top + 22 + _HALF
     return [
-        svg.text(_SIDE, top + 13, svg.shortened(stratum.title), kind="name"),
+        svg.text(
+            _SIDE,
+            top + 13,
+            svg.shortened(stratum.title),
+            kind="name",
+        ),
         svg.text(svg.WIDTH - _SIDE, top + 13, counted, anchor="end"),
         *_middle_half(stratum, x, middle),
         *_dots(stratum, x, middle, at_most),
@@ -244,7 +255,14 @@ def _dots(stratum: StratumCases, x: svg.Scale, middle: float, at_most: int | Non
     dots = []
     for place, row, offset in zip(places, rows, offsets, strict=True):
         y = middle + float(offset)
-        dots.append(svg.dot(place, y, int(row), colour=stratum.index))
+        dots.append(
+            svg.dot(
+                place,
+                y,
+                int(row),
+                colour=stratum.index,
+            )
+        )
     return dots
 
 
@@ -257,7 +275,15 @@ def _median_and_tail(
         value = stratum.marks[statistic]
         if math.isfinite(value):
             place = x(value)
-            parts.append(svg.line(place, middle - _HALF - 2, place, middle + _HALF + 2, kind))
+            parts.append(
+                svg.line(
+                    place,
+                    middle - _HALF - 2,
+                    place,
+                    middle + _HALF + 2,
+                    kind,
+                )
+            )
 
     tail = stratum.marks[metric.tail]
     if math.isfinite(tail):
@@ -297,44 +323,3 @@ def swarm(positions: FloatArray, *, size: float = 5.6, half: float = _HALF - 3) 
         most_steps = max(int(np.abs(steps).max()), 1)
         offsets[inside] = steps * min(size, half / most_steps)
     return offsets
-
-
-def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: str) -> Markup:
-    """A curve per stratum: the value (y) that a share of its cases (x) does not exceed.
-
-    Values between those of cases are interpolated, as those of percentiles are.
-    """
-    values = [float(value) for stratum in strata for value in stratum.values]
-    x, y = svg.scales((0, 100), svg.value_range(values, fraction=metric.is_bounded))
-    parts = svg.axes(
-        x,
-        y,
-        "share of cases (%)",
-        fmt.metric_title(metric),
-        x_ticks=(5, 10, 25, 50, 75, 100),
-        x_kind="grid percentile",
-    )
-
-    most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
-    for stratum in strata:
-        ordered = np.sort(stratum.values)
-        if not len(ordered):
-            continue
-        n_points = min(max(len(ordered), 2), most_points)
-        shares = np.linspace(0, 1, n_points)
-        heights = np.quantile(ordered, shares)
-
-        points = []
-        for share, height in zip(shares, heights, strict=True):
-            points.append((x(100 * share), y(height)))
-        colour, dashes = looks_of(stratum.index)
-        parts.append(svg.curve(points, colour, dashes))
-
-    return svg.figure(parts, label=f"{metric.title} of {label}: quantile function per stratum")
-
-
-def looks_of(index: int) -> tuple[str, str]:
-    """The colour and the dashes of the curve of the stratum of this index."""
-    colour = f"s{index % svg.N_COLOURS}"
-    dashes = _DASHES[index % len(_DASHES)]
-    return colour, dashes

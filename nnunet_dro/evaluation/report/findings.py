@@ -31,10 +31,12 @@ def findings(evaluation: Evaluation) -> list[Note]:
     enough cases for it, and else the mean. Labels without any value have no finding.
     """
     metric = fmt.metric_named(evaluation.metrics[0], evaluation.scores)
+    reference = evaluation.options.reference_stratum
+
     strata = evaluation.strata[evaluation.strata["metric"] == metric.name]
     rows = {}
     for row in strata.to_dict("records"):
-        rows[str(row["attribute"]), str(row["label"]), str(row["stratum"])] = row
+        rows[_stratum_key(row, row["stratum"])] = row
 
     worst_strata = evaluation.worst
     is_divided = worst_strata["attribute"] != ALL
@@ -43,22 +45,34 @@ def findings(evaluation: Evaluation) -> list[Note]:
         worst_strata = worst_strata[is_divided]
     worst_strata = worst_strata[worst_strata["metric"] == metric.name]
 
-    reference = evaluation.options.reference_stratum
     ranked = []
     groups = worst_strata.groupby(["attribute", "label"], sort=False, observed=True)
-    for (attribute, label), group in groups:
-        by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
+    for _, group in groups:
+        by_statistic = {}
+        for worst in group.to_dict("records"):
+            by_statistic[str(worst["statistic"])] = worst
+
         worst = by_statistic[metric.tail]
-        row = rows[str(attribute), str(label), str(worst["worst_stratum"])]
+        row = rows[_stratum_key(worst, worst["worst_stratum"])]
         if not enough_cases(metric.tail, n_units(row)):
             worst = by_statistic["mean"]
-            row = rows[str(attribute), str(label), str(worst["worst_stratum"])]
+            row = rows[_stratum_key(worst, worst["worst_stratum"])]
 
         goodness = metric.goodness(float(worst["worst"]))
-        ranked.append((goodness, _finding(worst, row, metric, reference)))
+        finding = _finding(worst, row, metric, reference)
+        ranked.append((goodness, finding))
 
     ranked.sort(key=itemgetter(0))
     return [finding for _, finding in ranked]
+
+
+def _stratum_key(row: Record, stratum: Any) -> tuple[str, str, str]:
+    """What tells a stratum and label from others."""
+    return (
+        str(row["attribute"]),
+        str(row["label"]),
+        str(stratum),
+    )
 
 
 def finding_of(

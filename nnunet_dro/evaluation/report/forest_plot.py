@@ -57,7 +57,12 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
     parts = [
         *_axis(x, bottom),
         *_lines(records, estimates, x, metric),
-        svg.text(_LEFT, height - 20, f"difference of the {name} ({unit})", kind="axis"),
+        svg.text(
+            _LEFT,
+            height - 20,
+            f"difference of the {name} ({unit})",
+            kind="axis",
+        ),
         svg.text(_LEFT, height - 5, directions),
     ]
     return svg.figure(
@@ -85,8 +90,19 @@ def _axis(x: svg.Scale, bottom: float) -> Iterator[Markup]:
     for tick in x.ticks(5):
         place = x(tick)
         kind = "grid" if tick else "zero"
-        yield svg.line(place, _ABOVE, place, bottom, kind)
-        yield svg.text(place, bottom + 15, svg.tick_text(tick), anchor="middle")
+        yield svg.line(
+            place,
+            _ABOVE,
+            place,
+            bottom,
+            kind,
+        )
+        yield svg.text(
+            place,
+            bottom + 15,
+            svg.tick_text(tick),
+            anchor="middle",
+        )
 
 
 def _lines(
@@ -102,10 +118,16 @@ def _lines(
         if record["label"] != heading:
             heading = record["label"]
             y += _LINE
-            yield svg.text(4, y - 6, svg.shortened(str(heading), 28), kind="name")
+            yield svg.text(
+                4,
+                y - 6,
+                svg.shortened(str(heading), 28),
+                kind="name",
+            )
 
         y += _LINE
-        stratum = fmt.stratum_title(str(record["attribute"]), str(record["stratum"]))
+        attribute = str(record["attribute"])
+        stratum = fmt.stratum_title(attribute, str(record["stratum"]))
         yield svg.text(14, y - 6, svg.shortened(stratum, 24))
         yield from _estimate(numbers, x, y - 10, metric.sign)
 
@@ -125,7 +147,13 @@ def _estimate(numbers: Sequence[float], x: svg.Scale, y: float, sign: float) -> 
         kind = "same"
 
     if math.isfinite(low) and math.isfinite(high):
-        yield svg.line(x(low), y, x(high), y, f"whisker {kind}")
+        yield svg.line(
+            x(low),
+            y,
+            x(high),
+            y,
+            f"whisker {kind}",
+        )
     path = _SHAPES[kind].format(
         x=svg.at(x(value)),
         left=svg.at(x(value) - 4),

@@ -136,7 +136,12 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
 
     columns = [*_name_columns(attribute), (Column("n"), _n_compared)]
     for statistic in statistics:
-        columns += _value_columns(statistic, metric, baseline=baseline, method=method)
+        columns += _value_columns(
+            statistic,
+            metric,
+            baseline=baseline,
+            method=method,
+        )
     if "mean" in statistics:
         columns += _test_columns(records, metric)
 
@@ -161,26 +166,42 @@ def _value_columns(
     statistic: str, metric: Metric, *, baseline: str, method: str
 ) -> Iterator[tuple[Column, Any]]:
     """A statistic of the baseline and of the method, and their difference."""
-    above = f"{STATISTICS[statistic].title} ({fmt.unit_sign(metric)})"
-    values = {f"{statistic}_baseline": baseline, f"{statistic}_method": method}
+    unit = fmt.unit_sign(metric)
+    above = f"{STATISTICS[statistic].title} ({unit})"
 
-    for column, title in values.items():
-        yield Column(title, above=above), partial(_number, column, metric)
-    yield Column("Difference", above=above), partial(_change, statistic, metric)
+    yield (
+        Column(baseline, above=above),
+        partial(_number, f"{statistic}_baseline", metric),
+    )
+    yield (
+        Column(method, above=above),
+        partial(_number, f"{statistic}_method", metric),
+    )
+    yield (
+        Column("Difference", above=above),
+        partial(_change, statistic, metric),
+    )
 
 
 def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[Column, Any]]:
     """What tells a difference of the mean from chance."""
     if any(fmt.typical_change(record, metric) for record in records):
-        yield Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric)
+        yield (
+            Column("Typical case", hint=TYPICAL, spare="column"),
+            partial(_typical, metric),
+        )
 
     hint = "Wilcoxon signed-rank test, p value after Holm's correction"
-    yield Column("Holm p", hint=hint), lambda record: fmt.p_value(float(record["holm_p"]))
+    yield Column("Holm p", hint=hint), _holm_p
     yield Column("W / T / L"), _wins
 
 
 def _number(column: str, metric: Metric, record: Record) -> str:
     return fmt.number(record[column], metric)
+
+
+def _holm_p(record: Record) -> str:
+    return fmt.p_value(float(record["holm_p"]))
 
 
 def _wins(record: Record) -> str:
@@ -260,15 +281,24 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
         "margins and requirements rest on them."
     )
     title = f"Bounds of the {what} for verdicts"
-    return [Table.of_pairs(title, pairs, kind="bounds", notes=(note,))]
+    return [
+        Table.of_pairs(
+            title,
+            pairs,
+            kind="bounds",
+            notes=(note,),
+        )
+    ]
 
 
 def _row_name(record: Record, *, is_difference: bool) -> str:
     """The label, stratum and method of a row, as far as they are not plain."""
     attribute = str(record["attribute"])
+    stratum = str(record["stratum"])
+
     names = [str(record["label"])]
     if is_difference or attribute != ALL:
-        names.append(fmt.stratum_title(attribute, str(record["stratum"])))
+        names.append(fmt.stratum_title(attribute, stratum))
     if not is_difference and "method" in record:
         names.append(str(record["method"]))
     return ", ".join(names)

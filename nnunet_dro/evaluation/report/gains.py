@@ -108,9 +108,21 @@ def _changes(rows: Sequence[Record], metric: Metric) -> Iterator[_Change]:
             gain = metric.sign * value
             # Not sorted: one of the bounds may be missing.
             if metric.more_is_better:
-                yield _Change(row, statistic, gain, worst=low, best=high)
+                yield _Change(
+                    row,
+                    statistic,
+                    gain,
+                    worst=low,
+                    best=high,
+                )
             else:
-                yield _Change(row, statistic, gain, worst=-high, best=-low)
+                yield _Change(
+                    row,
+                    statistic,
+                    gain,
+                    worst=-high,
+                    best=-low,
+                )
 
 
 def _summary(changes: Sequence[_Change], rows: Sequence[Record], metric: Metric) -> str:

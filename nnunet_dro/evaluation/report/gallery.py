@@ -91,13 +91,23 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]
     for attribute, stratum, label in strata.itertuples(index=False):
         stratum_of_case = evaluation.stratum_of_case[attribute].astype(object)
         in_stratum = scores["case"].map(stratum_of_case) == stratum
-        worst = scores[in_stratum & (scores["label"] == label)].head(per_stratum)
+        has_label = scores["label"] == label
+        worst = scores[in_stratum & has_label].head(per_stratum)
 
-        values = zip(worst["case"], worst[metric.name].tolist(), strict=True)
-        for rank, (case, value) in enumerate(values):
-            choices.append(Choice(attribute, stratum, label, str(case), value, rank))
+        for rank, row in enumerate(worst.to_dict("records")):
+            choices.append(
+                Choice(
+                    attribute,
+                    stratum,
+                    label,
+                    str(row["case"]),
+                    row[metric.name],
+                    rank,
+                )
+            )
 
-    chosen = {id(choice) for choice in by_urgency(choices, evaluation)[:_MOST]}
+    most_urgent = by_urgency(choices, evaluation)[:_MOST]
+    chosen = {id(choice) for choice in most_urgent}
     return [choice for choice in choices if id(choice) in chosen]
 
 
@@ -107,7 +117,11 @@ def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice
     The worst of every stratum and label, worse first, then the second.
     """
     metric = metric_named(evaluation.metrics[0])
-    return sorted(choices, key=lambda choice: (choice.rank, metric.goodness(choice.value)))
+
+    def urgency(choice: Choice) -> tuple[int, float]:
+        return choice.rank, metric.goodness(choice.value)
+
+    return sorted(choices, key=urgency)
 
 
 def score_text(choice: Choice, evaluation: Evaluation) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.figures import looks_of
 from nnunet_dro.evaluation.report.findings import requirement_notes
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
+from nnunet_dro.evaluation.report.quantile_plot import looks_of
 from nnunet_dro.evaluation.report.statistic_columns import SHADES, SPREAD_SHADES
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
@@ -82,6 +82,7 @@ def strata_blocks(
         yield Heading(f"{metric.title}, in {unit}", 3)
         yield table
         yield Figure(drawing=_shades(metric, table))
+
         rows = strata[strata["metric"] == metric.name]
         yield from bounds_for_verdicts(rows, metric)
 
@@ -96,12 +97,11 @@ def _shades(metric: Metric, table: Table) -> Markup:
     steps = [f"{high:g}–{low:g} %" for high, low in pairwise(ends)]
     lines = [_swatches(metric.title, steps)]
 
-    titles = [column.title for column in table.columns]
-    if "IQR" in titles:
-        steps = [f"{low:g}–{high:g}" for low, high in pairwise(SPREAD_SHADES)]
-        steps.insert(0, f"up to {SPREAD_SHADES[0]:g}")
-        steps.append(f"above {SPREAD_SHADES[-1]:g}")
-        lines.append(_swatches("the IQR", steps))
+    if any(column.title == "IQR" for column in table.columns):
+        first = f"up to {SPREAD_SHADES[0]:g}"
+        last = f"above {SPREAD_SHADES[-1]:g}"
+        between = [f"{low:g}–{high:g}" for low, high in pairwise(SPREAD_SHADES)]
+        lines.append(_swatches("the IQR", [first, *between, last]))
 
     return form.format(Markup("<br>").join(lines))
 
@@ -110,7 +110,8 @@ def _swatches(title: str, steps: Sequence[str]) -> Markup:
     """The shades from none to the darkest, each with the values that it stands for."""
     form = Markup('<span class="swatch shade{}">{}</span>')
     spans = [form.format(shade, step) for shade, step in enumerate(steps)]
-    return Markup("Shades of {}: {}").format(title, Markup(" ").join(spans))
+    swatches = Markup(" ").join(spans)
+    return Markup("Shades of {}: {}").format(title, swatches)
 
 
 def methods(metrics: Sequence[Metric], about: Mapping[str, Any]) -> list[Block]:
@@ -188,7 +189,14 @@ def case_columns(
     cases = rows["case"].astype(object)
     for attribute in single_attributes(stratum_of_case):
         strata = cases.map(stratum_of_case[attribute].astype(object))
-        columns.append(SortableColumn(attribute, "text", strata.tolist(), filtered=True))
+        columns.append(
+            SortableColumn(
+                attribute,
+                "text",
+                strata.tolist(),
+                filtered=True,
+            )
+        )
     return columns
 
 
@@ -309,8 +317,11 @@ def _shown_labels(
     if n_rows <= most_rows or room >= len(labels):
         return labels, ""
 
-    ranked = urgency.reindex(labels).sort_values(ascending=False, kind="stable")
+    ranked = urgency.reindex(labels)
+    ranked = ranked.sort_values(ascending=False, kind="stable")
     chosen = set(ranked.index[:room])
     shown = [label for label in labels if label in chosen]
+
+    n_labels = count(len(labels), "label")
     which = f"the {room} are shown" if room > 1 else "one is shown"
-    return shown, f"Of {count(len(labels), 'label')}, {which} {reason}"
+    return shown, f"Of {n_labels}, {which} {reason}"

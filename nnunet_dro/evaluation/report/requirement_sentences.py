@@ -168,7 +168,8 @@ def _with_change(outcome: Outcome, comparison: Comparison) -> str:
 def _with_sure_bounds(row: Record, metric: Metric) -> str:
     """A row with its mean difference and the bounds that its verdict rests on."""
     label = row["label"]
-    stratum = fmt.stratum_title(str(row["attribute"]), str(row["stratum"]))
+    attribute = str(row["attribute"])
+    stratum = fmt.stratum_title(attribute, str(row["stratum"]))
     value = fmt.difference(float(row["mean_difference"]), metric)
     ends = _sure_bounds(row, metric)
 

@@ -38,7 +38,12 @@ def against_volume(
 
     x, y = svg.scales(x_limits, y_limits, logarithmic=is_logarithmic)
     parts = [
-        *svg.axes(x, y, "volume of the reference (ml)", fmt.metric_title(metric)),
+        *svg.axes(
+            x,
+            y,
+            "volume of the reference (ml)",
+            fmt.metric_title(metric),
+        ),
         *_dots(points, x, y),
     ]
     return svg.figure(
@@ -69,11 +74,18 @@ def paired(
     title = fmt.metric_title(metric)
     baseline, method = (svg.shortened(name, 30) for name in methods)
     better_side = "above" if metric.more_is_better else "below"
+    hint = f"{better_side} the line: {method} is better"
 
     parts = [
         *svg.axes(x, y, f"{baseline}, {title}", f"{method}, {title}"),
-        svg.line(x.start, y.start, x.end, y.end, "diagonal"),
-        svg.text(x.end, 11, f"{better_side} the line: {method} is better", anchor="end"),
+        svg.line(
+            x.start,
+            y.start,
+            x.end,
+            y.end,
+            "diagonal",
+        ),
+        svg.text(x.end, 11, hint, anchor="end"),
         *_dots(points, x, y),
     ]
     return svg.figure(
@@ -95,5 +107,13 @@ def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> list[Markup]:
 
     dots = []
     for x_value, y_value, row, stratum in zip(*columns, strict=True):
-        dots.append(svg.dot(x(x_value), y(y_value), row, colour=stratum, shape=stratum))
+        dots.append(
+            svg.dot(
+                x(x_value),
+                y(y_value),
+                row,
+                colour=stratum,
+                shape=stratum,
+            )
+        )
     return dots

@@ -57,7 +57,13 @@ class ShownCases:
         scores = _without_unknown_volumes(evaluation.scores)
         kept = np.arange(len(scores))
         if len(scores) > parts.MOST_CASE_ROWS:
-            kept = _kept_rows(scores, metrics[0], labels, evaluation.stratum_of_case, most_dots)
+            kept = _kept_rows(
+                scores,
+                metrics[0],
+                labels,
+                evaluation.stratum_of_case,
+                most_dots,
+            )
         row_numbers = np.full(len(scores), -1)
         row_numbers[kept] = np.arange(len(kept))
 
@@ -117,7 +123,8 @@ def _n_rows_of_figures(strata: pd.DataFrame, labels: Mapping[str, Sequence[str]]
 
 
 def _without_unknown_volumes(scores: pd.DataFrame) -> pd.DataFrame:
-    unknown = [name for name in _VOLUMES if name in scores and scores[name].isna().all()]
+    volumes = [name for name in _VOLUMES if name in scores]
+    unknown = [name for name in volumes if scores[name].isna().all()]
     return scores.drop(columns=unknown)
 
 
@@ -129,17 +136,19 @@ def _kept_rows(
     most_dots: int | None,
 ) -> npt.NDArray[np.int64]:
     """The rows of a table that is too long for all: those with a dot, then the worst others."""
-    goodness = metric.goodness(scores[metric.name].to_numpy(dtype=np.float64))
-    worst_first = np.argsort(goodness, kind="stable")
+    values = scores[metric.name].to_numpy(dtype=np.float64)
+    worst_first = np.argsort(metric.goodness(values), kind="stable")
     ranked = scores[["case", "label"]].iloc[worst_first]
     ranked = ranked.assign(place=worst_first)
 
+    most = most_dots or len(scores)
     drawn = []
     for attribute, shown_labels in labels.items():
         inside = ranked[ranked["label"].isin(shown_labels)]
-        strata = inside["case"].map(stratum_of_case[attribute].astype(object))
+        stratum_names = stratum_of_case[attribute].astype(object)
+        strata = inside["case"].map(stratum_names)
         groups = inside.groupby([strata, "label"], observed=True)
-        drawn.append(groups.head(most_dots or len(scores))["place"])
+        drawn.append(groups.head(most)["place"])
 
     n_drawn = pd.concat(drawn).nunique()
     n_kept = max(parts.MOST_CASE_ROWS, n_drawn)

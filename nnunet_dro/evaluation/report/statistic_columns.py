@@ -56,8 +56,15 @@ def statistic_columns(
 
     columns: list[tuple[Column, Any]] = []
     for place, name in enumerate(statistics):
-        entries = _Entries(name, place, metric, largest, rivals)
-        columns.append((Column(STATISTICS[name].title, spare="below"), entries.cell))
+        column = Column(STATISTICS[name].title, spare="below")
+        entries = _Entries(
+            name,
+            place,
+            metric,
+            largest,
+            rivals,
+        )
+        columns.append((column, entries.cell))
     return columns
 
 
@@ -84,7 +91,12 @@ class _Entries:
             below = ""
 
         marks = self._marks(record)
-        shade = shade_of(value, self.metric, self.statistic, largest=self.largest)
+        shade = shade_of(
+            value,
+            self.metric,
+            self.statistic,
+            largest=self.largest,
+        )
         kinds = [f"shade{shade}"]
         if FEW in marks:
             kinds.append("few")

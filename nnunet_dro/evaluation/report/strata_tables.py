@@ -66,7 +66,15 @@ def strata_tables(
             metric = fmt.metric_named(str(name), scores)
             inside = rows[rows["metric"] == name]
             records = in_order(inside, shown)
-            yield metric, _strata_table(records, metric, shown, failed_if)
+            yield (
+                metric,
+                _strata_table(
+                    records,
+                    metric,
+                    shown,
+                    failed_if,
+                ),
+            )
 
 
 def units_of(records: Sequence[Record]) -> str:
@@ -113,29 +121,39 @@ def _strata_table(
         statistics = statistics[:N_OF_FEW]
 
     several = "method" in names
-    columns = [*name_columns(names), (Column("n"), n_cell)]
-    for name, column in _FAILURES.items():
-        if any(whole(record, name) for record in records):
-            columns.append((column, partial(_n_failed, name)))
-    columns += statistic_columns(records, metric, statistics, several=several)
+    columns = [
+        *name_columns(names),
+        (Column("n"), n_cell),
+        *_failure_columns(records),
+        *statistic_columns(records, metric, statistics, several=several),
+    ]
     if any(map(values_of_few, records)):
         columns.append((Column("Values"), partial(_values, metric)))
 
     on_failures = []
     if any(record.get("n_failed", math.nan) >= 0 for record in records):
-        title = f"{failure.comparison} {fmt.scaled(failure.bound, metric):g}"
+        bound = fmt.scaled(failure.bound, metric)
+        title = f"{failure.comparison} {bound:g}"
         columns.append((Column(title), _share_failed))
         on_failures.append(f"Column {title}: {_about_failures(records)}.")
 
     attribute = fmt.attribute_title(str(records[0]["attribute"]))
+    unit = fmt.unit_sign(metric)
     table = Table.of(
-        f"{attribute}: {metric.title} ({fmt.unit_sign(metric)})",
+        f"{attribute}: {metric.title} ({unit})",
         columns,
         records,
         about=_definitions(metric, statistics, several=several),
         kind="strata",
     )
     return replace(table, notes=tuple(_notes(table, on_failures)))
+
+
+def _failure_columns(records: Sequence[Record]) -> Iterator[tuple[Column, Any]]:
+    """The columns of labels that were missed or invented, where some were."""
+    for name, column in _FAILURES.items():
+        if any(whole(record, name) for record in records):
+            yield column, partial(_n_failed, name)
 
 
 def n_cell(record: Record, *remarks: str) -> Cell:
@@ -168,11 +186,13 @@ def _share_failed(record: Record) -> Cell:
     """How many cases failed, and the upper bound of their share."""
     n_failed = float(record.get("n_failed", math.nan))
     most = float(record.get("failure_high", math.nan))
-    text = "" if math.isnan(n_failed) else str(int(n_failed))
 
+    text = "" if math.isnan(n_failed) else str(int(n_failed))
     if math.isnan(most):
         return Cell(text)
-    return Cell(text, (f"≤ {100 * most:.1f} %",))
+
+    bound = f"≤ {100 * most:.1f} %"
+    return Cell(text, (bound,))
 
 
 def _about_failures(records: Sequence[Record]) -> str:

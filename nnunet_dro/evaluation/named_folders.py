@@ -1,0 +1,61 @@
+"""The folders that the words of a command name: ``NAME=FOLDER``."""
+
+from pathlib import Path
+
+from nnunet_dro.naming import name_some
+
+
+def named_evaluations(folders: list[str]) -> dict[str, Path]:
+    """Methods and their folders, from ``NAME=FOLDER``."""
+    named: dict[str, Path] = {}
+    for entry in folders:
+        name, separator, folder = entry.partition("=")
+        if not separator or not name.strip() or not folder:
+            cure = "Write, for example, ERM=results/erm."
+            raise ValueError(f"`evaluations` must be NAME=FOLDER, got {entry!r}. {cure}")
+        if name in named:
+            got = f"{name_some([name])} twice"
+            raise ValueError(f"`evaluations` must have different names, got {got}. Rename one.")
+        named[name] = Path(folder)
+    return named
+
+
+def named_trainings(entries: list[str]) -> dict[str, list[Path]]:
+    """Methods and the folders of their trainings.
+
+    From ``NAME=FOLDER``, or for several trainings ``NAME=FOLDER,FOLDER,FOLDER``.
+    """
+    named = named_evaluations(entries)
+    return {name: _trainings(str(folders)) for name, folders in named.items()}
+
+
+def _trainings(text: str) -> list[Path]:
+    """The folders of trainings, which commas separate."""
+    names = text.split(",")
+    if len(names) > 1 and Path(text).is_dir():
+        cure = "A comma separates trainings. Rename the folder."
+        raise ValueError(
+            f"`evaluations` must be folders without a comma in their names, got {text!r}. {cure}"
+        )
+    if not all(name.strip() for name in names):
+        cure = "Write, for example, ERM=seed0,seed1,seed2, without spaces."
+        raise ValueError(
+            f"`evaluations` must name a folder between two commas, got {text!r}. {cure}"
+        )
+
+    folders: list[Path] = []
+    for name in names:
+        folder = Path(name)
+        if "=" in name and not folder.is_dir():
+            cure = (
+                "The name ends at the first equals sign; "
+                "a space goes between methods, a comma between trainings."
+            )
+            raise ValueError(f"`evaluations` must be folders that exist, got {name!r}. {cure}")
+        if folder.resolve() in [other.resolve() for other in folders]:
+            cure = "One training twice says nothing about others: name every training once."
+            raise ValueError(
+                f"`evaluations` must be different trainings, got {name!r} twice. {cure}"
+            )
+        folders.append(folder)
+    return folders
