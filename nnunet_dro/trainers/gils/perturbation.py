@@ -90,8 +90,7 @@ def ascend(
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
     (features).
     """
-    n_of_patch = data[0, 0].numel()
-    n = data.new_full((len(data),), n_of_patch, dtype=torch.float32)
+    n = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
     if n_voxels is not None:
         n = n_voxels.to(n).clamp_min(1)
 
