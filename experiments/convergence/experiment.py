@@ -54,12 +54,11 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
 
 def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]:
     asked = QUESTIONS[kind](options.data, quick=options.quick)
-    folds = range(1)
-    at = moments(asked.iterations, asked.settling)
     if asked.folds:
         folds = range(1, asked.folds + 1)
-        at = [asked.iterations]
-    return make_run(options.work, asked.study, name, run, at=at, folds=folds)
+        return make_run(options.work, asked.study, name, run, at=[asked.iterations], folds=folds)
+    at = moments(asked.iterations, asked.settling)
+    return make_run(options.work, asked.study, name, run, at=at)
 
 
 def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:

@@ -1,7 +1,4 @@
-"""The record of an experiment.
-
-A page to read, its picture and its table, with how they were made.
-"""
+"""The record of an experiment: a page to read, its pictures and tables, and how they were made."""
 
 from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.experiment import Experiment, Finished, Options, Page

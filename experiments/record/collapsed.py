@@ -21,9 +21,8 @@ def collapsed_trainings(means: pd.DataFrame) -> pd.DataFrame:
 
 def without_collapsed(rows: pd.DataFrame, collapsed: pd.DataFrame) -> pd.DataFrame:
     """The rows (``method``, ``seed``, ``label``) of the other trainings."""
-    is_collapsed = pd.MultiIndex.from_frame(rows[_TRAINING]).isin(
-        pd.MultiIndex.from_frame(collapsed)
-    )
+    trainings = pd.MultiIndex.from_frame(rows[_TRAINING])
+    is_collapsed = trainings.isin(pd.MultiIndex.from_frame(collapsed))
     return rows[~is_collapsed]
 
 

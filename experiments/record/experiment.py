@@ -1,6 +1,7 @@
 """An experiment: its settings, the runs that have them, and the record of what came out.
 
-    python -m experiments NAME [--quick] [--seeds 0 1] [--add] [--jobs 2] [--work FOLDER] [--out FOLDER] [--render]
+    python -m experiments NAME [--quick] [--seeds 0 1] [--add] [--jobs 2]
+        [--work FOLDER] [--out FOLDER] [--render]
 
 Finished runs are kept in the work folder: an interrupted experiment continues where it stopped, and
 several commands, each with seeds of its own, may fill the same folder.
@@ -19,7 +20,13 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from experiments.record.page import how_it_was_made, write_page, write_picture, write_table
+from experiments.record.page import (
+    PageContent,
+    how_it_was_made,
+    write_page,
+    write_picture,
+    write_table,
+)
 from experiments.record.runs import add_jobs, cache_folder, make_runs
 
 #: Folder of the records that belong to the documentation, and that of smoke runs, which must never
@@ -45,18 +52,16 @@ class Page:
     """What a record shows."""
 
     text: str  # What was asked and what came out, markdown, with headings from the second level on.
-    # Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows
-    # and digits.
+    #: Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows
+    #: and digits.
     table: pd.DataFrame
-    seeds: Sequence[int] | None = (
-        None  # Seeds of the random numbers; None for those of the first table.
-    )
-    shown: pd.DataFrame | None = (
-        None  # What the page shows in place of the table; nothing if it has no row.
-    )
-    # Other tables that follow from those of the runs, by what their files' names end with.
+    #: Seeds of the random numbers; None for those of the first table.
+    seeds: Sequence[int] | None = None
+    #: What the page shows in place of the table; nothing if it has no row.
+    shown: pd.DataFrame | None = None
+    #: Other tables that follow from those of the runs, by what their files' names end with.
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    # Name's end of a picture to what draws it.
+    #: Name's end of a picture to what draws it.
     pictures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
 
 
@@ -70,50 +75,48 @@ class Experiment:
 
     name: str  # Its name on the command line and in the names of its files.
     title: str  # Heading of its page, or of its section of a page.
-    # The runs by their names, each a dataclass of all that determines it; what needs another run
-    # comes later. It raises OSError, ValueError or ImportError if the data are not there or do not
-    # fit.
+    #: The runs by their names, each a dataclass of all that determines it; what needs another run
+    #: comes later. It raises OSError, ValueError or ImportError if the data are not there or do not
+    #: fit.
     runs: Callable[[Options], Sequence[Mapping[str, Any]]]
-    # Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the
-    # processor among it.
+    #: Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the
+    #: processor among it.
     make: Callable[[Options, str, Any], Mapping[str, Any]]
     minutes: Callable[[Any], float]  # Minutes of a processor core that a run takes, about.
-    # The tables that the page is made from, by what their files' names end with.
+    #: The tables that the page is made from, by what their files' names end with.
     tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame]]
-    # The page of the tables, as they are in their files, of a smoke run or not.
+    #: The page of the tables, as they are in their files, of a smoke run or not.
     page: Callable[[Mapping[str, pd.DataFrame], bool], Page]
-    # What the names of the files end with that `page` needs, and how pandas reads them.
+    #: What the names of the files end with that `page` needs, and how pandas reads them.
     inputs: Mapping[str, dict[str, Any]] = field(default_factory=lambda: {"-all": {}})
-    # Draws the picture from the runs, where the tables do not have all of it.
+    #: Draws the picture from the runs, where the tables do not have all of it.
     draw: Callable[[Finished], Figure] | None = None
-    # The rows of a table in its order, after those of other commands have come to them.
+    #: The rows of a table in its order, after those of other commands have come to them.
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
-    seeds: Sequence[int] = range(
-        5
-    )  # Seeds of a full run; a smoke run has the first. None if there are none to choose.
+    #: Seeds of a full run; a smoke run has the first. None if there are none to choose.
+    seeds: Sequence[int] = range(5)
     methods: Sequence[str] = ()  # Methods to choose from; none if all are always run.
     default_methods: Sequence[str] = ()  # Those that are run if none are given; all if empty.
     data: str = ""  # What the raw dataset is that it needs; empty if it needs none.
     cache: str = ""  # Folder of its runs in the user's cache; its name if empty.
     folder: str = ""  # Folder of its runs in that folder, or in the one that is given.
     page_name: str = ""  # Name of its page if it is not that of the experiment.
-    is_section: bool = (
-        False  # Whether it is a section of that page, which another experiment begins.
-    )
-    # What a table's file name ends with to how its numbers are written: all digits if not told.
+    #: Whether it is a section of that page, which another experiment begins.
+    is_section: bool = False
+    #: What a table's file name ends with to how its numbers are written: all digits if not told.
     formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
 
 
 def run(experiment: Experiment, words: Sequence[str]) -> int:
     """Run what is not finished and write the record; returns the exit code."""
-    given = _parser(experiment).parse_args(words)
-    folder: Path = given.out or (QUICK_RESULTS if given.quick else RESULTS)
+    arguments = _parser(experiment).parse_args(words)
+    folder: Path = arguments.out or (QUICK_RESULTS if arguments.quick else RESULTS)
     try:
-        if given.render:
+        if arguments.render:
             tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
             path = _write(experiment, folder, experiment.page(tables, False))
         else:
-            path = _run(experiment, given, words, folder)
+            path = _run(experiment, arguments, words, folder)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         sys.stderr.write(f"{experiment.name}: {error}\n")
         return 1 if isinstance(error, RuntimeError) else 2
@@ -122,49 +125,82 @@ def run(experiment: Experiment, words: Sequence[str]) -> int:
 
 
 def _run(
-    experiment: Experiment, given: argparse.Namespace, words: Sequence[str], folder: Path
+    experiment: Experiment, arguments: argparse.Namespace, words: Sequence[str], folder: Path
 ) -> Path:
-    seeds = given.seeds or (experiment.seeds[:1] if given.quick else experiment.seeds)
-    work = given.work.absolute() / ("quick" if given.quick else "") / experiment.folder
-    methods = given.methods or experiment.default_methods or experiment.methods
-    options = Options(given.quick, tuple(seeds), tuple(methods), given.data, work, given.add)
-    # One thread adds up in the same order on every machine.
-    torch.set_num_threads(1)
-    finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}
-    failures: dict[str, str] = {}
-    for stage in experiment.runs(options):
-        make = partial(experiment.make, options)
-        made, failed = make_runs(
-            work / "finished", stage, make, minutes=experiment.minutes, jobs=given.jobs
-        )
-        finished |= {name: (stage[name], result) for name, result in made.items()}
-        failures |= failed
-    if not finished:
-        raise RuntimeError(
-            "every run has failed. " + "; ".join(f"{name}: {why}" for name, why in failures.items())
-        )
+    options = _options(experiment, arguments)
+    finished, failures = _finished(experiment, options, jobs=arguments.jobs)
     for end, table in experiment.tables(finished, options).items():
         path = folder / f"{experiment.name}{end}.csv"
-        if given.add and end not in experiment.inputs and not path.exists():
+        if options.add and end not in experiment.inputs and not path.exists():
             # What earlier commands did not keep cannot be completed.
             continue
-        whole = experiment.ordered(with_seeds_before(table, path) if given.add else table)
-        write_table(path, whole, float_format=experiment.formats.get(end))
+        whole = with_seeds_before(table, path) if options.add else table
+        float_format = experiment.formats.get(end)
+        write_table(path, experiment.ordered(whole), float_format=float_format)
+
     # The page shows what is in the files, rounded once.
     tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
-    page = experiment.page(tables, given.quick)
+    page = experiment.page(tables, options.quick)
     first = next(iter(tables.values()))
-    shown_seeds = sorted(first["seed"].unique().tolist()) if page.seeds is None else page.seeds
-    made_how = how_it_was_made(
-        _command(experiment, words, shown_seeds, add=given.add),
-        seeds=shown_seeds,
-        added=added_seeds(options.seeds, first) if given.add else (),
+    seeds = page.seeds
+    if seeds is None:
+        seeds = sorted(first["seed"].unique().tolist())
+    added = added_seeds(options.seeds, first) if options.add else []
+    how = how_it_was_made(
+        _command(experiment, words, seeds, add=options.add),
+        seeds=seeds,
+        added=added,
         seconds=sum(result["seconds"] for _, result in finished.values()),
         failures=failures,
     )
     if experiment.draw is not None:
         write_picture(folder / f"{experiment.name}.png", experiment.draw(finished))
-    return _write(experiment, folder, page, how=made_how, quick=given.quick)
+    return _write(experiment, folder, page, how=how, quick=options.quick)
+
+
+def _options(experiment: Experiment, arguments: argparse.Namespace) -> Options:
+    """What the arguments of a command ask for, with the defaults of the experiment."""
+    seeds = arguments.seeds
+    if not seeds:
+        seeds = experiment.seeds[:1] if arguments.quick else experiment.seeds
+    methods = arguments.methods or experiment.default_methods or experiment.methods
+    work = arguments.work.absolute()
+    if arguments.quick:
+        work /= "quick"
+    return Options(
+        quick=arguments.quick,
+        seeds=tuple(seeds),
+        methods=tuple(methods),
+        data=arguments.data,
+        work=work / experiment.folder,
+        add=arguments.add,
+    )
+
+
+def _finished(
+    experiment: Experiment, options: Options, *, jobs: int
+) -> tuple[dict[str, tuple[Any, Mapping[str, Any]]], dict[str, str]]:
+    """All runs by their names, and why some have failed; RuntimeError if all have."""
+    # One thread adds up in the same order on every machine.
+    torch.set_num_threads(1)
+    finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+    failures: dict[str, str] = {}
+    for stage in experiment.runs(options):
+        results, reasons = make_runs(
+            options.work / "finished",
+            stage,
+            partial(experiment.make, options),
+            minutes=experiment.minutes,
+            jobs=jobs,
+        )
+        for name, result in results.items():
+            finished[name] = (stage[name], result)
+        failures |= reasons
+
+    if not finished:
+        reasons_as_text = "; ".join(f"{name}: {why}" for name, why in failures.items())
+        raise RuntimeError(f"every run has failed. {reasons_as_text}")
+    return finished, failures
 
 
 def _write(
@@ -175,22 +211,21 @@ def _write(
         write_picture(folder / f"{experiment.name}{end}.png", draw())
     for end, table in {"": page.table, **page.more}.items():
         if end not in experiment.inputs:
-            write_table(
-                folder / f"{experiment.name}{end}.csv",
-                table,
-                float_format=experiment.formats.get(end),
-            )
-    return write_page(
-        folder / f"{experiment.page_name or experiment.name}.md",
-        experiment.name,
+            path = folder / f"{experiment.name}{end}.csv"
+            write_table(path, table, float_format=experiment.formats.get(end))
+
+    shown = page.table if page.shown is None else page.shown
+    content = PageContent(
+        name=experiment.name,
         title=experiment.title,
         text=page.text,
-        table=page.table if page.shown is None else page.shown,
-        how=how,
+        table=shown,
         picture="" in page.pictures or experiment.draw is not None,
         is_section=experiment.is_section,
         quick=quick,
     )
+    path = folder / f"{experiment.page_name or experiment.name}.md"
+    return write_page(path, content, how=how)
 
 
 def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
@@ -198,11 +233,12 @@ def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
 
 
 def _parser(experiment: Experiment) -> argparse.ArgumentParser:
-    description = (
-        sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or ""
+    page = getattr(experiment.page, "func", experiment.page)
+    description = sys.modules[page.__module__].__doc__ or ""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments {experiment.name}",
+        description=description.split("\n\n")[0],
     )
-    prog = f"python -m experiments {experiment.name}"
-    parser = argparse.ArgumentParser(prog=prog, description=description.split("\n\n")[0])
     parser.add_argument(
         "--quick", action="store_true", help="Smoke run: do everything once, on a small scale."
     )
@@ -244,11 +280,12 @@ def _command(
     experiment: Experiment, words: Sequence[str], seeds: Sequence[int], *, add: bool
 ) -> str:
     """The command that makes the record; where runs were added, the one of all seeds."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--seeds", nargs="+")
-    parser.add_argument("--add", action="store_true")
-    rest = parser.parse_known_args(words)[1]
-    words = [*rest, "--seeds", *map(str, seeds)] if add else words
+    if add:
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--seeds", nargs="+")
+        parser.add_argument("--add", action="store_true")
+        _, others = parser.parse_known_args(words)
+        words = [*others, "--seeds", *map(str, seeds)]
     return shlex.join(["python", "-m", "experiments", experiment.name, *words])
 
 
@@ -259,7 +296,8 @@ _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label"
 def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """A table with the other trainings (``method``, ``seed``) of its file, by seed.
 
-    ValueError if they do not fit.
+    Raises:
+        ValueError: If the other trainings do not fit.
     """
     if not path.exists():
         raise ValueError(
@@ -270,27 +308,25 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         raise ValueError(
             f"The table in {path} has other columns. Leave --add out and run all its trainings."
         )
-    made = pd.MultiIndex.from_frame(table[["method", "seed"]])
-    before = before[~pd.MultiIndex.from_frame(before[["method", "seed"]]).isin(made)]
-    whole = pd.concat([before, table], ignore_index=True).sort_values(
-        "seed", kind="stable", ignore_index=True
-    )
+
+    new = pd.MultiIndex.from_frame(table[["method", "seed"]])
+    is_replaced = pd.MultiIndex.from_frame(before[["method", "seed"]]).isin(new)
+    whole = pd.concat([before[~is_replaced], table], ignore_index=True)
+    whole = whole.sort_values("seed", kind="stable", ignore_index=True)
+
     columns = [name for name in _COMMON if name in table]
-    kinds = [
-        set(of[columns].drop_duplicates().itertuples(index=False, name=None))
-        for _, of in whole.groupby("seed")
-    ]
+    kinds = []
+    for _, rows in whole.groupby("seed"):
+        kinds.append(set(rows[columns].itertuples(index=False, name=None)))
     if any(kind != kinds[0] for kind in kinds):
         raise ValueError(
-            f"With the trainings in {path}, the seeds would have other methods, moments or test cases. "
-            "Give the same --methods or --seeds, or leave --add out and run all trainings."
+            f"With the trainings in {path}, the seeds would have other methods, moments or test "
+            "cases. Give the same --methods or --seeds, or leave --add out and run all trainings."
         )
     return whole
 
 
 def added_seeds(seeds: Sequence[int], table: pd.DataFrame) -> list[int]:
-    """The seeds of a command that are not the only ones of a table.
-
-    Those that were added to the others.
-    """
-    return sorted(set(seeds)) if set(table["seed"]) - set(seeds) else []
+    """The seeds of a command that were added to others in a table; none if there are no others."""
+    others = set(table["seed"]) - set(seeds)
+    return sorted(set(seeds)) if others else []

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -18,27 +19,39 @@ def markdown_table(table: pd.DataFrame) -> str:
     digits. Where a column spans more than four powers of ten, every number has three significant
     digits of its own. Missing values are a dash.
     """
-    columns = [_cells(table.iloc[:, i]) for i in range(table.shape[1])]
-    headers = [_escaped(str(name)) for name in table.columns]
-    sides = [">" if _is_number(table.iloc[:, i]) else "<" for i in range(table.shape[1])]
-    widths = [
-        max(3, len(header), *map(len, cells))
-        for header, cells in zip(headers, columns, strict=True)
+    columns = [_Column.of(str(name), column) for name, column in table.items()]
+    lines = [
+        " | ".join(column.padded(column.header) for column in columns),
+        " | ".join(column.rule() for column in columns),
     ]
+    for row in zip(*(column.cells for column in columns), strict=True):
+        cells = [column.padded(cell) for column, cell in zip(columns, row, strict=True)]
+        lines.append(" | ".join(cells))
+    return "\n".join(f"| {line} |" for line in lines)
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)
-        ]
-        return f"| {' | '.join(padded)} |"
 
-    rule = [
-        "-" * (width - 1) + (":" if side == ">" else "-")
-        for width, side in zip(widths, sides, strict=True)
-    ]
-    return "\n".join(
-        [line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))]
-    )
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table in markdown, whose cells have the same width."""
+
+    header: str
+    cells: list[str]
+    is_number: bool  # Numbers stand on the right.
+
+    @classmethod
+    def of(cls, name: str, values: pd.Series) -> "_Column":
+        return cls(_escaped(name), _cells(values), _is_number(values))
+
+    @property
+    def width(self) -> int:
+        return max(3, len(self.header), *map(len, self.cells))
+
+    def padded(self, text: str) -> str:
+        return text.rjust(self.width) if self.is_number else text.ljust(self.width)
+
+    def rule(self) -> str:
+        end = ":" if self.is_number else "-"
+        return "-" * (self.width - 1) + end
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -47,29 +60,33 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
         if name in table:
             table = table[table[name] == table[name].max()]
     dropped = ["iteration", "iterations", "seeds"]
-    dropped += ["p10", "share"] if any(str(name).startswith("p10 - ") for name in table) else []
+    if any(str(name).startswith("p10 - ") for name in table):
+        dropped += ["p10", "share"]
     return table.drop(columns=dropped, errors="ignore")
 
 
 def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
     """A row per method at the end of the training, a column per stratum.
 
-    Plain's mean, and the others' differences.
+    It shows the mean of the plain method, and the differences of the others.
     """
-    rows = table[table["iteration"] == table["iteration"].max()] if "iteration" in table else table
+    rows = table
+    if "iteration" in table:
+        rows = table[table["iteration"] == table["iteration"].max()]
     means = rows["mean"].map("{:.1f}".format)
-    cells = rows.assign(shown=rows[f"- {plain}"].fillna("").where(rows["method"] != plain, means))
+    differences = rows[f"- {plain}"].fillna("")
+    cells = rows.assign(shown=differences.where(rows["method"] != plain, means))
     return wide_table(cells, "method", "stratum", "shown")
 
 
 def wide_table(rows: pd.DataFrame, index: str, columns: str, values: str) -> pd.DataFrame:
-    """A row per value of one column and a column per value of another, both in the order of the rows."""
+    """A row per value of one column and a column per value of another.
+
+    Both are in the order of the rows.
+    """
     wide = rows.pivot(index=index, columns=columns, values=values)
-    return (
-        wide.loc[rows[index].unique(), rows[columns].unique()]
-        .rename_axis(None, axis=1)
-        .reset_index()
-    )
+    ordered = wide.loc[rows[index].unique(), rows[columns].unique()]
+    return ordered.rename_axis(None, axis=1).reset_index()
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -77,14 +94,12 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _cells(column: pd.Series) -> list[str]:
-    missing = column.isna().tolist()
     if _is_number(column) and not pd.api.types.is_integer_dtype(column):
-        texts = _numbers(
-            [float("nan") if gone else float(v) for v, gone in zip(column, missing, strict=True)]
-        )
+        texts = _numbers(column.to_numpy(dtype=float, na_value=float("nan")).tolist())
     else:
         texts = [_escaped(str(value)) for value in column]
-    return ["–" if gone else text for text, gone in zip(texts, missing, strict=True)]
+    is_missing = column.isna().tolist()
+    return ["–" if missing else text for text, missing in zip(texts, is_missing, strict=True)]
 
 
 def _numbers(values: Sequence[float]) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -21,47 +22,68 @@ _HEADING = "## How it was made\n\n"
 _SECTION = re.compile(r"\n*<!-- begin ([\w-]+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
 
 
-def write_page(
-    path: Path,
-    name: str,
-    *,
-    title: str,
-    text: str,
-    table: pd.DataFrame,
-    how: str | None,
-    picture: bool = True,
-    is_section: bool = False,
-    quick: bool = False,
-) -> Path:
+@dataclass(frozen=True)
+class PageContent:
+    """What a page, or a section of a page, shows."""
+
+    name: str  # Name of the experiment, and of its picture and table.
+    title: str
+    text: str
+    table: pd.DataFrame
+    picture: bool = True  # Whether there is one.
+    is_section: bool = False
+    quick: bool = False  # Whether it is of a smoke run.
+
+    def rendered(self, how: str) -> str:
+        """The page in markdown, which says how it was made."""
+        text = render(
+            "record/record",
+            title=self.title,
+            name=self.name,
+            text=self.text.strip(),
+            table=self.table,
+            how=how.strip(),
+            picture=self.picture,
+            quick=self.quick,
+            is_section=self.is_section,
+        )
+        return f"{text}\n"
+
+
+def write_page(path: Path, content: PageContent, *, how: str | None) -> Path:
     """Write a page or a section, whole or not at all.
 
-    Without ``how``, the page says it already, or ValueError.
+    Without ``how``, the page says it already.
+
+    Raises:
+        ValueError: If it does not.
     """
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = dict(_SECTION.findall(before))
-    own = sections.get(name, "").replace("\n#", "\n") if is_section else _SECTION.sub("", before)
+    page = _SECTION.sub("", before)
     if how is None:
-        if _HEADING not in own:
-            raise ValueError(
-                f"{path} does not say how {name} was made. Leave --render out, to run it."
-            )
-        how = own.split(_HEADING)[1]
-    values = {
-        "title": title,
-        "name": name,
-        "text": text.strip(),
-        "table": table,
-        "how": how.strip(),
-    }
-    made = f"{render('record/record', **values, picture=picture, quick=quick, is_section=is_section)}\n"
-    if is_section:
-        sections[name] = re.sub(r"^#", "##", made, flags=re.MULTILINE)
-    whole = (_SECTION.sub("", before).rstrip() + "\n" if before else "") if is_section else made
-    for section, content in sections.items():
-        whole += f"\n<!-- begin {section} -->\n{content}<!-- end {section} -->\n"
+        # The headings of a section are a level lower than those of a page.
+        section = sections.get(content.name, "").replace("\n#", "\n")
+        how = _how_before(section if content.is_section else page, path, content.name)
+
+    text = content.rendered(how)
+    if content.is_section:
+        sections[content.name] = re.sub(r"^#", "##", text, flags=re.MULTILINE)
+        if before:
+            page = page.rstrip() + "\n"
+    else:
+        page = text
+    for section, text in sections.items():
+        page += f"\n<!-- begin {section} -->\n{text}<!-- end {section} -->\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_files(path.parent, {path.name: whole})
+    write_files(path.parent, {path.name: page})
     return path
+
+
+def _how_before(text: str, path: Path, name: str) -> str:
+    if _HEADING not in text:
+        raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
+    return text.split(_HEADING)[1]
 
 
 def write_picture(path: Path, figure: Figure) -> None:
@@ -75,7 +97,10 @@ def write_picture(path: Path, figure: Figure) -> None:
 
 
 def write_table(path: Path, table: pd.DataFrame, *, float_format: str | None = None) -> None:
-    """Write a table as CSV, whole or not at all, without its index, with all digits if no format is given."""
+    """Write a table as CSV, whole or not at all.
+
+    It has no index, and all digits if no format is given.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         table.to_csv(partial, index=False, float_format=float_format)
@@ -111,7 +136,8 @@ def how_it_was_made(
 
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
-    if found := re.search(r"^model name.*?:(.*)", text, re.MULTILINE):
-        return " ".join(found[1].split())
+    if cpuinfo.exists():
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+        if match := re.search(r"^model name.*?:(.*)", text, re.MULTILINE):
+            return " ".join(match[1].split())
     return platform.processor() or platform.machine() or "unknown processor"

@@ -1,6 +1,6 @@
-"""Runs: each is made once and kept by a digest of its settings, some at the same time.
+"""Runs: each is made once and kept by a digest of its settings.
 
-A failed one is tried again.
+Some are made at the same time. A failed one is tried again by the next command.
 """
 
 import hashlib
@@ -41,40 +41,27 @@ def make_runs(
     minutes: Callable[[Any], float],
     jobs: int = 1,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Make the runs that are not in the folder, several in processes of their own, in one thread each.
+    """Make the runs that are not in the folder, several in processes of their own.
 
-    Each has a JSON file, ``<name>-<digest>.json``, with the digest of its settings (a dataclass in
-    JSON's types) and of torch's version. Returned are the name of a run to what ``make`` gave, as
-    it comes back from JSON, and the name of one that failed to why; the latter is tried again by
-    the next command. If this process is asked to end, they are ended.
+    Each process has one thread. Each run has a JSON file, ``<name>-<digest>.json``, with the digest
+    of its settings (a dataclass in JSON's types) and of torch's version. If this process is asked
+    to end, they are ended.
+
+    Returns:
+        The name of a run to what ``make`` gave, as it comes back from JSON, and the name of one
+        that failed to why. The latter is tried again by the next command.
     """
-    keys = {
-        name: {"settings": asdict(settings), "torch": version("torch")}
-        for name, settings in runs.items()
-    }
-    digests = {
-        name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-        for name, key in keys.items()
-    }
-    paths = {name: folder / f"{name}-{digest[:12]}.json" for name, digest in digests.items()}
+    keys = {name: _key(settings) for name, settings in runs.items()}
+    paths = {name: folder / f"{name}-{_digest(key)}.json" for name, key in keys.items()}
     missing = {name: minutes(runs[name]) for name, path in paths.items() if not path.exists()}
     failures: dict[str, str] = {}
     console = Console(stderr=True)
     if missing:
         jobs = min(jobs, len(missing))
-        console.print(
-            announcement(list(missing.values()), jobs=jobs), highlight=False, soft_wrap=True
-        )
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    # In a log, the lines of the runs that have ended are enough.
-    progress = Progress(
-        *columns, console=console, transient=True, disable=not (missing and console.is_terminal)
-    )
+        words = announcement(list(missing.values()), jobs=jobs)
+        console.print(words, highlight=False, soft_wrap=True)
+
+    progress = _progress(console, is_shown=bool(missing))
     with termination_as_exit(), _workers_may_be_replaced(), progress:
         task = progress.add_task("runs", total=sum(missing.values()))
         with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
@@ -84,18 +71,39 @@ def make_runs(
             )
         for name, seconds, failure in ended:
             progress.advance(task, missing[name])
-            said = (
-                f"failed: {failure.strip().splitlines()[-1]}"
-                if failure
-                else shown_duration(seconds)
-            )
-            console.print(f"{name}: {said}", highlight=False, markup=False, soft_wrap=True)
+            words = f"{name}: {shown_duration(seconds)}"
             if failure:
                 failures[name] = failure
-    made = {name: path for name, path in paths.items() if name not in failures}
-    return {
-        name: json.loads(path.read_text(encoding="utf-8"))["result"] for name, path in made.items()
-    }, failures
+                words = f"{name}: failed: {failure.strip().splitlines()[-1]}"
+            console.print(words, highlight=False, markup=False, soft_wrap=True)
+
+    results = {}
+    for name, path in paths.items():
+        if name not in failures:
+            results[name] = json.loads(path.read_text(encoding="utf-8"))["result"]
+    return results, failures
+
+
+def _key(settings: Any) -> dict[str, Any]:
+    """Everything that determines a run."""
+    return {"settings": asdict(settings), "torch": version("torch")}
+
+
+def _digest(key: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _progress(console: Console, *, is_shown: bool) -> Progress:
+    """A bar on a terminal; in a log, the lines of the runs that have ended are enough."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (is_shown and console.is_terminal),
+    )
 
 
 def shown_duration(seconds: float) -> str:
@@ -104,7 +112,9 @@ def shown_duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{seconds:.1f} s"
 
 
 def _make(
@@ -112,7 +122,8 @@ def _make(
 ) -> tuple[str, float, str]:
     """Make a run, unless another command has made it in the meantime.
 
-    Its name, seconds, and why it failed.
+    Returns:
+        Its name, its seconds, and why it failed (empty if it did not).
     """
     start = time.monotonic()
     if not path.exists():
@@ -143,9 +154,12 @@ def _at_least_one(word: str) -> int:
 
 
 def announcement(minutes: list[float], *, jobs: int) -> str:
-    """How many runs there are, and how long they will take, of the minutes of a processor core that each takes."""
+    """How many runs there are, and how long they will take.
+
+    The minutes are those of a processor core that each takes.
+    """
     in_all = _about(sum(minutes))
-    runs = f"{len(minutes)} run{'s' if len(minutes) > 1 else ''} to make"
+    runs = "1 run to make" if len(minutes) == 1 else f"{len(minutes)} runs to make"
     if jobs == 1:
         return f"{runs}: {in_all} of a processor core."
     # The longest run sets the pace.
@@ -159,16 +173,18 @@ def _about(minutes: float) -> str:
     if minutes < 1:
         return "less than a minute"
     hours, rest = divmod(round(minutes), 60)
-    return f"about {hours} h {rest} min" if hours else f"about {rest} min"
+    if hours:
+        return f"about {hours} h {rest} min"
+    return f"about {rest} min"
 
 
 @contextmanager
 def _workers_may_be_replaced() -> Iterator[None]:
-    """Accept that loky ends a process that has grown by 300 MB and starts another, as every training grows by so much.
+    """Accept that loky ends a process that has grown by 300 MB and starts another.
 
-    It says so with a warning, in a thread that nothing could go on without. Where warnings are
-    errors, as in a suite of tests, that thread would end, and the runs would be waited for without
-    end.
+    Every training grows by so much. Loky says so with a warning, in a thread that nothing could go
+    on without. Where warnings are errors, as in a suite of tests, that thread would end, and the
+    runs would be waited for without end.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings(

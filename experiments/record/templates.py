@@ -13,14 +13,17 @@ from experiments.record.markdown_table import markdown_table, shown_rows
 
 
 def render(template: str, *modules: ModuleType, **values: object) -> str:
-    """The text of a template, as ``digits/page``, which knows the values and the modules' constants in lower case."""
-    known = {
-        name.lower(): value
-        for module in modules
-        for name, value in vars(module).items()
-        if name.isupper()
-    }
-    return _environment().get_template(f"{template}.md.jinja").render(known | values).strip()
+    """The text of a template, as ``digits/page``.
+
+    The template knows the values, and the constants of the modules in lower case.
+    """
+    names: dict[str, object] = {}
+    for module in modules:
+        for name, value in vars(module).items():
+            if name.isupper():
+                names[name.lower()] = value
+    names |= values
+    return _environment().get_template(f"{template}.md.jinja").render(names).strip()
 
 
 @cache

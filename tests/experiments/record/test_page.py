@@ -5,7 +5,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from experiments.record.page import how_it_was_made, write_page, write_picture
+from experiments.record.page import PageContent, how_it_was_made, write_page, write_picture
 
 TABLE = pd.DataFrame({"method": ["ERM", "beta 10"], "accuracy": [12.345, 98.7654], "n": [3, 4]})
 
@@ -16,8 +16,10 @@ def how(**changed):
 
 
 def write(path, name="made-up", **changed):
-    given = {"title": "A title", "text": "## Asked\n\nAnd answered.", "table": TABLE, "how": how()}
-    return write_page(path, name, **{**given, **changed}).read_text()
+    given = {"title": "A title", "text": "## Asked\n\nAnd answered.", "table": TABLE}
+    made_how = changed.pop("how", how())
+    content = PageContent(name, **{**given, **changed})
+    return write_page(path, content, how=made_how).read_text()
 
 
 def test_page_has_all_that_makes_the_result_again(tmp_path):
