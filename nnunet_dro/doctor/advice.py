@@ -126,6 +126,7 @@ def command(answer: Answer) -> str:
     fold = answer.fold
     finding = answer.diagnosis.finding
     is_hard = finding == Finding.HARD
+
     if finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
         folder = shlex.quote(str(fold.folder))
         return f"nnunet-dro suspects {folder}" if answer.has_hardness_log else ""

@@ -114,6 +114,7 @@ def compare_groups(
     """How every group compares: training cases with the others, validation cases with training."""
     is_training = (cases["set"] == TRAINING).to_numpy()
     training = cases[is_training]
+
     strata = []
     for group in groups:
         mine = cases[group.members & is_training]
@@ -121,6 +122,7 @@ def compare_groups(
         unseen = cases[group.members & ~is_training]
         on_training = _worst(mine, others, labels, limit)
         on_validation = _worst(unseen, training, labels, limit)
+
         strata.append(
             Stratum(
                 column=group.column,

@@ -80,6 +80,7 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     patches = answer.cases["seconds_patches"]
     prediction = answer.cases["seconds_prediction"]
     total = float(patches.sum() + prediction.sum())
+
     rows = [
         (f"{count(answer.n_patches, 'patch')} of a case", f"{float(patches.mean()):.2g} s"),
         ("Prediction of a case, without mirroring", f"{float(prediction.mean()):.2g} s"),
@@ -98,6 +99,7 @@ def _methods(answer: Answer) -> list[Block]:
     behind = f"{100 * comparisons.BEHIND:g}"
     outlier = f"{100 * rules.OUTLIER:g}"
     share = f"{100 * rules.OUTLIER_SHARE:g}"
+
     terms = {
         "Cannot tell": (
             f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a "
@@ -131,6 +133,7 @@ def _methods(answer: Answer) -> list[Block]:
         ),
         "Nothing fails": "None of these.",
     }
+
     definitions = {
         "Draws": (
             "Share of the draws of the default trainer from the network as it is, by the pooled "

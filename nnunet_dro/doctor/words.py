@@ -36,6 +36,7 @@ def cannot_tell(answer: Answer) -> tuple[str, str]:
     diagnosis = answer.diagnosis
     reason = ", too few cases"
     cure = "Collect more cases, or look at all folds: each validates other cases."
+
     if not answer.has_predictions:
         reason = " without predictions"
         cure = "Run the command again without --no-prediction, with another folder for --output."
@@ -46,6 +47,7 @@ def cannot_tell(answer: Answer) -> tuple[str, str]:
     elif _is_unfinished(answer):
         reason = ": the training is short" if diagnosis.is_short else ": little is learnt yet"
         cure = "Train longer, and run this command again: what is hard now may still be learnt."
+
     return reason, cure
 
 
@@ -94,6 +96,7 @@ def _groups_behind(diagnosis: Diagnosis) -> list[str]:
                 f"Dice of {compared.label} {points(compared.mean)}, others "
                 f"{points(compared.others)}."
             )
+
     for stratum in diagnosis.those(State.NOT_CARRIED_OVER):
         compared = stratum.validation
         if compared is not None:
@@ -246,6 +249,7 @@ def _unfinished(answer: Answer) -> list[str]:
             f"The training is short: {count(answer.n_iterations, 'iteration')}, fewer than "
             f"{rules.FEWEST_ITERATIONS:,}; nnU-Net's own has {_USUAL_ITERATIONS:,}."
         )
+
     low = answer.diagnosis.low
     if low:
         listed = ", ".join(f"{label} {points(dice)}" for label, dice in low.items())

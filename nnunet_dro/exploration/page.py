@@ -176,6 +176,7 @@ def _charts(
     for number_of_row, row in enumerate(exploration.table.to_dict("records"), start=1):
         if not row["confirmed"]:
             continue
+
         # Cases of the combinations above this one do not count.
         is_left = ~cases["combination"].between(1, number_of_row - 1)
         counted = cases[is_tested & is_left & (cases["label"] == row["label"])]

@@ -218,6 +218,7 @@ def _described_cases(fold: Fold, cases: Sequence[str]) -> tuple[pd.DataFrame, li
     described = pd.DataFrame()
     preprocessed = fold.dataset_folder("nnUNet_preprocessed")
     raw = fold.dataset_folder("nnUNet_raw")
+
     path = find_case_table(preprocessed, raw)
     if path is not None:
         try:

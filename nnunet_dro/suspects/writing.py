@@ -110,6 +110,7 @@ def _nnunet_splits(fold: Fold, output: Path) -> Path:
             f"nnUNet_preprocessed to the folder that holds {fold.dataset}, with the folds of the "
             "training."
         )
+
     if output.resolve().parent == path.resolve().parents[1]:
         raise ValueError(
             "`output` must not be a dataset's folder in nnUNet_preprocessed, got "
@@ -151,6 +152,7 @@ def _read_splits(path: Path) -> list[dict[str, list[str]]]:
         content = read_json(path)
         if not (isinstance(content, list) and content):
             raise TypeError("it is no list of folds")
+
         for fold in content:
             train = [str(case) for case in fold["train"]]
             val = [str(case) for case in fold["val"]]
