@@ -1,1 +1,1 @@
-"""A rare digit: hardness weighted sampling on MNIST with most of one digit's training images taken away."""
+"""A rare digit: hardness weighted sampling on MNIST, with few training images of one digit."""

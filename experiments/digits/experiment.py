@@ -1,6 +1,7 @@
-"""A rare digit: is the gain of hardness weighted sampling one of speed, or does it remain when ERM has converged?
+"""A rare digit: is the gain one of speed, or does it remain when ERM has converged?
 
-The toy example of Fidon et al. 2020 and 2022, on digits of MNIST.
+The gain is that of hardness weighted sampling in the toy example of Fidon et al. 2020 and 2022, on
+digits of MNIST.
 """
 
 from collections.abc import Hashable, Mapping
@@ -31,10 +32,9 @@ def _runs(options: Options) -> list[Mapping[str, Run]]:
     betas = [beta for beta in BETAS if results.method_of(beta) in options.methods]
     planned = planned_runs(options.seeds, betas, quick=options.quick)
     runs = {f"share{run.share:g}-seed{run.seed}": run for run in planned}
-    slow = not options.quick and set(results.SLOW_METHODS) & set(options.methods)
-    return [
-        runs | {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds if slow else ())}
-    ]
+    if not options.quick and set(results.SLOW_METHODS) & set(options.methods):
+        runs |= {f"slow-seed{run.seed}": run for run in slow_runs(options.seeds)}
+    return [runs]
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -45,17 +45,19 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     rates = results.calmed(results.falls(tables["-all"]))
     epochs = tables["-all"][tables["-all"]["method"].isin(results.METHODS)]
     quarters = results.quarters_table(epochs)
+    more = {
+        "-gains": quarters,
+        "-stability": results.stability_table(results.falls(epochs)),
+        "-distance": results.distances(epochs),
+    }
+    if len(rates):
+        more["-rates"] = rates
     return Page(
         page_text(epochs, planned_runs([0], quick=quick)[0], rates),
         results.trainings_table(epochs),
         shown=quarters[quarters["test images"] == "3s"].drop(columns="test images"),
         pictures={"": partial(draw_curves, epochs)},
-        more={
-            "-gains": quarters,
-            "-stability": results.stability_table(results.falls(epochs)),
-            "-distance": results.distances(epochs),
-            **({"-rates": rates} if len(rates) else {}),
-        },
+        more=more,
     )
 
 
@@ -75,34 +77,46 @@ EXPERIMENT = Experiment(
 
 
 def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
-    """The text of the page above its table, from `epochs_table`, any of the trainings, and `results.calmed`."""
-    found = results.gains(epochs)
+    """The text of the page above its table.
+
+    Args:
+        epochs: `epochs_table`.
+        run: Any of the trainings.
+        rates: `results.calmed`.
+    """
+    gains = results.gains(epochs)
+    is_plain = gains["method"] == results.ROLES.plain
+    rare = gains[gains["label"] == "3s"]
+    overall = gains[(gains["label"] == "all") & ~is_plain]
     settled = results.plateaus(epochs)
-    of_rare = found[found["label"] == "3s"]
+
+    claimed = []
+    for _, rows in rare[rare["method"] == "beta 10"].groupby("stratum", sort=False):
+        claimed.append(rows.to_dict("records"))
+    overall_by_method = overall.groupby(["stratum", "method"], sort=False)["difference"]
+
     n_epochs = epochs.groupby("kept")["epoch"].max()
-    overall = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
+    kept_images = []
+    for kept in n_epochs.index:
+        n_rare = replace(run, share=kept / 100).n_rare
+        kept_images.append(f"{n_rare} ({kept:g} %)")
+
     return render(
         "digits/page",
-        *(plan, results),
+        plan,
+        results,
         digit=RARE,
         run=run,
         n_epochs=n_epochs.to_dict(),
-        kept_images=" or ".join(
-            f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index
-        ),
+        kept_images=" or ".join(kept_images),
         n_seeds=epochs["seed"].nunique(),
         plain=results.ROLES.plain,
         claims=CLAIMS,
-        left=_left(of_rare, settled),
+        left=_left(rare, settled),
         settled=settled.to_dict("records"),
-        claimed=[
-            of.to_dict("records")
-            for _, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False)
-        ],
+        claimed=claimed,
         holds=_holds(results.falls(epochs)),
-        overall=overall.groupby(["stratum", "method"], sort=False)["difference"]
-        .agg(list)
-        .to_dict(),
+        overall=overall_by_method.agg(list).to_dict(),
         distances=results.distances(epochs).to_dict("records"),
         rates=rates.to_dict("records"),
         methods=list(epochs["method"].unique()),
@@ -114,28 +128,37 @@ def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
     last = rows.iloc[-1]
     if np.isnan(last["low"]):
         return "a difference without interval"
+    if last["low"] > 0 and reached:
+        return "a gain that remains"
     if last["low"] > 0:
-        return "a gain that remains" if reached else "a gain, but ERM has not reached its plateau"
+        return "a gain, but ERM has not reached its plateau"
     if last["high"] < 0:
         return "a loss"
-    return "a gain of speed only" if (rows["low"] > 0).any() else "no gain"
+    if (rows["low"] > 0).any():
+        return "a gain of speed only"
+    return "no gain"
 
 
 def _left(
-    of_rare: pd.DataFrame, settled: pd.DataFrame
+    gains_of_rare: pd.DataFrame, settled: pd.DataFrame
 ) -> dict[Hashable, dict[str, list[Hashable]]]:
     """For each share: what is left at the end, and of which methods."""
-    reached = settled[settled["method"] == results.ROLES.plain].set_index("kept")["reached"]
+    is_plain = settled["method"] == results.ROLES.plain
+    reached = settled[is_plain].set_index("kept")["reached"]
+    others = gains_of_rare[gains_of_rare["method"] != results.ROLES.plain]
     left: dict[Hashable, dict[str, list[Hashable]]] = {}
-    others = of_rare[of_rare["method"] != results.ROLES.plain]
-    for (kept, method), rows in others.groupby(["stratum", "method"], sort=False):
-        words = verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))
-        left.setdefault(kept, {}).setdefault(words, []).append(method)
+    for kept, gains_of_share in others.groupby("stratum", sort=False):
+        share = float(str(kept).removesuffix(" %"))
+        methods: dict[str, list[Hashable]] = {}
+        for method, rows in gains_of_share.groupby("method", sort=False):
+            words = verdict(rows, reached=bool(reached[share]))
+            methods.setdefault(words, []).append(method)
+        left[kept] = methods
     return left
 
 
 def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:
-    """For each share, the methods of which each part of what the papers say about stability is true."""
+    """For each share, of which methods each part of what the papers say on stability is true."""
     table = results.stability_table(fallen)
     parts = {
         "less_stable": results.fall_differences(fallen).reset_index(drop=True)["low"] > 0,
@@ -143,7 +166,9 @@ def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:
         "stale_stable": table["last drawn rises"] < table["falls"] / 2,
         "sd_higher": table["SD there"] > table["SD elsewhere"],
     }
-    return {
-        kept: {part: list(rows["method"][true[rows.index]]) for part, true in parts.items()}
-        for kept, rows in table.groupby("3s kept", sort=False)
-    }
+    holds: dict[Hashable, dict[str, list[str]]] = {}
+    for kept, rows in table.groupby("3s kept", sort=False):
+        holds[kept] = {}
+        for part, is_true in parts.items():
+            holds[kept][part] = list(rows["method"][is_true[rows.index]])
+    return holds

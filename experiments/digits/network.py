@@ -16,15 +16,16 @@ class _Block(nn.Module):
             nn.ReLU(),
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False, groups=groups),
         )
-        same = n_in == n_out and stride == 1
-        self.shortcut = (
-            None if same else nn.Conv2d(n_in, n_out, 1, stride, bias=False, groups=groups)
-        )
+        self.shortcut: nn.Module | None = None
+        if n_in != n_out or stride != 1:
+            self.shortcut = nn.Conv2d(n_in, n_out, 1, stride, bias=False, groups=groups)
 
     def forward(self, x: Tensor) -> Tensor:
         activated = self.first(x)
-        # Where the shape changes, the shortcut starts from the activated input.
-        return self.rest(activated) + (x if self.shortcut is None else self.shortcut(activated))
+        if self.shortcut is not None:
+            # Where the shape changes, the shortcut starts from the activated input.
+            x = self.shortcut(activated)
+        return self.rest(activated) + x
 
 
 def wide_resnet() -> nn.Sequential:
@@ -49,11 +50,10 @@ def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
     fewer calls.
     """
     together = _layers(n_networks)
-    # Weights and statistics have their output channels first; the number of batches has none.
-    copies = {
-        name: torch.cat([value] * n_networks) if value.dim() else value
-        for name, value in network.state_dict().items()
-    }
+    copies = {}
+    for name, value in network.state_dict().items():
+        # Weights and statistics have their output channels first; the number of batches has none.
+        copies[name] = torch.cat([value] * n_networks) if value.dim() else value
     together.load_state_dict(copies)
     return together
 

@@ -37,13 +37,13 @@ class Run:
     """Trainings that go side by side, one for each beta, and everything that determines them."""
 
     share: float  # Share of the rare digit's training images that is kept, in (0, largest_share].
-    betas: tuple[
-        float, ...
-    ]  # Robustness of each training, 1/loss units; 0 is ERM, by the same code.
-    seed: int  # Seed of the split, the first weights and the draws. All of them are the same for each beta.
+    #: Robustness of each training, 1/loss units; 0 is ERM, by the same code.
+    betas: tuple[float, ...]
+    #: Seed of the split, the first weights and the draws. All of them are the same for each beta.
+    seed: int
     epochs: int  # Number of epochs, each of as many draws as there are training images.
-    # Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test images,
-    # whatever the share, so that all shares have the same test images.
+    #: Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test
+    #: images, whatever the share, so that all shares have the same test images.
     largest_share: float = max(EPOCHS)
     n_train: int = 400  # Training images per digit, before the cut.
     n_test: int = 100  # Test images per digit; the rare one has more.
@@ -63,7 +63,7 @@ class Run:
     def measures(self, epoch: int) -> bool:
         """Whether something is measured after that epoch.
 
-        After each of the first quarter, then every second one.
+        That is after each of the first quarter, then after every second one.
         """
         return epoch <= self.epochs // 4 or epoch % 2 == 0
 
@@ -77,23 +77,25 @@ def slow_runs(seeds: Sequence[int]) -> list[Run]:
 
 
 def planned_runs(seeds: Sequence[int], betas: Sequence[float] = BETAS, *, quick: bool) -> list[Run]:
-    """All trainings of the experiment with these betas and the papers' learning rate, a seed at a time."""
+    """All trainings of the experiment with these betas, a seed at a time.
+
+    They have the learning rate of the papers.
+    """
     if quick:
         return [Run(0.05, tuple(betas), seed, epochs=8, n_train=20, n_test=5) for seed in seeds]
-    of = {
-        share: tuple(beta for beta in betas if share == max(EPOCHS) or beta not in SMALL)
-        for share in EPOCHS
-    }
-    return [
-        Run(share, of[share], seed, epochs)
-        for seed in seeds
-        for share, epochs in EPOCHS.items()
-        if of[share]
-    ]
+
+    runs = []
+    for seed in seeds:
+        for share, epochs in EPOCHS.items():
+            has_all = share == max(EPOCHS)
+            betas_of_share = tuple(beta for beta in betas if has_all or beta not in SMALL)
+            if betas_of_share:
+                runs.append(Run(share, betas_of_share, seed, epochs))
+    return runs
 
 
 class Split(NamedTuple):
-    """Images of shape (n, 8, 8), standardised with the training images, and labels of shape (n,)."""
+    """Images of shape (n, 8, 8), standardised with the training images, and labels (n,)."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -112,12 +114,15 @@ def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Ru
     train = []
     test = []
     for digit in np.unique(labels):
-        here = rng.permutation(np.flatnonzero(labels == digit))[: run.n_train + run.n_test]
-        n_train, n_test = (
-            (run.n_rare, run.n_rare_test) if digit == RARE else (run.n_train, run.n_test)
-        )
-        train.append(here[:n_train])
-        test.append(here[-n_test:])
+        rows = rng.permutation(np.flatnonzero(labels == digit))[: run.n_train + run.n_test]
+        n_train = run.n_train
+        n_test = run.n_test
+        if digit == RARE:
+            n_train = run.n_rare
+            n_test = run.n_rare_test
+        train.append(rows[:n_train])
+        test.append(rows[-n_test:])
+
     train_rows = np.concatenate(train)
     test_rows = np.concatenate(test)
     centre = images[train_rows].mean()
