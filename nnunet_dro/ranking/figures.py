@@ -1,5 +1,6 @@
 """The figures of a ranking: ranks over strata, and bootstrapped ranks."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -63,7 +64,8 @@ def bump_chart(
 
     parts += _names(teams, rows[0], columns[0] - 18, "end")
     parts += _names(teams, rows[-1], columns[-1] + 18, "start")
-    return _wide(parts, label, width=2 * _SIDE + step * n_steps, height=bottom + 6)
+    width = 2 * _SIDE + step * n_steps
+    return _wide(parts, label, width=width, height=bottom + 6)
 
 
 def _y(top: float, row: int) -> float:
@@ -85,7 +87,8 @@ def _way(team: int, columns: Sequence[float], rows: Sequence[Mapping[int, int]])
     points = []
     for x, row_of_team in zip(columns, rows, strict=True):
         if team in row_of_team:
-            points.append(f"{at(x)},{at(_y(_TOP_OF_BUMPS, row_of_team[team]))}")
+            y = _y(_TOP_OF_BUMPS, row_of_team[team])
+            points.append(f"{at(x)},{at(y)}")
     form = Markup('<polyline class="way {}" points="{}"/>')
     return form.format(_kind(team), " ".join(points))
 
@@ -145,7 +148,9 @@ def _wide(parts: Sequence[Markup], label: str, *, width: float, height: float) -
         '<figure style="max-width:{:.1f}px;min-width:{:.1f}px">{}</figure></div>'
     )
     svg = figure(parts, label=label, height=height, width=width)
-    return Figure(drawing=form.format(label, round(1.15 * width), round(0.72 * width), svg))
+    widest = round(1.15 * width)
+    narrowest = round(0.72 * width)
+    return Figure(drawing=form.format(label, widest, narrowest, svg))
 
 
 def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
@@ -153,7 +158,7 @@ def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
 
     Teams without a rank have none.
     """
-    ranked = [team for team in range(len(ranks)) if ranks[team] == ranks[team]]
+    ranked = [team for team, rank in enumerate(ranks) if not math.isnan(rank)]
     ranked.sort(key=lambda team: (ranks[team], team))
     return {team: row for row, team in enumerate(ranked)}
 
@@ -187,4 +192,5 @@ def _mark(x: float, y: float, kind: str, rank: int, about: str) -> Markup:
 
 def _name(x: float, y: float, name: str, anchor: str) -> Markup:
     form = Markup("<g><title>{}</title>{}</g>")
-    return form.format(name, text(x, y, shortened(name, _LETTERS), anchor=anchor, kind="team"))
+    shown = text(x, y, shortened(name, _LETTERS), anchor=anchor, kind="team")
+    return form.format(name, shown)

@@ -75,7 +75,8 @@ def rank_table(
 
         for position, task in enumerate(entries.tasks):
             # + 0.0 turns -0.0 into 0.0.
-            shown = _SIGNS.get(about.scheme, task.sign) * scores[position] + 0.0
+            sign = _SIGNS.get(about.scheme, task.sign)
+            shown = sign * scores[position] + 0.0
             ranks = task_ranks[position]
             for team in order:
                 name = entries.teams[team]
@@ -178,7 +179,8 @@ def case_table(entries: Entries) -> pd.DataFrame:
         for attribute, strata in entries.strata.items():
             column = f"{attribute} (stratum)" if attribute in columns else attribute
             names = [name for name, _ in strata]
-            columns[column] = np.select([inside for _, inside in strata], names, "")
+            members = [inside for _, inside in strata]
+            columns[column] = np.select(members, names, "")
 
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts).sort_values("case", kind="stable", ignore_index=True)

@@ -99,14 +99,19 @@ class Contest:
 
         means = np.full((n_tasks, len(first), self.n_units), np.nan)
         for unit in range(self.n_units):
-            means[..., unit] = _mean_of_defined(differences[..., self.units == unit])
+            inside = self.units == unit
+            means[..., unit] = _mean_of_defined(differences[..., inside])
 
         return means, first, second
 
     def of_cases(self, inside: BoolArray) -> "Contest":
         """The contest of some of the cases, shape (n_cases,)."""
-        units = np.unique(self.units[inside], return_inverse=True)[1].astype(np.intp)
-        return Contest(self.goodness[..., inside], self.filled[..., inside], units)
+        _, units = np.unique(self.units[inside], return_inverse=True)
+        return Contest(
+            goodness=self.goodness[..., inside],
+            filled=self.filled[..., inside],
+            units=units.astype(np.intp),
+        )
 
 
 def _mean_of_defined(differences: FloatArray) -> FloatArray:
@@ -150,8 +155,9 @@ class Entries:
     @property
     def values(self) -> FloatArray:
         """The scores as they are, shape (n_tasks, n_teams, n_cases); NaN where undefined."""
-        signs = np.array([task.sign for task in self.tasks])[:, None, None]
-        return np.where(np.isneginf(self.contest.goodness), np.nan, signs * self.contest.filled)
+        signs = np.array([task.sign for task in self.tasks])
+        values = signs[:, None, None] * self.contest.filled
+        return np.where(np.isneginf(self.contest.goodness), np.nan, values)
 
 
 def read_entries(
@@ -217,8 +223,9 @@ def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArr
 
     # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays
     # where nobody has one.
+    is_last = last.transpose(2, 0, 1)
     filled = METRICS[metric].sign * np.where(last, worst, every).transpose(2, 0, 1)
-    goodness = np.where(last.transpose(2, 0, 1), -np.inf, filled)
+    goodness = np.where(is_last, -np.inf, filled)
     return goodness, filled
 
 

@@ -138,7 +138,8 @@ def _medians(values: FloatArray, contest: Contest, weights: IntArray) -> FloatAr
         for team in range(n_teams):
             scores = values[task, team, inside]
             order = np.argsort(scores, kind="stable")
-            medians[:, task, team] = _weighted_medians(scores[order], by_case[inside[order]])
+            weights_in_order = by_case[inside[order]]
+            medians[:, task, team] = _weighted_medians(scores[order], weights_in_order)
 
     return medians
 
@@ -156,7 +157,8 @@ def _weighted_medians(ascending: FloatArray, weights: IntArray) -> FloatArray:
 
     medians = np.full(len(n), np.nan)
     some = n > 0
-    medians[some] = (ascending[lower[some]] + ascending[upper[some]]) / 2
+    sums = ascending[lower[some]] + ascending[upper[some]]
+    medians[some] = sums / 2
     return medians
 
 
@@ -230,7 +232,8 @@ def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -
     has_ranks = ~np.isnan(sampled).any(axis=1)
     sampled = sampled[has_ranks] if has_ranks.any() else sampled[:1]
 
-    shares = (sampled[:, :, None] == np.arange(1, len(full) + 1)).mean(axis=0)
+    places = np.arange(1, len(full) + 1)
+    shares = (sampled[:, :, None] == places).mean(axis=0)
     # Ranks, not numbers between ranks.
     low, median, high = np.quantile(
         sampled,
@@ -257,7 +260,9 @@ def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
     first, second = np.triu_indices(len(reference), 1)
     signs = np.sign(rankings[:, first] - rankings[:, second])
     expected = np.sign(reference[first] - reference[second])
-    scale = np.sqrt((signs**2).sum(axis=1) * (expected**2).sum())
+    n_untied = (signs**2).sum(axis=1)
+    n_untied_expected = (expected**2).sum()
+    scale = np.sqrt(n_untied * n_untied_expected)
     with np.errstate(invalid="ignore"):
         taus = (signs @ expected) / np.where(scale, scale, np.nan)
     return np.where((scale == 0) & expected.any(), 0.0, taus)

@@ -42,7 +42,8 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
         nan_policy="omit",
     )
     n = (~np.isnan(sizes)).sum(axis=1)
-    plus = np.nansum(np.where(differences > 0, (lowest + highest) / 2, 0.0), axis=1)
+    ranks = (lowest + highest) / 2
+    plus = np.nansum(np.where(differences > 0, ranks, 0.0), axis=1)
     # Of a group of t ties, each member brings t^2 - 1, together t^3 - t.
     ties = np.nansum((highest - lowest + 1.0) ** 2 - 1, axis=1)
 
@@ -97,13 +98,13 @@ def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, 
     have the shapes (n_resamples, n_rows).
     """
     # Infinite differences are larger than all others, and two of them cancel out.
-    kept = np.clip(np.where(differences == 0, np.nan, differences), -_LARGEST, _LARGEST)
+    nonzero = np.where(differences == 0, np.nan, differences)
+    kept = np.clip(nonzero, -_LARGEST, _LARGEST)
     counted = (~np.isnan(kept)).astype(np.float64)
     weights = counts.astype(np.float64)
 
     # Products of counts are whole: single precision is exact below 2^24.
-    n_drawn = counts.sum(axis=1).max(initial=0)
-    exact = np.float32 if n_drawn < 4096 else np.float64
+    exact = np.float32 if counts.sum(axis=1).max(initial=0) < 4096 else np.float64
     drawn = counts.astype(exact)
     plus = (weights * (weights + 1) / 2) @ (kept > 0).T.astype(np.float64)
     by_column = np.ascontiguousarray(kept.T)

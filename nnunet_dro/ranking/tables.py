@@ -181,7 +181,7 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
         return [str(team) for team in farthest_first.index]
 
     def first(stratum: str) -> Cell:
-        names = [str(team) for team, rank in ranks[stratum].items() if rank == 1]
+        names = words.first_teams(ranks[stratum])
         return Cell(", ".join(names) or NO_VALUE, kind="names")
 
     def farthest(stratum: str) -> Cell:

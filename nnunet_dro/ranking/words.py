@@ -19,7 +19,7 @@ _MOST_NAMES = 3  # Teams that a sentence names.
 
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
-    first = _first(ranking.overall())
+    first = first_teams(ranking.overall())
     if len(first) == 1:
         return f"{first[0]} is first"
     return f"{count(len(first), 'team')} share the first rank"
@@ -35,7 +35,8 @@ def size(ranking: Ranking) -> str:
 
 def tasks(ranking: Ranking) -> str:
     """What is ranked, in words: ``Dice of liver``, or ``3 metrics of 5 labels``."""
-    metrics = list(dict.fromkeys(METRICS[task.metric].title for task in ranking.tasks))
+    titles = [METRICS[task.metric].title for task in ranking.tasks]
+    metrics = list(dict.fromkeys(titles))
     labels = list(dict.fromkeys(task.label for task in ranking.tasks))
     ranked = metrics[0] if len(metrics) == 1 else count(len(metrics), "metric")
     structures = labels[0] if len(labels) == 1 else count(len(labels), "label")
@@ -62,7 +63,7 @@ def _on_samples(ranking: Ranking) -> list[str]:
 
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
     shares = ranking.samples["share_1"]
-    teams = _first(ranking.overall())[:_MOST_NAMES]
+    teams = first_teams(ranking.overall())[:_MOST_NAMES]
     listed = ", ".join(f"{team} in {share(shares[team])}" for team in teams)
     n = ranking.options.n_resamples
     sentence = f"Of {n:,} bootstrap samples, rank 1 goes to {listed}."
@@ -73,14 +74,14 @@ def _on_samples(ranking: Ranking) -> list[str]:
 
 
 def _on_schemes(ranking: Ranking) -> list[str]:
-    own = _first(ranking.overall())
+    own = first_teams(ranking.overall())
     always = own
 
     differing = []
     for scheme in RankingScheme:
         if scheme is ranking.scheme:
             continue
-        first = _first(ranking.overall(scheme))
+        first = first_teams(ranking.overall(scheme))
         always = [team for team in always if team in first]
         if not set(first) & set(own):
             differing.append(f"{TITLES[scheme]} ({_some(first)})")
@@ -110,7 +111,8 @@ def _on_strata(ranking: Ranking, attribute: str) -> str:
     return f"{by_worst} The ranking changes most without {least}: {change}."
 
 
-def _first(ranks: "pd.Series[float]") -> list[str]:
+def first_teams(ranks: "pd.Series[float]") -> list[str]:
+    """The teams of rank 1."""
     return [str(team) for team, rank in ranks.items() if rank == 1]
 
 
@@ -119,7 +121,7 @@ def _some(teams: Sequence[str]) -> str:
 
 
 def _leaders(ranks: "pd.Series[float]") -> str:
-    first = _first(ranks)
+    first = first_teams(ranks)
     if not first:
         return "no team has a rank"
     verb = "is" if len(first) == 1 else "are"

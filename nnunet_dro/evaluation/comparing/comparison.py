@@ -158,7 +158,8 @@ def _compared(
     absent = absent_strata(trainings.evaluations, compared.strata, by=options.by)
 
     table = comparison_table(compared, n_resamples=options.n_resamples, seed=options.seed)
-    judged = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
+    n_of_absent = {attribute: dict.fromkeys(names, 0) for attribute, names in absent.items()}
+    judged = with_absent(table, n_of_absent)
     judged = judged.assign(n_absent=compared.ground.n_absent)
     if not options.n_resamples:
         judged = without_intervals(judged)

@@ -116,8 +116,9 @@ class _Pair:
     @cached_property
     def defined(self) -> BoolArray:
         """The cases with a value in every training."""
-        undefined = np.isnan(self.before).any(axis=0) | np.isnan(self.after).any(axis=0)
-        return np.asarray(~undefined)
+        before = ~np.isnan(self.before).any(axis=0)
+        after = ~np.isnan(self.after).any(axis=0)
+        return np.asarray(before & after)
 
     @cached_property
     def values(self) -> tuple[_FloatArray, _FloatArray]:
@@ -180,7 +181,8 @@ def trainings_table(compared: Compared) -> pd.DataFrame:
             for number, values_of_training in enumerate(values, 1):
                 described = describe(values_of_training)
                 place = {"of": pair.key[which], "training": number, "n": n}
-                rows.append(pair.key | place | {name: described[name] for name in STATISTICS})
+                statistics = {name: described[name] for name in STATISTICS}
+                rows.append(pair.key | place | statistics)
     return pd.DataFrame(rows)
 
 
@@ -262,8 +264,9 @@ def _tests(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
 
     # A failure without a value has the largest rank, however bad the other method's value is.
     gain = METRICS[pair.key["metric"]].sign * np.inf
-    failed = [pair.failed_before[0, pair.defined], pair.failed_after[0, pair.defined]]
-    decided = np.select(failed, [gain, -gain], 0.0)
+    failed_before = pair.failed_before[0, pair.defined]
+    failed_after = pair.failed_after[0, pair.defined]
+    decided = np.select([failed_before, failed_after], [gain, -gain], 0.0)
     ranked = differences + patient_values(decided, pair.patients[pair.defined])
     # A patient of whom either method failed a case has the difference of the values.
     ranked = np.where(np.isnan(ranked), differences, ranked)

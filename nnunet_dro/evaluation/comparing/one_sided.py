@@ -68,7 +68,8 @@ def completed(
     for name, method in chosen.items():
         is_worst = method.failed & (some_right | some_value)
         is_best = method.right & (some_failed | some_value)
-        filled[name] = np.where(is_best, best, np.where(is_worst, worst, method.values))
+        values = np.where(is_worst, worst, method.values)
+        filled[name] = np.where(is_best, best, values)
 
     return filled
 
@@ -81,7 +82,8 @@ def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatAr
     every = np.concatenate([method.values for method in methods.values()])
     if metric.more_is_better:
         return np.zeros(every.shape[1])
-    worst = np.where(np.isnan(every), -np.inf, every).max(axis=0, initial=-np.inf)
+    defined = np.where(np.isnan(every), -np.inf, every)
+    worst = defined.max(axis=0, initial=-np.inf)
     return np.where(np.isinf(worst), np.nan, worst)
 
 

@@ -216,8 +216,10 @@ def _numbers(before: FloatArray, after: FloatArray, bounds: FloatArray) -> Float
 
 def _complete(baseline: FloatArray, method: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The cases with a value in every training."""
-    undefined = np.isnan(baseline).any(axis=0) | np.isnan(method).any(axis=0)
-    return baseline[:, ~undefined], method[:, ~undefined]
+    has_baseline = ~np.isnan(baseline).any(axis=0)
+    has_method = ~np.isnan(method).any(axis=0)
+    defined = has_baseline & has_method
+    return baseline[:, defined], method[:, defined]
 
 
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
@@ -254,8 +256,9 @@ def _half_width(before: FloatArray, after: FloatArray) -> FloatArray:
     error_before = before.var(axis=0, ddof=1) / n_before
     error_after = after.var(axis=0, ddof=1) / n_after
     error = error_before + error_after
-    squares = error_before**2 / (n_before - 1) + error_after**2 / (n_after - 1)
+
     # Welch's degrees of freedom; without any spread they do not matter.
+    squares = error_before**2 / (n_before - 1) + error_after**2 / (n_after - 1)
     freedom = np.divide(
         error**2,
         squares,
@@ -272,9 +275,13 @@ def _over_cases(
 
     Shape (n_pairs, n_statistics, 2).
     """
-    means = [(baseline.mean(axis=0), method.mean(axis=0)) for baseline, method in complete]
+    means = []
+    n_trainings = 0
+    for baseline, method in complete:
+        means.append((baseline.mean(axis=0), method.mean(axis=0)))
+        n_trainings = max(n_trainings, len(baseline), len(method))
     bounds = difference_intervals(means, bounded=bounded)
-    if all(len(baseline) == 1 and len(method) == 1 for baseline, method in complete):
+    if n_trainings <= 1:
         return bounds
 
     mean_bounds = bounds[:, _MEAN].copy()

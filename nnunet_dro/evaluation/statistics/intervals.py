@@ -12,6 +12,7 @@ The bounds for verdicts hold without that: one more case is added, as bad as can
 limits have none. `benchmarks/coverage.py` shows how often either holds.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -67,7 +68,9 @@ def difference_intervals(
         second = block[:, 1]
         before = _statistic_bounds(np.sort(first, axis=1), bounded=is_bounded)
         after = _statistic_bounds(np.sort(second, axis=1), bounded=is_bounded)
-        differences = {name: after[name] - before[name][:, ::-1] for name in before}
+        differences = {}
+        for name, bounds_before in before.items():
+            differences[name] = after[name] - bounds_before[:, ::-1]
 
         # Sorted, so that the order of the cases does not matter.
         changes = np.sort(second - first, axis=1)
@@ -131,7 +134,8 @@ def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence:
     if not len(ascending):
         return float("nan")
 
-    low, high = percentile_bounds(ascending[None], percent, tail=1 - confidence / 100)[0]
+    tail = 1 - confidence / 100
+    low, high = percentile_bounds(ascending[None], percent, tail=tail)[0]
     own = np.percentile(ascending, percent)
     # Little confidence has a bound at the sample's percentile, which lies between two values.
     if end == "low":
@@ -200,10 +204,11 @@ def _blocks(
 
     Groups are of shape (..., n), and stacked not too many at a time.
     """
-    alike: dict[tuple[int, bool], list[int]] = {}
+    alike: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
     for position, (group, is_bounded) in enumerate(zip(groups, bounded, strict=True)):
         _check_values(group, is_bounded=is_bounded, low=low)
-        alike.setdefault((group.shape[-1], is_bounded), []).append(position)
+        n = group.shape[-1]
+        alike[n, is_bounded].append(position)
 
     for (n, is_bounded), positions in alike.items():
         if n < fewest:
@@ -218,6 +223,8 @@ def _check_values(group: FloatArray, *, is_bounded: bool, low: float) -> None:
     if not np.isfinite(group).all():
         cure = "Correct the score or make it NaN."
         raise ValueError(f"`values` must be finite or NaN, got an infinite one. {cure}")
-    if is_bounded and group.size and not (group.min() >= low and group.max() <= 1):
+    if not is_bounded or not group.size:
+        return
+    if group.min() < low or group.max() > 1:
         cure = "Write fractions, not per cent."
         raise ValueError(f"`values` must be between {low:g} and 1, got others. {cure}")

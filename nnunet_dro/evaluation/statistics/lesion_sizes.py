@@ -69,14 +69,15 @@ def _groups(
     for attribute, stratum_of_case in strata.items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
         code_of_case = dict(zip(cases, codes, strict=True))
-        code = sized["case"].map(code_of_case).rename("stratum")
-        groups = sized.groupby([code, "label", "decade"], observed=True)
+        stratum = sized["case"].map(code_of_case).rename("stratum")
+        # By the types of pandas, a key is no more than hashable.
+        groups: Any = sized.groupby([stratum, "label", "decade"], observed=True)
 
-        for (code_here, label, decade), group in groups:
+        for (code, label, decade), group in groups:
             smallest = 10**decade if decade else 0
             place = {
                 "attribute": attribute,
-                "stratum": names[code_here],
+                "stratum": names[code],
                 "label": label,
                 "unit": group["unit"].iloc[0],
                 "volume": f"{smallest} to {10 ** (decade + 1)}",

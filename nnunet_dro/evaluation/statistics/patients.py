@@ -93,10 +93,13 @@ def clustered_mean(
         drawn[rows] = weights[:, 1:] @ cluster_sums
 
     def end(limit: float, p: float) -> float:
-        means = (drawn[:, 1] + added * (limit - centre)) / (drawn[:, 0] + added)
-        return float(np.quantile(means, p)) + centre
+        sizes_drawn = drawn[:, 0] + added
+        sums_drawn = drawn[:, 1] + added * (limit - centre)
+        return float(np.quantile(sums_drawn / sizes_drawn, p)) + centre
 
-    return max(end(low, tail), low), min(end(high, 1 - tail), high)
+    lower = max(end(low, tail), low)
+    upper = min(end(high, 1 - tail), high)
+    return lower, upper
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
@@ -104,15 +107,19 @@ def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
 
     See `_LAST_PART`.
     """
-    patients = [_LAST_PART.sub("", case) for case in cases]
+    first_parts = [_LAST_PART.sub("", case) for case in cases]
     n_cases = Counter(
-        patient for case, patient in zip(cases, patients, strict=True) if patient != case
+        first_part
+        for case, first_part in zip(cases, first_parts, strict=True)
+        if first_part != case
     )
-    repeated = {patient: n for patient, n in n_cases.items() if n > 1 and re.search(r"\d", patient)}
-    if not repeated or max(repeated.values()) > _MOST_CASES:
+    patients = {name: n for name, n in n_cases.items() if n > 1 and re.search(r"\d", name)}
+    if not patients or max(patients.values()) > _MOST_CASES:
         return []
 
-    alike = [case for case, patient in zip(cases, patients, strict=True) if patient in repeated]
+    alike = [
+        case for case, first_part in zip(cases, first_parts, strict=True) if first_part in patients
+    ]
     return [
         "Some names look like several cases of one patient "
         f"({name_some(alike, at_most=4)}). Intervals and tests take cases for independent "

@@ -95,7 +95,8 @@ def bounded_mean(
 def _draws(deviations: FloatArray, n_resamples: int, *, seed: int) -> tuple[FloatArray, FloatArray]:
     """Draws of sum_i D_i x_i, shape (n_samples, n_resamples), and of the weight D_0."""
     n_samples, n = deviations.shape
-    padded = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
+    width = -(-n_samples // _WIDTH) * _WIDTH
+    padded = np.zeros((n, width))
     padded[:, :n_samples] = deviations.T
 
     drawn = np.empty((n_resamples, n_samples))
@@ -133,8 +134,6 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
 
     ``sums`` are of shape (4, n_samples). The weighted sum has the mean of the n + 1 values; its
     variance and cumulants follow from their central moments, and the quantile from these.
-
-    Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
     """
     m = n + 1
     powers = enumerate(sums, start=1)
@@ -146,8 +145,8 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
 
     variance = second / (m + 1)
     cumulant_3 = 2 * third / ((m + 1) * (m + 2))
-    cumulant_4 = (6 * fourth + 3 * m * second**2) / ((m + 1) * (m + 2) * (m + 3))
-    cumulant_4 = cumulant_4 - 3 * variance**2
+    sums_4 = 6 * fourth + 3 * m * second**2
+    cumulant_4 = sums_4 / ((m + 1) * (m + 2) * (m + 3)) - 3 * variance**2
 
     spread = variance > 0
     skewness = np.divide(
@@ -162,14 +161,22 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
         out=np.zeros_like(mean),
         where=spread,
     )
+    standardised = _cornish_fisher(skewness, kurtosis, p)
+    return np.asarray(mean + standardised * np.sqrt(np.maximum(variance, 0)))
+
+
+def _cornish_fisher(skewness: FloatArray, kurtosis: FloatArray, p: float) -> FloatArray:
+    """The quantile of a standardised distribution, as a series about that of the normal one.
+
+    Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
+    """
     z = NormalDist().inv_cdf(p)
-    series = (
+    return (
         z
         + (z**2 - 1) * skewness / 6
         + (z**3 - 3 * z) * kurtosis / 24
         - (2 * z**3 - 5 * z) * skewness**2 / 36
     )
-    return np.asarray(mean + series * np.sqrt(np.maximum(variance, 0)))
 
 
 def _central_moment(raw: Sequence[FloatArray], k: int) -> FloatArray:
@@ -252,8 +259,9 @@ def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
 
     n = samples.shape[1]
     mean = samples.mean(axis=1)
-    margin = stdtrit(n - 1, 1 - tail) * samples.std(axis=1, ddof=1) / np.sqrt(n)
-    return mean[:, None] + np.array([-1.0, 1.0]) * margin[:, None]
+    std = samples.std(axis=1, ddof=1)
+    margin = stdtrit(n - 1, 1 - tail) * std / np.sqrt(n)
+    return np.stack([mean - margin, mean + margin], axis=1)
 
 
 def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> FloatArray:
@@ -283,7 +291,9 @@ def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     k = np.arange(n + 1)
     # Probabilities that are the tail but for rounding are not more than it.
     most = tail * (1 + 1e-9)
-    low = int(np.count_nonzero(bdtr(k, n, percent / 100) <= most))
+    at_most_k = bdtr(k, n, percent / 100)
+    low = int(np.count_nonzero(at_most_k <= most))
     # P(B > k) falls with k.
-    high = int(np.count_nonzero(bdtrc(k, n, percent / 100) > most)) + 1
+    more_than_k = bdtrc(k, n, percent / 100)
+    high = int(np.count_nonzero(more_than_k > most)) + 1
     return low, high

@@ -35,7 +35,9 @@ def samples_of(
 ) -> Iterator[Sample]:
     """The samples of the table, in its order; see `summarise`."""
     cases: list[str] = scores["case"].unique().tolist()
-    groups = _groups(scores, strata or {ALL: pd.Series(ALL, index=cases)}, cases)
+    if not strata:
+        strata = {ALL: pd.Series(ALL, index=cases)}
+    groups = _groups(scores, strata, cases)
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
     failed = {metric: failed_rows(scores, metric) for metric in metrics}
     on_lesions = lesion_metrics(metrics)

@@ -107,8 +107,10 @@ def _bisected_pair_mean(ascending: FloatArray, place: int) -> float:
     after = np.searchsorted(ascending, 2 * high - ascending)
     before = np.clip(after - 1, own, n - 1)
     after = np.clip(after, own, n - 1)
-    near = np.concatenate([ascending + ascending[before], ascending + ascending[after]]) / 2
-    return float(near[np.abs(near - high).argmin()])
+    sums = np.concatenate([ascending + ascending[before], ascending + ascending[after]])
+    means = sums / 2
+    nearest = np.abs(means - high).argmin()
+    return float(means[nearest])
 
 
 @lru_cache(maxsize=4096)
@@ -141,6 +143,7 @@ def holm(p_values: FloatArray) -> FloatArray:
     adjusted = np.full(len(p_values), np.nan)
     tests = np.flatnonzero(~np.isnan(p_values))
     order = tests[np.argsort(p_values[tests], kind="stable")]
-    steps = np.minimum(1, p_values[order] * np.arange(len(order), 0, -1))
+    n_left = np.arange(len(order), 0, -1)
+    steps = np.minimum(1, p_values[order] * n_left)
     adjusted[order] = np.maximum.accumulate(steps)
     return adjusted

@@ -1,6 +1,7 @@
 """Statistics per stratum, from rows of scores."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,10 @@ def describe(values: FloatArray) -> dict[str, float]:
     interpolate linearly. All are NaN without any value.
     """
     defined = np.sort(values[~np.isnan(values)])
-    counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
+    counts: dict[str, float] = {
+        "n": len(values),
+        "n_undefined": len(values) - len(defined),
+    }
     if not len(defined):
         return counts | dict.fromkeys(STATISTICS, float("nan"))
 
@@ -127,7 +131,8 @@ def summarise(
     _check_scores(scores, metrics)
     patient_of_row = None
     if patient_of_case is not None:
-        patient_of_row = pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
+        patients = patient_of_case.reindex(pd.Index(scores["case"]))
+        patient_of_row = pd.factorize(patients)[0]
     samples = list(
         samples_of(
             scores,
@@ -138,13 +143,15 @@ def summarise(
         )
     )
 
+    rows: list[dict[str, Any]] = [
+        {**sample.key, **describe(sample.values), **sample.counts} for sample in samples
+    ]
     counts = list(COUNTS)
     if patient_of_row is not None:
         counts.insert(1, "n_patients")
-    table: pd.DataFrame = pd.DataFrame(
-        [sample.key | describe(sample.values) | sample.counts for sample in samples],
-        columns=["attribute", "stratum", "label", "metric", *counts, *STATISTICS],
-    )
+    columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+
     bounds = _bounds(samples, n_resamples=n_resamples, seed=seed)
     table = table.join(pd.DataFrame(bounds, columns=[*INTERVALS, *GUARANTEED]))
 
@@ -166,7 +173,8 @@ def summarise(
 def _bounds(samples: Sequence[Sample], *, n_resamples: int, seed: int) -> FloatArray:
     """`INTERVALS` and `GUARANTEED` of each sample, NaN without draws."""
     if not n_resamples:
-        return np.full((len(samples), len(INTERVALS) + len(GUARANTEED)), np.nan)
+        n_bounds = len(INTERVALS) + len(GUARANTEED)
+        return np.full((len(samples), n_bounds), np.nan)
 
     values = [sample.values for sample in samples]
     bounded = [is_bounded(sample.key["metric"]) for sample in samples]

@@ -75,11 +75,11 @@ def _worst_and_best(
     goodness = metric.goodness(values)
 
     best = int(np.nanargmax(goodness))
-    others = goodness
+    others = goodness.copy()
     if reference in names and not np.isnan(values[names.index(reference)]):
         best = names.index(reference)
         # A reference is not compared with itself.
-        others = np.where(np.arange(len(values)) == best, np.nan, goodness)
+        others[best] = np.nan
     worst = best
     if not np.isnan(others).all():
         worst = int(np.nanargmin(others))
