@@ -246,7 +246,9 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
 def _default_metric(metrics: Sequence[str]) -> str | None:
     if "dice" in metrics:
         return "dice"
-    return metrics[0] if len(metrics) == 1 else None
+    if len(metrics) == 1:
+        return metrics[0]
+    return None
 
 
 def _check_bound(metric: str, requirement: Requirement) -> None:
