@@ -6,7 +6,7 @@ import pytest
 from nnunet_dro.fingerprints import N_PER_CHANNEL, PERCENTILES, fingerprint
 
 
-def test_it_has_percentiles_and_the_gradient_of_each_channel_raw_and_standardised():
+def test_it_has_percentiles_and_the_gradient_of_each_channel():
     ramp = np.tile(np.arange(101.0), (101, 1))
     image = np.stack([ramp, 2 * ramp + 5])[:, None]
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 #: What every room may import, as long as it imports no other room: modules beside the rooms, and
 #: the files.
-SHARED = {"choices", "files", "naming", "progress_bar"}
+SHARED = {"choices", "files", "fingerprints", "naming", "progress_bar"}
 
 #: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a
 #: mistake.
@@ -83,7 +83,7 @@ ROOMS_OF_TRAINERS = ("nnunet_dro.trainers.gils.", "nnunet_dro.trainers.l2rw.")
 EVALUATION = (
     ("cluster",),
     ("scoring",),
-    ("options", "evaluation_result", "inputs"),
+    ("flags", "options", "evaluation_result", "inputs"),
     ("stratifying",),
     ("statistics",),
     ("judging",),

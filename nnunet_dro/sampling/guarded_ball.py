@@ -126,7 +126,7 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
         >>> losses = np.where(np.arange(10) == 0, -0.5, -0.9)
         >>> tilt = guarded_tilt(losses, np.ones(10), share=0.5, cap=8.0)
         >>> tilt.weights(losses, np.ones(10)).round(1).tolist()
-        [5.7, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+        [5.8, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
 
     Source: the ball is that of `kl_ball_beta`; bounding the likelihood ratio beside it is CVaR's
     uncertainty set (Rockafellar and Uryasev 2000). The guard of the learnt cases is ours.
@@ -250,7 +250,7 @@ class GuardedBall(Rule):
         tilt = guarded_tilt(losses[has_loss], base[has_loss], share=self.share, cap=self.cap)
         return replace(self, tilt=tilt)
 
-    def weights(self, losses: FloatArray, here: slice) -> FloatArray:
+    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""
         base = np.ones(len(losses)) if self.base is None else self.base[here]
         weights = self.tilt.weights(losses, base)
@@ -258,7 +258,7 @@ class GuardedBall(Rule):
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
         """Sampling probabilities, shape (n,); 0 for a case without a loss."""
-        weights = self.weights(losses, slice(0, len(losses)))
+        weights = self.weigh(losses, slice(0, len(losses)))
         total = float(weights.sum())
         return weights / total if total > 0 else weights
 

@@ -111,12 +111,12 @@ class HardnessTable:
         self._n_new_losses_to_follow = max(n_least, len(cases) // _CASES_PER_NEW_LOSS)
 
         # The weights of a softmax, and of a separable rule, depend on no loss of another case.
-        depends_on_others = not (isinstance(self.rule, KL) or self.rule.is_separable)
-        self._blocks = Blocks(
-            len(cases),
-            self._weigh if depends_on_others else None,
-            self._weigh_block if self.rule.is_separable else None,
-        )
+        if self.rule.is_separable:
+            self._blocks = Blocks(len(cases), None, self._weigh_block)
+        elif isinstance(self.rule, KL):
+            self._blocks = Blocks(len(cases), None)
+        else:
+            self._blocks = Blocks(len(cases), self._weigh)
         self._shared = self._blocks.shared
         self._stale = StaleLosses(self._blocks, momentum=momentum, auto_beta=auto_beta)
         self._adopt(self.rule)
@@ -339,7 +339,7 @@ class HardnessTable:
         return self.rule.probabilities(losses)
 
     def _weigh_block(self, losses: FloatArray, here: slice) -> FloatArray:
-        return self.rule.weights(losses, here)
+        return self.rule.weigh(losses, here)
 
 
 def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None:

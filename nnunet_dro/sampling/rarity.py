@@ -37,7 +37,7 @@ def rarity(features: ArrayLike, *, cap: float) -> FloatArray:
     Example:
         >>> features = np.array([[0.0], [0.1], [0.2], [0.3], [5.0]])
         >>> rarity(features, cap=4.0).round(1).tolist()
-        [0.6, 0.4, 0.4, 0.6, 3.0]
+        [1.0, 0.7, 0.7, 1.0, 1.7]
     """
     from sklearn.decomposition import PCA
     from sklearn.neighbors import KernelDensity, NearestNeighbors

@@ -26,7 +26,7 @@ class Rule:
     #: Whether `following` returns other rules for other losses.
     follows_losses: ClassVar[bool] = False
     #: Whether the weight of a case depends on its own loss alone until `following` is called again,
-    #: see `weights`.
+    #: see `weigh`.
     is_separable: ClassVar[bool] = False
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
@@ -43,7 +43,7 @@ class Rule:
             probabilities[has_loss] = self._probabilities(losses[has_loss])
         return probabilities
 
-    def weights(self, losses: FloatArray, here: slice) -> FloatArray:
+    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
         """Weights of some cases, which need not sum to 1; for a separable rule only.
 
         Args:

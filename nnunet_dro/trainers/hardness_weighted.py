@@ -14,7 +14,7 @@ from torch import nn
 
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, EarnedBall, HardnessTable, Rule, positions_in_common
-from nnunet_dro.trainers.case_columns import CaseColumns
+from nnunet_dro.trainers.case_columns import CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.checkpoint import (
     CheckpointedLogger,
     Source,
@@ -29,6 +29,7 @@ from nnunet_dro.trainers.data.dataloading import (
     loader_of,
     put_loader,
 )
+from nnunet_dro.trainers.data.image_rarity import image_rarity, rarest_cases
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.first_losses import fill_stale_losses
@@ -87,7 +88,12 @@ class HardnessWeighted(_Trainer):
 
         It is called when the cases are known.
         """
-        return self.options.rule()
+        if self.options.rare is None:
+            return self.options.rule()
+
+        rarity = image_rarity(self, cases, cap=self.options.rare)
+        self.print_to_log_file(rarest_cases(cases, rarity))
+        return self.options.rule_of_rare(rarity)
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""
@@ -158,7 +164,10 @@ class HardnessWeighted(_Trainer):
             return None
 
         if isinstance(self.loss.per_case, DiceCELoss):
-            return PooledHardness(n_items, memory=self.options.history.memory)
+            gather = None
+            if self.is_ddp:
+                gather = partial(rows_of_all_ranks, max_cases=self.loss.max_cases)
+            return PooledHardness(n_items, memory=self.options.history.memory, gather=gather)
 
         self.print_to_log_file(
             "The hardness of a case is the loss of its last patch: only nnU-Net's Dice + "

@@ -58,7 +58,7 @@ def test_one_hopeless_case_is_drawn_as_by_chance_and_changes_no_other(n, loss):
     np.testing.assert_allclose(drawn[1:], before, rtol=0.02)
 
 
-def test_eight_hopeless_cases_of_177_change_the_draws_of_the_others_by_few_percent():
+def test_eight_hopeless_cases_of_177_hardly_change_the_others():
     learnt_cases = np.append(common_losses(141), np.random.default_rng(1).normal(-0.5, 0.1, 28))
     with_hopeless = np.append(learnt_cases, np.zeros(8))
 
@@ -112,7 +112,7 @@ def test_a_case_on_its_way_to_being_learnt_counts_in_part():
     assert 1 < drawn[0] < relative_draws(np.append(losses[1:], -0.4))[-1]
 
 
-def test_base_weights_stay_where_nothing_is_learnt_and_are_bounded_together():
+def test_base_weights_stay_where_nothing_is_learnt_and_are_bounded():
     base = np.array([4.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 2.0])
     nothing = np.zeros(10)
     hard_and_rare = np.array([-0.3, *[-0.9] * 8, -0.5])

@@ -8,6 +8,8 @@ from nnunet_dro.trainers.registry import TRAINERS
 EXAMPLES = {
     "earned<s>": "earned0.3",
     "share<s>": "share0.3",
+    "guarded<s>": "guarded0.3",
+    "rare<c>": "rare4",
     "beta<x>": "beta10",
     "betaauto": "betaauto",
     "chi2": "beta10_chi2",

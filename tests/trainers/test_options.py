@@ -145,6 +145,12 @@ REFUSED = [
     ("DRO_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
     ("DRO_memory1", r"`memory` must be a number in \[0, 1\)"),
     ("DRO_earned0.3_share0.4", "`earned` has no effect with `share`"),
+    ("DRO_share0.3_guarded0.4", "`share` has no effect with `guarded`"),
+    ("DRO_guarded0.4_beta10", "`guarded` has no effect with `beta`"),
+    ("DRO_rare1", "`rare` must be a number > 1, got 1.0"),
+    ("DRO_share0.3_rare8", "`rare` has no effect with `share`: it needs `guarded` or `beta0`"),
+    ("DRO_rare8_beta10", "`rare` has no effect with `beta`"),
+    ("DRO_rare8_sub1x2x2", "`rare` has no effect with `sub`"),
     ("DRO_hardCE", "`hardCE` has no effect with `earned`"),
     ("DRO_earned0.5", "must be written `nnUNetTrainerDRO`"),
     ("DRO_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
@@ -361,3 +367,16 @@ def test_options_say_the_importance_weights(options, importance):
 def test_a_polynomial_tail_is_refused_with_label_smoothing_in_code_too():
     with pytest.raises(ValueError, match="`poly` must be left out with label smoothing"):
         LSOptions(polynomial_tail=1.0)
+
+
+def test_guards_and_rare_images_decide_together_or_alone():
+    weights = np.array([4.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0])
+
+    guarded = DROOptions(guarded=0.3).rule()
+    both = DROOptions(rare=4.0).rule_of_rare(weights)
+    alone = DROOptions(rare=4.0, beta=0.0).rule_of_rare(weights)
+
+    assert (guarded.share, guarded.base) == (0.3, None)
+    assert both.share == 0.5
+    np.testing.assert_array_equal(both.base, weights)
+    np.testing.assert_allclose(8 * alone.probabilities(np.zeros(8)), weights)

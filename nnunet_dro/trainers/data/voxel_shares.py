@@ -1,16 +1,15 @@
 """Share of each channel of the network's output among the voxels that it is trained on."""
 
-import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
+from joblib import cpu_count
 from torch import distributed as dist
+
+from nnunet_dro.trainers.data.case_cache import CaseCache
 
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it
 #: into background.
@@ -101,41 +100,27 @@ def voxel_counts(
     """Number of voxels by case and label, as stored.
 
     `OUTSIDE` and the ignore label are labels like others. Counts in the file ``cache`` are used
-    again for a case whose file in ``folder`` has the same size and the same modification time to
-    the second, which copying preserves. A cache that cannot be read is created again.
+    again, see `CaseCache`.
     """
-    stamps = {case: _stamp(folder, case) for case in cases}
-    counts = {}
-    for case, entry in _read(cache).items():
-        if case in stamps and stamps[case] == (entry["bytes"], entry["modified_s"]):
-            counts[case] = entry["voxels"]
+    kept = CaseCache(
+        file=cache,
+        folder=folder,
+        # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
+        endings=("_seg.b2nd", ".npz", "_seg.npy"),
+        key="voxels",
+        parse=_parse_counts,
+    )
+    return kept.values(
+        cases,
+        lambda case: _count_case(dataset, case, folder),
+        doing="Counting the voxels of each label in",
+        log=log,
+        jobs=jobs,
+    )
 
-    missing = [case for case in stamps if case not in counts]
-    if missing:
-        log(
-            f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, "
-            f"to keep in {cache}"
-        )
-        count = delayed(_count_case)
-        counted = Parallel(n_jobs=jobs, prefer="threads")(
-            count(dataset, case, folder) for case in missing
-        )
-        counts.update(zip(missing, counted, strict=True))
 
-        entries = {}
-        for case in missing:
-            stamp = stamps[case]
-            if stamp is not None:
-                size, modified = stamp
-                entries[case] = {"bytes": size, "modified_s": modified, "voxels": counts[case]}
-        try:
-            _write(cache, entries)
-        except OSError as error:
-            log(
-                f"WARNING: could not keep the numbers of voxels ({error}). The next training will "
-                "count them again."
-            )
-    return {case: counts[case] for case in stamps}
+def _parse_counts(voxels: Mapping[str, Any]) -> dict[int, int]:
+    return {int(label): int(n) for label, n in voxels.items()}
 
 
 def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
@@ -201,55 +186,3 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
             if n:
                 counts[label] += n
     return dict(counts)
-
-
-def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
-    """Size in bytes and modification time in seconds of a case's segmentation.
-
-    It is None if nnU-Net has no such file.
-    """
-    # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
-    for name in (f"{case}_seg.b2nd", f"{case}.npz", f"{case}_seg.npy"):
-        try:
-            status = os.stat(folder / name)
-        except OSError:
-            continue
-        return status.st_size, int(status.st_mtime)
-    return None
-
-
-def _read(cache: Path) -> dict[str, dict[str, Any]]:
-    """The entries of the cache by case, without invalid ones."""
-    try:
-        entries = json.loads(cache.read_text())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(entries, dict):
-        return {}
-
-    valid: dict[str, dict[str, Any]] = {}
-    for case, entry in entries.items():
-        try:
-            valid[case] = {
-                "bytes": int(entry["bytes"]),
-                "modified_s": int(entry["modified_s"]),
-                "voxels": {int(label): int(n) for label, n in entry["voxels"].items()},
-            }
-        except (AttributeError, KeyError, TypeError, ValueError):
-            continue
-    return valid
-
-
-def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
-    """Add entries to the cache.
-
-    Ranks and folds may write at the same time. Each writes a file of its own, and the last one
-    replaces the others; it first reads what others wrote meanwhile. Entries that are lost all the
-    same are counted again.
-    """
-    own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
-    try:
-        own.write_text(json.dumps(_read(cache) | entries))
-        own.replace(cache)
-    finally:
-        own.unlink(missing_ok=True)

@@ -3,16 +3,10 @@
 An example is `nnUNetTrainerDRO_beta10_20epochs`.
 """
 
+from nnunet_dro.trainers.options.by_groups import GroupDROOptions, GroupOptions, IWOptions
+from nnunet_dro.trainers.options.by_hardness import DROOptions, HWSOptions
+from nnunet_dro.trainers.options.by_smoothing import GILSOptions, LSOptions
 from nnunet_dro.trainers.options.forms import OPTIONS
-from nnunet_dro.trainers.options.kinds import (
-    DROOptions,
-    GILSOptions,
-    GroupDROOptions,
-    GroupOptions,
-    HWSOptions,
-    IWOptions,
-    LSOptions,
-)
 from nnunet_dro.trainers.options.option import Option
 from nnunet_dro.trainers.options.settings import (
     NNUNET_EPOCHS,

@@ -47,6 +47,18 @@ OPTIONS = (
         source="Hu and Hong 2013",
     ),
     number_option(
+        "guarded<s>",
+        "Draws by hardness as far as each case is learnt, at most as if from a share s of these "
+        "cases, and no case more than 8 times as often as by chance; 0 < s < 1. What is not learnt "
+        "is drawn as by chance.",
+    ),
+    number_option(
+        "rare<c>",
+        "Draws a case more often if its image looks like few others, at most c times as often as "
+        "by chance, and on top of that as guarded0.5 does; c > 1. With beta0 the images alone "
+        "decide.",
+    ),
+    number_option(
         "beta<x>",
         "Robustness: a case is drawn with probability softmax(x * stale loss), instead of by a "
         "share. 0 is plain nnU-Net.",

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnunet_dro.sampling import UNIFORM, Rule
 from nnunet_dro.trainers.options.forms import OPTIONS
 from nnunet_dro.trainers.options.option import Option
@@ -32,7 +35,8 @@ _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
         "a number > 0",
         lambda value: 0 < value < math.inf,
     ),
-    ("earned", "share", "cvar"): ("a number in (0, 1)", lambda value: 0 < value < 1),
+    ("earned", "share", "guarded", "cvar"): ("a number in (0, 1)", lambda value: 0 < value < 1),
+    ("rare",): ("a number > 1", lambda value: 1 < value < math.inf),
     ("doro",): ("a number in (0, 1)", lambda value: 0 <= value < 1),
     ("momentum", "memory"): ("a number in [0, 1)", lambda value: 0 <= value < 1),
     ("power", "exploration"): ("a number in [0, 1]", lambda value: 0 <= value <= 1),
@@ -85,6 +89,7 @@ class TrainerOptions:
     normalised = False
     exploration = 0.0
     subvolumes = (1, 1, 1)
+    rare: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -126,6 +131,10 @@ class TrainerOptions:
         Only `GroupOptions` use the groups, one per case.
         """
         return UNIFORM
+
+    def rule_of_rare(self, rarity: NDArray[np.float64]) -> Rule:
+        """What decides how likely each case is to be drawn, with `rare`."""
+        raise NotImplementedError
 
     @property
     def importance(self) -> "ImportanceWeights | None":

@@ -325,7 +325,7 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     monkeypatch.setattr(Path, "write_text", refuse)
 
     assert counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append) == expected
-    assert lines[-1].startswith("WARNING: could not keep the numbers of voxels ([Errno 13]")
+    assert lines[-1].startswith(f"WARNING: could not keep {cache} ([Errno 13]")
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 

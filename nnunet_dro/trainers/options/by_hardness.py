@@ -1,12 +1,16 @@
-"""Options of each kind of trainer: by hardness, by groups of cases, and with label smoothing."""
+"""Options of the trainers that draw by hardness."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnunet_dro import sampling
 from nnunet_dro.trainers.options.option import Option
-from nnunet_dro.trainers.options.settings import HardnessOptions, History, TrainerOptions
+from nnunet_dro.trainers.options.settings import HardnessOptions
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -15,9 +19,6 @@ if TYPE_CHECKING:
 _BETA = 100.0
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
-#: Characters that one file system or another does not take in the name of a folder; nnU-Net names
-#: folders after trainers.
-_NOT_IN_FOLDERS = '/\\:*?"<>|'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +134,9 @@ class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: other defaults than the paper's, and a share in place of beta.
 
     ``earned`` is the least share of the cases, which is reached only as far as the hardest cases
-    are learnt. ``share`` is a fixed share in its place.
+    are learnt. ``share`` is a fixed share in its place, and ``guarded`` one of the cases that are
+    learnt. ``rare`` bounds how much more often a case is drawn because of what its image looks
+    like.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
@@ -143,6 +146,8 @@ class DROOptions(HWSOptions):
 
     earned: float = 0.5
     share: float | None = None
+    guarded: float | None = None
+    rare: float | None = None  # type: ignore[misc]
     beta: float | None = None
     importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
@@ -150,11 +155,13 @@ class DROOptions(HWSOptions):
 
     def _without_effect(self) -> str | None:
         other = self._rule_in_place_of_shares()
-        shares = self.given_options("share", "earned")
+        shares = self.given_options("earned", "share", "guarded")
         if other is not None and shares:
             return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
-        if len(shares) == 2:
-            return "`earned` has no effect with `share`, which is fixed."
+        if len(shares) > 1:
+            return f"`{shares[0].word}` has no effect with `{shares[1].word}`: choose one share."
+        if self.rare is not None:
+            return self._rare_without_effect(other, shares) or super()._without_effect()
 
         if self.hardness == "ce" and self.share is None and other is None:
             return (
@@ -162,6 +169,17 @@ class DROOptions(HWSOptions):
                 "`share0.5_hardCE`."
             )
         return super()._without_effect()
+
+    def _rare_without_effect(self, other: str | None, shares: list[Option]) -> str | None:
+        """Reason why `rare` has no effect beside the rule that draws by hardness, or None."""
+        words = [option.word for option in shares if option.field != "guarded"]
+        if other is not None and self.beta != 0:
+            words.append(other)
+        if words:
+            return f"`rare` has no effect with `{words[0]}`: it needs `guarded` or `beta0`."
+        if math.prod(self.subvolumes) > 1:
+            return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
+        return None
 
     def _rule_in_place_of_shares(self) -> str | None:
         """Word of the option that decides what is drawn in place of a share, or None."""
@@ -186,155 +204,21 @@ class DROOptions(HWSOptions):
         if other is not None:
             return super().rule(groups)
 
-        if self.share is None:
-            return sampling.EarnedBall(0.0, self.earned)
-        return sampling.KLBall(0.0, self.share)
+        if self.share is not None:
+            return sampling.KLBall(0.0, self.share)
+        if self.guarded is not None:
+            return sampling.GuardedBall(self.guarded)
+        return sampling.EarnedBall(0.0, self.earned)
 
+    def rule_of_rare(self, rarity: NDArray[np.float64]) -> sampling.Rule:
+        """What decides how likely each case is to be drawn, with `rare`.
 
-@dataclass(frozen=True, kw_only=True)
-class GroupOptions(TrainerOptions):
-    """Options of every trainer that reads the groups of cases from a column of the case table."""
-
-    column: str = ""
-    has_column: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        rule = None
-        if not self.column:
-            rule = (
-                "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
-            )
-        elif not _fits_in_a_name(self.column):
-            rule = (
-                "a column whose name has no `__`, no `_` at its ends, no control character and "
-                f"none of {' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
-            )
-        if rule is not None:
-            raise ValueError(f"`column` must be {rule}, got {self.column!r}.")
-
-        super().__post_init__()
-
-    def suffix(self) -> str:
-        """The part of the trainer's name that gives the column and the options."""
-        return f"_{self.column}{super().suffix()}"
-
-
-def _fits_in_a_name(column: str) -> bool:
-    """Whether the name of a trainer, and with it that of a folder, can contain a column.
-
-    nnU-Net separates trainer, plans and configuration with ``__`` in the names of its folders.
-    """
-    return (
-        "__" not in column
-        and column == column.strip("_ ")
-        and column.isprintable()
-        and set(column).isdisjoint(_NOT_IN_FOLDERS)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupDROOptions(GroupOptions, HardnessOptions):
-    """Options of `nnUNetTrainerGroupDRO_<column>`.
-
-    ``nu`` is in 1/loss units, and ``adjustment``, the C of the size adjustment, in loss units.
-
-    Source: Sagawa et al. 2020.
-    """
-
-    nu: float = 0.01
-    adjustment: float = 0.0
-
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
-        """Group weights that follow the losses of the groups."""
-        return sampling.GroupDRO(
-            groups,
-            nu=self.nu,
-            adjustment=self.adjustment,
-            momentum=self.momentum,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class IWOptions(GroupOptions):
-    """Options of `nnUNetTrainerIW_<column>`.
-
-    With a share, the hardness and the exploration are the defaults of `DROOptions`.
-    """
-
-    as_weights: bool = False
-    power: float = 1.0
-    share: float | None = None
-
-    def _without_effect(self) -> str | None:
-        about_groups = self.given_options("power", "share")
-        if self.as_weights and about_groups:
-            return (
-                f"`{about_groups[0].word}` has no effect with `asWeights`, which leaves no groups."
-            )
-        return super()._without_effect()
-
-    @property
-    def history(self) -> History:
-        """How the losses of the cases are collected."""
-        if self.share is None:
-            return History()
-        return History(hardness=DROOptions.hardness)
-
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
-        """Draws by group, and within a group by hardness if there is a share.
-
-        With ``as_weights``, the entries are weights as text, and cases are drawn by them.
+        Args:
+            rarity: How often each case is drawn for its image, relative to uniform draws, shape
+                (n,), with a mean of 1.
         """
-        if self.as_weights:
-            return sampling.ByWeight([float(weight) for weight in groups])
-        if self.share is None:
-            return sampling.Balanced(groups, power=self.power)
-        return sampling.BalancedBall(
-            groups,
-            power=self.power,
-            share=self.share,
-            exploration=DROOptions.exploration,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LSOptions(TrainerOptions):
-    """Options of `nnUNetTrainerLS`; without smoothing it is plain nnU-Net.
-
-    Source: Wang et al. 2024.
-    """
-
-    smoothing: float = 0.1
-
-    @property
-    def label_smoothing(self) -> float:
-        """Probability that the reference of the cross-entropy gives to the other classes."""
-        return self.smoothing
-
-    def __post_init__(self) -> None:
-        if self.polynomial_tail is not None:
-            raise ValueError(
-                f"`poly` must be left out with label smoothing, got {self.polynomial_tail!r}."
-            )
-        super().__post_init__()
-
-    @classmethod
-    def known_options(cls) -> list[Option]:
-        """All options but the polynomial tail, whose margin belongs to a single label."""
-        return [option for option in super().known_options() if option.field != "polynomial_tail"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GILSOptions(LSOptions):
-    """Options of `nnUNetTrainerGILS`.
-
-    The default of 5 steps changes images by about 0.02 standard deviations.
-
-    Source: Wang et al. 2024, Algorithm 1, and its gamma.
-    """
-
-    steps: int = 5
-    step_size: float = 0.03
-    penalty: float = 1e-3
-    largest_change: float | None = None
-    warmup: int = 0
+        if self.beta == 0:
+            return sampling.ByWeight(rarity)
+        share = sampling.GuardedBall.share if self.guarded is None else self.guarded
+        cap = max(sampling.GuardedBall.cap, float(self.rare or 0))
+        return sampling.GuardedBall(share, cap, rarity)

@@ -1,0 +1,132 @@
+"""What is measured once of every preprocessed case, and kept for other folds and trainings."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+from joblib import Parallel, delayed
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class CaseCache(Generic[Value]):
+    """A JSON file with a value per case, beside the preprocessed data.
+
+    A value is used again for a case whose file has the same size and the same modification time to
+    the second, which copying preserves. A cache that cannot be read is created again.
+    """
+
+    file: Path
+    #: Folder of the preprocessed cases.
+    folder: Path
+    #: Ends of the names of the files that a case may have, the one that counts first.
+    endings: tuple[str, ...]
+    #: Name of the value in an entry.
+    key: str
+    #: Turns a value as JSON has it into one; any of the usual errors means that it is invalid.
+    parse: Callable[[Any], Value]
+
+    def values(
+        self,
+        cases: Iterable[str],
+        measure: Callable[[str], Value],
+        *,
+        doing: str,
+        log: Callable[[str], object],
+        jobs: int = 1,
+    ) -> dict[str, Value]:
+        """The value of every case, measured where the cache has none.
+
+        Args:
+            cases: Names of the cases.
+            measure: Gives the value of a case; called in threads.
+            doing: What is done to missing cases, for the log: "Counting the voxels in".
+            log: Takes the lines of the log.
+            jobs: Number of threads.
+        """
+        stamps = {case: self._stamp(case) for case in cases}
+        values = {}
+        for case, entry in self._read().items():
+            if case in stamps and stamps[case] == (entry["bytes"], entry["modified_s"]):
+                values[case] = entry[self.key]
+
+        missing = [case for case in stamps if case not in values]
+        if missing:
+            log(f"{doing} {len(missing)} of {len(stamps)} training cases, to keep in {self.file}")
+            measured = Parallel(n_jobs=jobs, prefer="threads")(
+                delayed(measure)(case) for case in missing
+            )
+            new = dict(zip(missing, measured, strict=True))
+            values.update(new)
+            self._keep(new, stamps, log)
+        return {case: values[case] for case in stamps}
+
+    def _keep(
+        self,
+        values: Mapping[str, Value],
+        stamps: Mapping[str, tuple[int, int] | None],
+        log: Callable[[str], object],
+    ) -> None:
+        entries = {}
+        for case, value in values.items():
+            stamp = stamps[case]
+            if stamp is not None:
+                size, modified = stamp
+                entries[case] = {"bytes": size, "modified_s": modified, self.key: value}
+        try:
+            self._write(entries)
+        except OSError as error:
+            log(
+                f"WARNING: could not keep {self.file} ({error}). The next training will measure "
+                "the cases again."
+            )
+
+    def _stamp(self, case: str) -> tuple[int, int] | None:
+        """Size in bytes and modification time in seconds of a case; None without a file."""
+        for ending in self.endings:
+            try:
+                status = os.stat(self.folder / f"{case}{ending}")
+            except OSError:
+                continue
+            return status.st_size, int(status.st_mtime)
+        return None
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        """The entries of the cache by case, without invalid ones."""
+        try:
+            entries = json.loads(self.file.read_text())
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(entries, dict):
+            return {}
+
+        valid: dict[str, dict[str, Any]] = {}
+        for case, entry in entries.items():
+            try:
+                valid[case] = {
+                    "bytes": int(entry["bytes"]),
+                    "modified_s": int(entry["modified_s"]),
+                    self.key: self.parse(entry[self.key]),
+                }
+            except (AttributeError, KeyError, TypeError, ValueError):
+                continue
+        return valid
+
+    def _write(self, entries: dict[str, dict[str, Any]]) -> None:
+        """Add entries to the cache.
+
+        Ranks and folds may write at the same time. Each writes a file of its own, and the last one
+        replaces the others; it first reads what others wrote meanwhile. Entries that are lost all
+        the same are measured again.
+        """
+        own = self.file.with_name(f"{self.file.stem}.{uuid4().hex}{self.file.suffix}")
+        try:
+            own.write_text(json.dumps(self._read() | entries))
+            own.replace(self.file)
+        finally:
+            own.unlink(missing_ok=True)

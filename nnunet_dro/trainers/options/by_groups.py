@@ -1,0 +1,119 @@
+"""Options of the trainers that draw by groups of cases."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnunet_dro import sampling
+from nnunet_dro.trainers.options.by_hardness import DROOptions
+from nnunet_dro.trainers.options.settings import HardnessOptions, History, TrainerOptions
+
+#: Characters that one file system or another does not take in the name of a folder; nnU-Net names
+#: folders after trainers.
+_NOT_IN_FOLDERS = '/\\:*?"<>|'
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions(TrainerOptions):
+    """Options of every trainer that reads the groups of cases from a column of the case table."""
+
+    column: str = ""
+    has_column: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        rule = None
+        if not self.column:
+            rule = (
+                "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
+            )
+        elif not _fits_in_a_name(self.column):
+            rule = (
+                "a column whose name has no `__`, no `_` at its ends, no control character and "
+                f"none of {' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
+            )
+        if rule is not None:
+            raise ValueError(f"`column` must be {rule}, got {self.column!r}.")
+
+        super().__post_init__()
+
+    def suffix(self) -> str:
+        """The part of the trainer's name that gives the column and the options."""
+        return f"_{self.column}{super().suffix()}"
+
+
+def _fits_in_a_name(column: str) -> bool:
+    """Whether the name of a trainer, and with it that of a folder, can contain a column.
+
+    nnU-Net separates trainer, plans and configuration with ``__`` in the names of its folders.
+    """
+    return (
+        "__" not in column
+        and column == column.strip("_ ")
+        and column.isprintable()
+        and set(column).isdisjoint(_NOT_IN_FOLDERS)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupDROOptions(GroupOptions, HardnessOptions):
+    """Options of `nnUNetTrainerGroupDRO_<column>`.
+
+    ``nu`` is in 1/loss units, and ``adjustment``, the C of the size adjustment, in loss units.
+
+    Source: Sagawa et al. 2020.
+    """
+
+    nu: float = 0.01
+    adjustment: float = 0.0
+
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+        """Group weights that follow the losses of the groups."""
+        return sampling.GroupDRO(
+            groups,
+            nu=self.nu,
+            adjustment=self.adjustment,
+            momentum=self.momentum,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IWOptions(GroupOptions):
+    """Options of `nnUNetTrainerIW_<column>`.
+
+    With a share, the hardness and the exploration are the defaults of `DROOptions`.
+    """
+
+    as_weights: bool = False
+    power: float = 1.0
+    share: float | None = None
+
+    def _without_effect(self) -> str | None:
+        about_groups = self.given_options("power", "share")
+        if self.as_weights and about_groups:
+            return (
+                f"`{about_groups[0].word}` has no effect with `asWeights`, which leaves no groups."
+            )
+        return super()._without_effect()
+
+    @property
+    def history(self) -> History:
+        """How the losses of the cases are collected."""
+        if self.share is None:
+            return History()
+        return History(hardness=DROOptions.hardness)
+
+    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+        """Draws by group, and within a group by hardness if there is a share.
+
+        With ``as_weights``, the entries are weights as text, and cases are drawn by them.
+        """
+        if self.as_weights:
+            return sampling.ByWeight([float(weight) for weight in groups])
+        if self.share is None:
+            return sampling.Balanced(groups, power=self.power)
+        return sampling.BalancedBall(
+            groups,
+            power=self.power,
+            share=self.share,
+            exploration=DROOptions.exploration,
+        )

@@ -1,0 +1,84 @@
+"""How often training cases are drawn because their images look like few others."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
+
+from nnunet_dro.trainers.data.image_rarity import image_rarity
+
+N_COMMON = 30
+
+
+def save(image, path):
+    """Keep an image as nnU-Net's preprocessing does, with an empty segmentation."""
+    empty = np.zeros(image.shape, np.int8)
+    sizes = dict.fromkeys(("chunks", "blocks", "chunks_seg", "blocks_seg"), image.shape)
+    nnUNetDatasetBlosc2.save_case(image, empty, {}, str(path), **sizes)
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """What `image_rarity` needs of a trainer: 30 smooth images, and two noisy ones of another
+    scanner."""
+    folder = tmp_path / "nnUNetPlans_2d"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(N_COMMON + 2):
+        shape = (1, 4, 16, 16)
+        ramp = np.broadcast_to(np.linspace(-1, 1, 16), shape)
+        noise = 0.05 if i < N_COMMON else 1.5
+        image = (ramp + rng.normal(0, noise, shape)).astype(np.float32)
+        save(image, folder / f"case_{i:02d}")
+
+    lines = []
+    cases = [f"case_{i:02d}" for i in range(N_COMMON + 2)]
+
+    def datasets():
+        return nnUNetDatasetBlosc2(str(folder), cases), None
+
+    return SimpleNamespace(
+        get_tr_and_val_datasets=datasets,
+        preprocessed_dataset_folder=str(folder),
+        is_ddp=False,
+        print_to_log_file=lines.append,
+        cases=cases,
+        lines=lines,
+    )
+
+
+def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
+    weights = image_rarity(trainer, trainer.cases, cap=8.0)
+
+    assert weights.mean() == pytest.approx(1.0)
+    assert weights[N_COMMON:].min() > 3
+    assert np.median(weights[:N_COMMON]) < 1
+
+
+def test_images_are_looked_at_once(trainer, tmp_path):
+    first = image_rarity(trainer, trainer.cases, cap=8.0)
+    again = image_rarity(trainer, trainer.cases, cap=8.0)
+
+    assert len(trainer.lines) == 1
+    assert trainer.lines[0].startswith("Looking at the images of 32 of 32 training cases")
+    np.testing.assert_array_equal(first, again)
+
+    kept = json.loads((tmp_path / "nnUNetPlans_2d_fingerprints.json").read_text())
+    assert len(kept["case_00"]["fingerprint"]) == 20
+
+
+def test_an_image_with_infinite_values_is_named(trainer, tmp_path):
+    image = np.full((1, 4, 16, 16), np.inf, dtype=np.float32)
+    for file in (tmp_path / "nnUNetPlans_2d").glob("case_03*"):
+        file.unlink()
+    save(image, tmp_path / "nnUNetPlans_2d" / "case_03")
+
+    with pytest.raises(ValueError, match=r"case_03.*finite"):
+        image_rarity(trainer, trainer.cases, cap=8.0)
+
+
+def test_a_case_that_is_not_preprocessed_is_named(trainer):
+    with pytest.raises((FileNotFoundError, ValueError), match="ghost"):
+        image_rarity(trainer, [*trainer.cases, "ghost"], cap=8.0)
