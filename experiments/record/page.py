@@ -14,6 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 import nnunet_dro
+from experiments.record.paragraphs import filled
 from experiments.record.runs import shown_duration
 from experiments.record.templates import render
 from nnunet_dro.files.output_folder import replacing, write_files
@@ -47,7 +48,7 @@ class PageContent:
             quick=self.quick,
             is_section=self.is_section,
         )
-        return f"{text}\n"
+        return f"{filled(text)}\n"
 
 
 def write_page(path: Path, content: PageContent, *, how: str | None) -> Path:
