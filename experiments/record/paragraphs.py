@@ -16,7 +16,7 @@ _WHOLE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 
 
 def filled(markdown: str) -> str:
-    """Markdown whose long paragraphs and items of lists are filled anew; the rest stays as it is."""
+    """Markdown with its long paragraphs and items of lists filled anew; the rest stays as it is."""
     result: list[str] = []
     paragraph: list[str] = []
     in_code = False
