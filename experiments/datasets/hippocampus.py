@@ -1,4 +1,4 @@
-"""The hippocampus data of the Medical Segmentation Decathlon, divided anew into training and test cases.
+"""The hippocampus data of the Medical Segmentation Decathlon, divided anew.
 
 Its images come in three intensity conventions: 8bit, raw and rescaled.
 """
@@ -25,14 +25,15 @@ def read_hippocampus(
 ) -> "pd.Series[str]":
     """The intensity range of every case.
 
-    Raises ValueError if there are too few cases for `write_hippocampus`.
+    Raises:
+        ValueError: If there are too few cases for `write_hippocampus`.
     """
     ranges = strata(read_cases(folder / "cases.csv"), INTENSITY_RANGE)[training_cases(folder)]
-    n_needed = {name: n_training + 1 for name, n_training in rare.items()} | {
-        "raw": sum(common.values())
-    }
+    n_needed = {name: n_training + 1 for name, n_training in rare.items()}
+    n_needed["raw"] = sum(common.values())
     for name, n_least in n_needed.items():
-        if (n_cases := int((ranges == name).sum())) < n_least:
+        n_cases = int((ranges == name).sum())
+        if n_cases < n_least:
             cure = "Give the whole dataset."
             raise ValueError(
                 f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}"
@@ -50,7 +51,7 @@ def write_hippocampus(
     at_most: int | None,
     rng: np.random.Generator,
 ) -> None:
-    """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all."""
+    """Divide the cases anew and copy them into a raw dataset, written as a whole or not at all."""
     rows: list[tuple[str, str, str]] = []
     for stratum, n_training in rare.items():
         cases = rng.permutation(sorted(ranges.index[ranges == stratum]))
@@ -58,11 +59,9 @@ def write_hippocampus(
         rows += [(str(case), stratum, "train") for case in cases[:n_training]]
         rows += [(str(case), stratum, "test") for case in test]
     drawn = iter(rng.permutation(sorted(ranges.index[ranges == "raw"])))
-    rows += [
-        (str(next(drawn)), "raw", split)
-        for split, n_cases in common.items()
-        for _ in range(n_cases)
-    ]
+    for split, n_cases in common.items():
+        rows += [(str(next(drawn)), "raw", split) for _ in range(n_cases)]
+
     partial = begin_dataset(folder)
     for case, _, split in rows:
         suffix = "Ts" if split == "test" else "Tr"

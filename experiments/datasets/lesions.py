@@ -1,4 +1,4 @@
-"""Phantoms with one lesion each, in which what is hard cannot be learnt and what is rare is not hard.
+"""Phantoms with one lesion each: what is hard cannot be learnt, and what is rare is not hard.
 
 A lesion lies in the white matter. Its volume and its contrast spread over a factor of forty in
 every centre, so that the faintest and smallest are lost in the noise: their loss stays high,
@@ -7,7 +7,7 @@ however often they are drawn. The centres are
 - ``a``: common;
 - ``b``: common, most of its lesions are faint;
 - ``c`` and ``d``: rare, with lesions as in ``a``; the images of ``c`` are blurred, those of ``d``
-have other tissues.
+  have other tissues.
 
 With wrong labels, the lesion of a part of the training cases is drawn on the other side of the
 head.
@@ -51,43 +51,52 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
     intensity = np.full(positions.shape[1:], rng.uniform(0.0, 0.08))
     brain = ellipsoid(positions, (0, 0, 0), rng.uniform((0.72, 0.8, 0.72), (0.8, 0.9, 0.82)))
     inner = brain + 0.06 * smooth_field(rng) < rng.uniform(0.76, 0.84)
-    intensity[brain < 1], intensity[inner] = grey, white
+    intensity[brain < 1] = grey
+    intensity[inner] = white
     width = rng.uniform(0.07, 0.11)
     fluid = np.zeros_like(inner)
     for side in (-1, 1):
-        fluid |= (
-            ellipsoid(
-                positions, (0.05, 0.02, side * (0.08 + width)), (1.6 * width, 2.4 * width, width)
-            )
-            < 1
-        )
+        place = (0.05, 0.02, side * (0.08 + width))
+        fluid |= ellipsoid(positions, place, (1.6 * width, 2.4 * width, width)) < 1
     intensity[fluid] = rng.uniform(0.1, 0.2)
-    volume, contrast = (float(np.exp(rng.uniform(*np.log(ends)))) for ends in (VOLUME, CONTRAST))
+
+    volume = _log_uniform(*np.log(VOLUME), rng)
+    contrast = _log_uniform(*np.log(CONTRAST), rng)
     if centre == "b" and rng.random() < FAINT:
-        contrast = float(np.exp(rng.uniform(np.log(CONTRAST[0]), np.log(CONTRAST).mean())))
+        contrast = _log_uniform(np.log(CONTRAST[0]), np.log(CONTRAST).mean(), rng)
     lesion = _lesion(positions, inner & ~fluid, volume, rng)
     intensity[lesion] = white + contrast
-    labels = np.where(lesion[:, :, ::-1] if wrong else lesion, LABELS["lesion"], 0).astype(np.uint8)
-    known = {
-        "volume": int(lesion.sum()),
-        "contrast": round(contrast, 4),
-        "wrong": "yes" if wrong else "no",
-    }
+
+    labelled = lesion[:, :, ::-1] if wrong else lesion
+    blur = (0.7, 0.9) if centre == "c" else (0.35, 0.6)
     return Phantom(
-        acquire(intensity, rng, blur=(0.7, 0.9) if centre == "c" else (0.35, 0.6)), labels, known
+        acquire(intensity, rng, blur=blur),
+        np.where(labelled, LABELS["lesion"], 0).astype(np.uint8),
+        entries={
+            "volume": int(lesion.sum()),
+            "contrast": round(contrast, 4),
+            "wrong": "yes" if wrong else "no",
+        },
     )
+
+
+def _log_uniform(low: float, high: float, rng: np.random.Generator) -> float:
+    """A number whose logarithm is uniform between two logarithms."""
+    return float(np.exp(rng.uniform(low, high)))
 
 
 def _lesion(
     positions: FloatArray, where: npt.NDArray[np.bool_], volume: float, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """The ``volume`` voxels that are nearest to a point of the white matter, by a distance that is a little uneven."""
+    """The ``volume`` voxels that are nearest to a point of the white matter.
+
+    The distance is a little uneven, so that lesions are no ellipsoids.
+    """
     places = np.argwhere(where)
     x, y, z = places[rng.integers(len(places))]
     centre = positions[:, x, y, z]
-    distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3)) * (
-        1 + 0.15 * smooth_field(rng)
-    )
+    distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3))
+    distance = distance * (1 + 0.15 * smooth_field(rng))
     distance[~where] = np.inf
     nearest = np.argsort(distance, axis=None)[: min(round(volume), len(places))]
     lesion = np.zeros(where.shape, dtype=bool)
@@ -107,9 +116,13 @@ def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.
     def make(centre: str, *, rng: np.random.Generator) -> Phantom:
         return make_lesion_phantom(centre, rng=rng, wrong=next(are_wrong))
 
-    made = (
-        "Phantoms with one lesion each in four centres, drawn by experiments/datasets/lesions.py."
-    )
     return phantoms.write_drawn(
-        folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng
+        folder,
+        drawn,
+        make,
+        by="centre",
+        labels=LABELS,
+        description="Phantoms with one lesion each in four centres, drawn by "
+        "experiments/datasets/lesions.py.",
+        rng=rng,
     )

@@ -1,4 +1,4 @@
-"""Microscopy images of cell nuclei in which some modalities are rare in training, read from a raw nnU-Net dataset.
+"""Microscopy images of cell nuclei in which some modalities are rare in training.
 
 The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB png in nnU-Net's
 raw format, with a ``cases.csv`` that has the columns ``case``, ``split``, ``modality`` and
@@ -49,11 +49,14 @@ def split_nuclei(
     n_train: Mapping[str, int] = N_TRAIN,
     n_test: Mapping[str, int] = N_TEST,
 ) -> dict[str, list[str]]:
-    """Draw the training images and at most so many test images of each modality, no field on both sides."""
+    """Draw the training images and at most so many test images of each modality.
+
+    No field is on both sides.
+    """
     split: dict[str, list[str]] = {"train": [], "test": []}
     for modality, wanted in n_train.items():
-        here = table[table["modality"] == modality]
-        fields = {field: rows["case"].tolist() for field, rows in here.groupby("field")}
+        images = table[table["modality"] == modality]
+        fields = {field: rows["case"].tolist() for field, rows in images.groupby("field")}
         train: list[str] = []
         test: list[str] = []
         for name in rng.permutation(sorted(fields)):
@@ -64,37 +67,48 @@ def split_nuclei(
                 test += fields[name]
         if len(train) < wanted or not test:
             raise ValueError(
-                f"`table` must have more than {wanted} images of {modality}, got {len(here)}. Train with fewer."
+                f"`table` must have more than {wanted} images of {modality}, got {len(images)}. "
+                "Train with fewer."
             )
+        chosen = rng.permutation(len(test))[: n_test[modality]]
         split["train"] += train
-        split["test"] += [test[i] for i in sorted(rng.permutation(len(test))[: n_test[modality]])]
+        split["test"] += [test[i] for i in sorted(chosen)]
     return split
 
 
 def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
     """Read images with their labels.
 
-    Raises FileNotFoundError if the folder lacks ``cases.csv`` or an image.
+    Raises:
+        FileNotFoundError: If the folder lacks ``cases.csv`` or an image.
     """
-    import SimpleITK
-
     table = read_table(folder).set_index("case")
     images = []
     for case in cases:
-        rgb, labels = (
-            SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path)))
-            for path in _paths(folder, case, str(table.loc[case, "split"]))
-        )
-        values = standardised(rgb[..., :3].astype(np.float32).transpose(2, 0, 1))
+        image, label_map = _paths(folder, case, str(table.loc[case, "split"]))
+        rgb = _pixels(image)[..., :3].astype(np.float32)
+        labels = _pixels(label_map) > 0
         images.append(
-            Image(case, str(table.loc[case, "modality"]), values, (labels > 0).astype(np.uint8))
+            Image(
+                case,
+                modality=str(table.loc[case, "modality"]),
+                intensities=standardised(rgb.transpose(2, 0, 1)),
+                labels=labels.astype(np.uint8),
+            )
         )
     return images
 
 
+def _pixels(path: Path) -> NDArray[Any]:
+    import SimpleITK
+
+    return SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path)))
+
+
 def standardised(values: NDArray[np.floating]) -> NDArray[np.float32]:
     """Values of mean 0 and standard deviation 1 in each channel, shape (3, height, width)."""
-    mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
+    mean = values.mean((1, 2), keepdims=True)
+    deviation = values.std((1, 2), keepdims=True)
     return ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
 
 
@@ -106,30 +120,35 @@ def write_nuclei(
     n_test: Mapping[str, int],
     rng: np.random.Generator,
 ) -> None:
-    """Divide the images anew and write them as a raw dataset, which is written as a whole or not at all."""
+    """Divide the images anew and write them as a raw dataset, as a whole or not at all."""
     import SimpleITK
 
     split = split_nuclei(table, rng=rng, n_test=n_test)
-    of = table.set_index("case")
-    common = of[of["modality"] == next(iter(N_TRAIN))]
-    used = set(of.loc[split["train"] + split["test"], "field"])
-    split["validation"] = common.index[~common["field"].isin(used)][:2].tolist()
+    table = table.set_index("case")
+    split["validation"] = _unused(table, split["train"] + split["test"])[:2]
+
     partial = begin_dataset(folder)
     rows = []
     for side, cases in split.items():
         suffix = "Ts" if side == "test" else "Tr"
         for case in cases:
-            for source, name in zip(
-                _paths(data, case, str(of.loc[case, "split"])), ("images", "labels"), strict=True
-            ):
-                target = partial / f"{name}{suffix}" / source.name
+            paths = _paths(data, case, str(table.loc[case, "split"]))
+            for source, name in zip(paths, ("images", "labels"), strict=True):
                 image = SimpleITK.ReadImage(str(source))
-                SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
-            rows.append((case, of.loc[case, "modality"], side))
+                if side == "test":
+                    image = _middle(image)
+                SimpleITK.WriteImage(image, str(partial / f"{name}{suffix}" / source.name))
+            rows.append((case, table.loc[case, "modality"], side))
+    divided = pd.DataFrame(rows, columns=["case", "modality", "split"])
     description = json.loads((data / "dataset.json").read_text(encoding="utf-8"))
-    finish_dataset(
-        partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description
-    )
+    finish_dataset(partial, folder, divided, description)
+
+
+def _unused(table: pd.DataFrame, used: list[str]) -> list[str]:
+    """The images of the common modality whose fields are not used."""
+    common = table[table["modality"] == next(iter(N_TRAIN))]
+    fields = set(table.loc[used, "field"])
+    return common.index[~common["field"].isin(fields)].tolist()
 
 
 def _middle(image: Any) -> Any:

@@ -7,8 +7,8 @@ drawn anew for each case. Its pathology decides the anatomy:
 - ``control``: small ventricles, the cerebellum in its place and the brightest of all;
 - ``common``: wide ventricles, all else as in a control;
 - ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and only a little
-brighter than the
-  tissue around it (a caricature of spina bifida, the hidden stratum of Fidon et al. 2022).
+  brighter than the tissue around it (a caricature of spina bifida, the hidden stratum of Fidon et
+  al. 2022).
 
 The images say nothing else of the pathology, and the training does not see it.
 """
@@ -45,12 +45,11 @@ _CONTROL_POINTS = 5
 class Phantom:
     """One phantom."""
 
-    # Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
+    #: Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
     image: npt.NDArray[np.float32]
     labels: npt.NDArray[np.uint8]  # Values of the labels, same shape.
-    known: Mapping[str, object] = field(
-        default_factory=dict
-    )  # Columns of the case tables, and what they have of it.
+    #: Columns of the case tables, and what they have of it.
+    entries: Mapping[str, object] = field(default_factory=dict)
 
 
 @cache
@@ -62,10 +61,13 @@ def _grid() -> FloatArray:
 
 @cache
 def _interpolation() -> FloatArray:
-    """Cubic interpolation from the control points to the voxels of an axis, shape (SIZE, _CONTROL_POINTS)."""
-    return np.stack(
-        [zoom(one, SIZE / _CONTROL_POINTS, order=3) for one in np.eye(_CONTROL_POINTS)], axis=1
-    )
+    """Cubic interpolation from the control points to the voxels of an axis.
+
+    Its shape is (SIZE, _CONTROL_POINTS).
+    """
+    points = np.eye(_CONTROL_POINTS)
+    columns = [zoom(point, SIZE / _CONTROL_POINTS, order=3) for point in points]
+    return np.stack(columns, axis=1)
 
 
 def smooth_field(rng: np.random.Generator) -> FloatArray:
@@ -80,18 +82,18 @@ def smooth_field(rng: np.random.Generator) -> FloatArray:
 def deformed_positions(rng: np.random.Generator) -> FloatArray:
     """Where each voxel lies in the undeformed head.
 
-    Turned, scaled, shifted and smoothly displaced.
+    The head is turned, scaled, shifted and smoothly displaced.
     """
     positions = _grid().reshape(3, -1)
     for axis, other in ((0, 1), (0, 2), (1, 2)):
         angle = np.deg2rad(rng.uniform(-12, 12))
         turn = np.eye(3)
         turn[[axis, other], [axis, other]] = np.cos(angle)
-        turn[axis, other], turn[other, axis] = -np.sin(angle), np.sin(angle)
+        turn[axis, other] = -np.sin(angle)
+        turn[other, axis] = np.sin(angle)
         positions = turn @ positions
-    positions = positions * rng.uniform(0.9, 1.12, size=(3, 1)) + rng.uniform(
-        -0.08, 0.08, size=(3, 1)
-    )
+    positions = positions * rng.uniform(0.9, 1.12, size=(3, 1))
+    positions = positions + rng.uniform(-0.08, 0.08, size=(3, 1))
     displacement = np.stack([smooth_field(rng) for _ in range(3)])
     return positions.reshape(3, SIZE, SIZE, SIZE) + 0.05 * displacement
 
@@ -115,45 +117,53 @@ def make_phantom(
     neck = rng.uniform(0.36, 0.46)
     fluid = rng.uniform(0.1, 0.2)
     outside = rng.uniform(0.0, 0.08)
-    intensity = np.full(positions.shape[1:], outside)
-    labels = np.zeros(positions.shape[1:], dtype=np.uint8)
-
-    below = (
-        ellipsoid(
-            positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)
-        )
-        < 1
+    head = _Head(
+        intensity=np.full(positions.shape[1:], outside),
+        labels=np.zeros(positions.shape[1:], dtype=np.uint8),
     )
-    intensity[below] = neck
+
+    head.fill(_neck(positions, rng), "background", neck)
     brain = ellipsoid(positions, (0.22, 0, 0), rng.uniform((0.58, 0.7, 0.62), (0.66, 0.8, 0.72)))
-    for inside, label, value in (
-        (brain < 1, "grey_matter", grey),
-        (brain + 0.06 * smooth_field(rng) < rng.uniform(0.66, 0.76), "white_matter", white),
-    ):
-        intensity[inside], labels[inside] = value, LABELS[label]
+    inner = brain + 0.06 * smooth_field(rng) < rng.uniform(0.66, 0.76)
+    head.fill(brain < 1, "grey_matter", grey)
+    head.fill(inner, "white_matter", white)
     width = rng.uniform(0.07, 0.11) if pathology == "control" else rng.uniform(0.17, 0.26)
     for side in (-1, 1):
-        ventricle = (
-            ellipsoid(
-                positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)
-            )
-            < 1
-        )
-        intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
+        place = (0.24, 0.02, side * (0.08 + width))
+        ventricle = ellipsoid(positions, place, (1.3 * width, 2 * width, width)) < 1
+        head.fill(ventricle, "background", fluid)
+
     if pathology == "rare":
         hindbrain = _displaced(positions, rng)
-        value = neck + rng.uniform(*displaced)
+        head.fill(hindbrain, "cerebellum", neck + rng.uniform(*displaced))
     else:
         hindbrain = _in_place(positions, rng)
-        value = rng.uniform(0.95, 1.1)
-    intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
-    return Phantom(acquire(intensity, rng), labels)
+        head.fill(hindbrain, "cerebellum", rng.uniform(0.95, 1.1))
+    return Phantom(acquire(head.intensity, rng), head.labels)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A head that is filled with one tissue after the other."""
+
+    intensity: FloatArray
+    labels: npt.NDArray[np.uint8]
+
+    def fill(self, where: npt.NDArray[np.bool_], label: str, intensity: float) -> None:
+        self.intensity[where] = intensity
+        self.labels[where] = LABELS[label]
+
+
+def _neck(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Where the neck is, below the brain."""
+    centre = (-0.78, rng.uniform(-0.35, -0.15), 0)
+    return ellipsoid(positions, centre, (0.5, rng.uniform(0.36, 0.46), 0.42)) < 1
 
 
 def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Where the displaced cerebellum is.
 
-    Never empty, also where it would lie outside of the image.
+    It is never empty, also where it would lie outside of the image.
     """
     centre = rng.uniform((-0.86, -0.42, -0.18), (-0.56, -0.08, 0.18))
     distance = ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
@@ -181,24 +191,31 @@ class Counts:
     """How many phantoms of each pathology a dataset has."""
 
     train: Mapping[str, int]  # Training cases by pathology.
-    validation: int  # Cases that nnU-Net validates on while it trains; controls, so that no rare case is lost to them.
+    #: Cases that nnU-Net validates on while it trains; controls, so that no rare case is lost to
+    #: them.
+    validation: int
     test: int  # Test cases of each pathology.
 
 
 def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> Path:
     """Write phantoms in nnU-Net's raw format, as a whole or not at all.
 
-    The same state gives the same dataset.
-
-    Beside nnU-Net's files there are ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a
-    row per case of imagesTr) and ``test_cases.csv`` (the same for imagesTs).
+    The same state of the generator gives the same dataset. Beside nnU-Net's files there are
+    ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a row per case of imagesTr) and
+    ``test_cases.csv`` (the same for imagesTs).
     """
     drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
     drawn += [("validation", "control")] * counts.validation
     drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
-    made = "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py."
     return write_drawn(
-        folder, drawn, make_phantom, by="pathology", labels=LABELS, description=made, rng=rng
+        folder,
+        drawn,
+        make_phantom,
+        by="pathology",
+        labels=LABELS,
+        description="Phantoms of a head in three pathologies, drawn by "
+        "experiments/datasets/phantoms.py.",
+        rng=rng,
     )
 
 
@@ -210,24 +227,33 @@ def write_tail(
     The common ones are ``other``.
     """
 
-    def make(drawn: str, *, rng: np.random.Generator) -> Phantom:
-        as_drawn = {"faint": "rare", "other": "common"}.get(drawn, drawn)
-        made = make_phantom(
-            as_drawn, rng=rng, displaced=BRIGHT_CONTRAST if drawn == "rare" else DISPLACED_CONTRAST
-        )
-        known = {"pathology": "rare" if drawn == "faint" else drawn, "faint": drawn == "faint"}
-        return replace(made, known=known)
+    def make(stratum: str, *, rng: np.random.Generator) -> Phantom:
+        if stratum == "faint":
+            made = make_phantom("rare", rng=rng, displaced=DISPLACED_CONTRAST)
+            return replace(made, entries={"pathology": "rare", "faint": True})
+        if stratum == "rare":
+            made = make_phantom("rare", rng=rng, displaced=BRIGHT_CONTRAST)
+        else:
+            made = make_phantom("common" if stratum == "other" else stratum, rng=rng)
+        return replace(made, entries={"pathology": stratum, "faint": False})
 
     drawn = [("validation", "control")] * 2
     for pathology in train:
         for split, counts in (("train", train), ("test", test)):
-            is_faint = [
-                pathology == "rare" and i % FAINT_EVERY == 0 for i in range(counts[pathology])
-            ]
-            drawn += [(split, "faint" if faint else pathology) for faint in is_faint]
-    made = "Phantoms of a head, few of them faint, drawn by experiments/datasets/phantoms.py."
+            for i in range(counts[pathology]):
+                if pathology == "rare" and i % FAINT_EVERY == 0:
+                    drawn.append((split, "faint"))
+                else:
+                    drawn.append((split, pathology))
     return write_drawn(
-        folder, drawn, make, by="pathology", labels=LABELS, description=made, rng=rng
+        folder,
+        drawn,
+        make,
+        by="pathology",
+        labels=LABELS,
+        description="Phantoms of a head, few of them faint, drawn by "
+        "experiments/datasets/phantoms.py.",
+        rng=rng,
     )
 
 
@@ -255,12 +281,17 @@ def write_drawn(
         case = f"phantom_{number:04d}"
         suffix = "Ts" if split == "test" else "Tr"
         phantom = make(stratum, rng=rng)
-        image, label_map = (
-            SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels)
-        )
+        image = SimpleITK.GetImageFromArray(phantom.image)
+        label_map = SimpleITK.GetImageFromArray(phantom.labels)
         SimpleITK.WriteImage(image, str(partial / f"images{suffix}" / f"{case}_0000.nii.gz"))
         SimpleITK.WriteImage(label_map, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
-        rows.append({"case": case, by: stratum, **phantom.known, "split": split})
-    fixed = {"channel_names": {"0": "phantom"}, "labels": dict(labels), "file_ending": ".nii.gz"}
-    finish_dataset(partial, folder, pd.DataFrame(rows), {**fixed, "description": description})
+        rows.append({"case": case, by: stratum, **phantom.entries, "split": split})
+
+    dataset = {
+        "channel_names": {"0": "phantom"},
+        "labels": dict(labels),
+        "file_ending": ".nii.gz",
+        "description": description,
+    }
+    finish_dataset(partial, folder, pd.DataFrame(rows), dataset)
     return folder

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -29,15 +30,13 @@ class Words:
     """What a record is about."""
 
     name: str  # Name of its files.
-    template: (
-        str  # What extends the common text: it has what was asked and decided, and the limits.
-    )
+    #: What extends the common text: it has what was asked and decided, and the limits.
+    template: str
     strata: Strata  # The strata of the data.
     iterations: tuple[int, int]  # Length of the trainings, and that of a smoke run.
     label: str | None = None  # The label that the page is about; None if there is only one.
-    values: Mapping[str, object] = field(
-        default_factory=dict
-    )  # What the template calls by name besides what all have.
+    #: What the template calls by name besides what all have.
+    values: Mapping[str, object] = field(default_factory=dict)
 
     def page(self, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         """The page of a row per setting, seed and stratum."""
@@ -46,25 +45,26 @@ class Words:
             table = table[table["label"] == self.label]
         rows = page_table(table, self.strata)
         both = of_both(table, self.strata)
+        effects = pd.concat([main_effects(both), best_of_trials(both)], ignore_index=True)
         return Page(
             self.text(table, quick=quick),
             rows,
             shown=shown_table(rows),
-            more={
-                "-effects": pd.concat([main_effects(both), best_of_trials(both)], ignore_index=True)
-            },
+            more={"-effects": effects},
             pictures={"": partial(_draw, table, self.strata)},
         )
 
     def text(self, table: pd.DataFrame, *, quick: bool) -> str:
         """The text of the page above its table, of a row per setting, seed and stratum."""
-        values = {
-            **values_of(table, self.strata),
-            "n_seeds": table["seed"].nunique(),
-            **self.values,
-        }
+        values = values_of(table, self.strata)
+        values["n_seeds"] = table["seed"].nunique()
+        values |= self.values
         return render(
-            self.template, settings, name=self.name, iterations=self.iterations[quick], **values
+            self.template,
+            settings,
+            name=self.name,
+            iterations=self.iterations[quick],
+            **values,
         )
 
 
@@ -74,11 +74,13 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
     named = table.assign(method=table["setting"], label="")
     missed = collapsed_trainings(named.assign(mean=named["mean"] / 100))
     learnt = without_collapsed(named, missed)
-    compared = differences_to_erm(both)
-    compared = compared[(compared["stratum"] == RARE) & (compared["label"] == "mean")].set_index(
-        "method"
-    )
-    compared = compared.loc[both.loc[both["beta"] > 0, "setting"].unique()]
+    changes = differences_to_erm(both)
+    is_shown = (changes["stratum"] == RARE) & (changes["label"] == "mean")
+    robust = both.loc[both["beta"] > 0, "setting"].unique()
+    compared = changes[is_shown].set_index("method").loc[robust]
+    effects_without = []
+    if len(missed):
+        effects_without = _shown(main_effects(of_both(learnt, strata)))
     wide = both.pivot(index=["stratum", "seed"], columns="setting", values=list(STATISTICS))
 
     def mean(setting: Setting, *, rare: bool = True) -> float:
@@ -90,12 +92,12 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
     ) -> str:
         """A setting minus another, of the rare strata or of the common ones.
 
-        Empty if one was not trained.
+        It is empty if one was not trained.
         """
         if not {setting.name, other.name} <= set(both["setting"]):
             return ""
-        of = wide[statistic].xs(RARE if rare else strata.as_common)
-        return shown_difference(*mean_interval(of[setting.name] - of[other.name]))
+        by_seed = wide[statistic].xs(RARE if rare else strata.as_common)
+        return shown_difference(*mean_interval(by_seed[setting.name] - by_seed[other.name]))
 
     return {
         "Setting": Setting,
@@ -106,7 +108,7 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "n_tried": TRIALS,
         "n_missed": len(missed),
         "n_trainings": both.groupby(["setting", "seed"]).ngroups,
-        "effects_without": _shown(main_effects(of_both(learnt, strata))) if len(missed) else [],
+        "effects_without": effects_without,
         "erm": {"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
         "by_rate": {rate: Setting(SGD, rate=rate) for rate in RATES},
         "best_rate": max(RATES, key=lambda rate: mean(Setting(SGD, rate=rate))),
@@ -124,27 +126,31 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
 
 def _shown(effects: pd.DataFrame) -> list[dict[str, object]]:
     """What factors change, with the differences and their intervals as text."""
-    shown = [shown_difference(*row) for row in effects[["difference", "low", "high"]].to_numpy()]
+    intervals = effects[["difference", "low", "high"]].to_numpy()
+    shown = [shown_difference(*interval) for interval in intervals]
     return effects.assign(shown=shown).to_dict("records")
 
 
 def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
-    """A row per setting: the rare strata's mean, p10 and IQR and the common ones' mean, with their differences."""
-    found = differences_to_erm(of_both(table, strata)).set_index(["method", "stratum", "label"])
+    """A row per setting, with differences to ERM.
+
+    It has the mean, p10 and IQR of the rare strata, and the mean of the common ones.
+    """
+    changes = differences_to_erm(of_both(table, strata)).set_index(["method", "stratum", "label"])
+    shown = [(RARE, "mean"), (RARE, "p10"), (RARE, "iqr"), (strata.as_common, "mean")]
     rows = []
-    for setting, of in table.groupby("setting", sort=False):
+    for setting, trainings in table.groupby("setting", sort=False):
         row: dict[str, object] = {"setting": setting}
-        for stratum in (RARE, strata.as_common):
-            for statistic in ("mean", "p10", "iqr") if stratum == RARE else ("mean",):
-                place = found.loc[(setting, stratum, statistic)]
-                row[f"{stratum} {statistic}"] = place["mean"]
-                row[f"{stratum} {statistic} - ERM"] = shown_difference(
-                    *place[["difference", "low", "high"]]
-                )
-        if "share" in of:
-            row["rare draws, %"] = of.loc[of["stratum"].isin(strata.rare), "share"].mean()
-        if "clipped" in of:
-            row["clipped, %"] = of["clipped"].mean()
+        for stratum, statistic in shown:
+            change = changes.loc[(setting, stratum, statistic)]
+            interval = change[["difference", "low", "high"]]
+            row[f"{stratum} {statistic}"] = change["mean"]
+            row[f"{stratum} {statistic} - ERM"] = shown_difference(*interval)
+        if "share" in trainings:
+            is_rare = trainings["stratum"].isin(strata.rare)
+            row["rare draws, %"] = trainings.loc[is_rare, "share"].mean()
+        if "clipped" in trainings:
+            row["clipped, %"] = trainings["clipped"].mean()
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -156,21 +162,19 @@ def shown_table(rows: pd.DataFrame) -> pd.DataFrame:
     """
     name = f"{RARE} mean - ERM"
     to_erm = rows.set_index("setting")[name]
-    return pd.DataFrame(
-        {name: optimiser + ", weights" * weights}
-        | {
-            f"beta {beta}": to_erm.get(Setting(optimiser, beta, weights, rate=RATE).name)
-            for beta in BETAS
-        }
-        for optimiser in (NESTEROV, SGD)
-        for weights in (False, True)
-    )
+    shown = []
+    for optimiser, weights in product((NESTEROV, SGD), (False, True)):
+        row = {name: f"{optimiser}, weights" if weights else optimiser}
+        for beta in BETAS:
+            setting = Setting(optimiser, beta, weights, rate=RATE)
+            row[f"beta {beta}"] = to_erm.get(setting.name)
+        shown.append(row)
+    return pd.DataFrame(shown)
 
 
 def _draw(table: pd.DataFrame, strata: Strata) -> Figure:
     """Differences to ERM of the rare strata's mean and of the common ones', a row per setting."""
-    found = differences_to_erm(of_both(table, strata))
-    found = found[(found["label"] == "mean") & found["difference"].notna()]
-    return draw_intervals(
-        found, (RARE, strata.as_common), "mean Dice - ERM by the same optimiser, points"
-    )
+    changes = differences_to_erm(of_both(table, strata))
+    changes = changes[(changes["label"] == "mean") & changes["difference"].notna()]
+    words = "mean Dice - ERM by the same optimiser, points"
+    return draw_intervals(changes, (RARE, strata.as_common), words)

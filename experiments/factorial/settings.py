@@ -1,7 +1,4 @@
-"""The corners of the factorial.
-
-Optimiser, beta, importance weights, and the momentum of the stale losses.
-"""
+"""The corners of the factorial: optimiser, beta, importance weights, momentum of stale losses."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -38,35 +35,45 @@ class Setting:
     @property
     def name(self) -> str:
         """Its name in tables and of its runs."""
-        words = [self.optimiser, f"beta {self.beta}" if self.beta else "ERM"]
-        words += ["weights"] * self.weights + [f"momentum {self.momentum:g}"] * (self.momentum > 0)
-        words += [f"rate {self.rate:g}"] * (self.optimiser == SGD and self.rate != RATE)
+        words = [self.optimiser]
+        words.append(f"beta {self.beta}" if self.beta else "ERM")
+        if self.weights:
+            words.append("weights")
+        if self.momentum > 0:
+            words.append(f"momentum {self.momentum:g}")
+        if self.optimiser == SGD and self.rate != RATE:
+            words.append(f"rate {self.rate:g}")
         return ", ".join(words)
 
     @property
     def sampling(self) -> str:
         """The trainer that draws and weights in this way, with nnU-Net's optimiser."""
+        name = "nnUNetTrainerHWS"
         # A trainer's name has no options that are its defaults, as a beta of 100.
-        options = f"_beta{self.beta}" * (self.beta != 100) + "_noIS" * (
-            self.beta > 0 and not self.weights
-        )
-        return "nnUNetTrainerHWS" + options + f"_momentum{self.momentum:g}" * (self.momentum > 0)
+        if self.beta != 100:
+            name += f"_beta{self.beta}"
+        if self.beta > 0 and not self.weights:
+            name += "_noIS"
+        if self.momentum > 0:
+            name += f"_momentum{self.momentum:g}"
+        return name
 
     @property
     def trainer(self) -> str:
         """The trainer, its optimiser included."""
         if self.optimiser == NESTEROV:
             return self.sampling
-        return f"{self.sampling}_plainSGD" + f"_lr{self.rate:g}" * (self.rate != NESTEROV_RATE)
+        name = f"{self.sampling}_plainSGD"
+        if self.rate != NESTEROV_RATE:
+            name += f"_lr{self.rate:g}"
+        return name
 
 
 def settings() -> list[Setting]:
     """All corners, and ERM by SGD with other learning rates."""
-    corners = [
-        Setting(
-            optimiser, beta, weights, momentum, NESTEROV_RATE if optimiser == NESTEROV else RATE
-        )
-        for optimiser in (NESTEROV, SGD)
-        for beta, weights, momentum in [(0, False, 0), *product(BETAS, (False, True), MOMENTA)]
-    ]
+    samplings = [(0, False, 0), *product(BETAS, (False, True), MOMENTA)]
+    corners = []
+    for optimiser, rate in ((NESTEROV, NESTEROV_RATE), (SGD, RATE)):
+        for beta, weights, momentum in samplings:
+            corners.append(Setting(optimiser, beta, weights, momentum, rate))
     return corners + [Setting(SGD, rate=rate) for rate in RATES if rate != RATE]

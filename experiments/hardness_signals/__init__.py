@@ -1,4 +1,1 @@
-"""What a stale loss says.
-
-How much of it is due to the case, and how much to where the patch fell.
-"""
+"""What a stale loss says of the case, and what of where the patch fell."""

@@ -64,6 +64,10 @@ class SignalsRun:
     data: dict[str, Any]  # What the dataset is made with.
 
 
+def _study(n_axes: int, options: Options) -> Study:
+    return _slices(options) if n_axes == 2 else _volumes(options)
+
+
 def _volumes(options: Options) -> Study:
     counts = COUNTS[options.quick]
     return Study(
@@ -95,21 +99,26 @@ def _slices(options: Options) -> Study:
 
 def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
     patches, moments, n_draws = SIZES[options.quick][n_axes]
-    data = dict((_slices if n_axes == 2 else _volumes)(options).settings)
+    data = dict(_study(n_axes, options).settings)
     return [{size_name(patch): SignalsRun(patch, moments, n_draws, data) for patch in patches}]
 
 
 def _make(options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
     start = monotonic()
-    study = (_slices if len(run.patch) == 2 else _volumes)(options)
+    n_axes = len(run.patch)
+    study = _study(n_axes, options)
     runs = SeedRuns(options.work / study.name, study, seed=0)
-    _prepare(runs, SIZES[options.quick][len(run.patch)][0])
+    patches, _, _ = SIZES[options.quick][n_axes]
+    _prepare(runs, patches)
     table = signals_of_patches(runs, run.patch, run.moments, run.n_draws)
     return {"signals": table.to_dict("list"), "seconds": monotonic() - start}
 
 
 def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
-    """Make the dataset with a configuration for each size of patch, unless another process has made it."""
+    """Make the dataset with a configuration for each size of patch.
+
+    Nothing is done if another process has made it.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -124,24 +133,21 @@ def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
 def _page(n_axes: int, template: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
     last = table[table["iterations"] == table["iterations"].max()]
+    by_size = {}
+    for size, rows in last.groupby("patch", sort=False):
+        by_size[size] = rows.set_index("signal").to_dict("index")
     text = render(
         f"hardness_signals/{template}",
         signals=[*SIGNALS, POOLED],
-        last={
-            size: rows.set_index("signal").to_dict("index")
-            for size, rows in last.groupby("patch", sort=False)
-        },
+        last=by_size,
         train=COUNTS[quick].train,
         rare=RANGES[quick][0],
         common=RANGES[quick][1],
         n_draws=SIZES[quick][n_axes][2],
     )
     left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
-    shown = (
-        last[last["signal"].isin(["loss", POOLED])]
-        .drop(columns=left_out)
-        .dropna(axis="columns", how="all")
-    )
+    shown = last[last["signal"].isin(["loss", POOLED])].drop(columns=left_out)
+    shown = shown.dropna(axis="columns", how="all")
     return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
 
 
@@ -176,18 +182,17 @@ EXPERIMENTS = {
 def draw(table: pd.DataFrame) -> Figure:
     """Shares of the variance between cases.
 
-    A panel per size of patch, a line per signal, without and with momentum.
+    There is a panel per size of patch, and a line per signal, without and with momentum.
     """
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     sizes = table["patch"].unique()
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    colours = dict(
-        zip((*SIGNALS, POOLED), ("#000000", "#0072B2", "#D55E00", "#009E73"), strict=True)
-    )
+    colours = ("#000000", "#0072B2", "#D55E00", "#009E73")
+    colour_of = dict(zip((*SIGNALS, POOLED), colours, strict=True))
     for panel, size in zip(panels, sizes, strict=True):
         for signal, rows in table[table["patch"] == size].groupby("signal", sort=False):
             for momentum, style in ((0.0, "-"), (0.9, ":")):
-                label = signal if momentum == 0 else f"{signal}, momentum {momentum:g}"
+                label = f"{signal}, momentum {momentum:g}" if momentum else signal
                 share = 100 * rows[f"share, momentum {momentum:g}"]
                 if share.notna().all():
                     panel.plot(
@@ -195,7 +200,7 @@ def draw(table: pd.DataFrame) -> Figure:
                         share,
                         style,
                         marker="o",
-                        color=colours[str(signal)],
+                        color=colour_of[str(signal)],
                         label=label,
                     )
         panel.set(title=f"patch {size.replace('x', ' x ')}", xlabel="iterations", ylim=(0, 102))

@@ -1,4 +1,1 @@
-"""What experiments with wrong labels share.
-
-How labels are spoilt, and whether a training can tell.
-"""
+"""What experiments with wrong labels share: how labels are spoilt, and who can tell."""

@@ -15,7 +15,10 @@ _COLOURS = dict(
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
-    """Draw the mean weight, the mean stale loss or the draws of every training case, by what is wrong with it."""
+    """Draw every training case by what is wrong with it.
+
+    What is drawn is its mean weight, its mean stale loss or its draws.
+    """
     methods = cases["method"].unique()
     figure = Figure(figsize=(2.9 * len(methods), 3.6), layout="constrained")
     panels = figure.subplots(1, len(methods), squeeze=False)[0]
@@ -24,17 +27,14 @@ def draw_cases(cases: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
-    right = pd.Series(np.where(of_method["rare"], "rare", "right"), index=of_method.index)
-    group = (
-        of_method["kind"]
-        .where(of_method["kind"] != "clean", right)
-        .mask(of_method["trusted"], "trusted")
-    )
+def _draw_panel(panel: Axes, cases: pd.DataFrame, method: str) -> None:
+    right = pd.Series(np.where(cases["rare"], "rare", "right"), index=cases.index)
+    groups = cases["kind"].where(cases["kind"] != "clean", right)
+    groups = groups.mask(cases["trusted"], "trusted")
     # Where the points of a group stand beside each other says nothing.
     rng = np.random.default_rng(0)
     for position, (name, colour) in enumerate(_COLOURS.items()):
-        values = of_method["value"][group == name].dropna()
+        values = cases["value"][groups == name].dropna()
         places = position + rng.uniform(-0.28, 0.28, size=len(values))
         panel.plot(places, values, ".", color=colour, markersize=4, alpha=0.6)
         if len(values):
@@ -47,6 +47,6 @@ def _draw_panel(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
     panel.set_xticks(range(len(_COLOURS)), list(_COLOURS), fontsize=8, rotation=25)
     panel.set_title(f"{method}, training cases", fontsize=10)
     words = {"weight": "mean weight", "loss": "mean stale loss", "draws": "draws"}
-    panel.set_ylabel(words[of_method["signal"].iloc[0]], fontsize=9)
+    panel.set_ylabel(words[cases["signal"].iloc[0]], fontsize=9)
     panel.axvspan(len(_COLOURS) - len(KINDS) - 0.5, len(_COLOURS) - 0.5, color="#f2f3f4", zorder=0)
     panel.set_axisbelow(True)

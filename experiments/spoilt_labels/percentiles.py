@@ -1,6 +1,7 @@
 """How near the bound that the KL loss puts on a percentile of the losses comes to it."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -16,17 +17,15 @@ BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "100
 
 
 def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """A row per beta and share.
+    """Bound and percentile of the losses of trainings: a row per beta and share.
 
-    Bound and percentile of the losses of trainings (Fidon et al. 2022, eq. 13 to 16).
+    Source: Fidon et al. 2022, eq. (13) to (16).
     """
-    known = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]
-    rows = [
-        _row(losses.to_numpy(), beta, share)
-        for _, losses in known
-        for beta in BETAS
-        for share in SHARES
-    ]
+    rows = []
+    by_training = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]
+    for _, losses in by_training:
+        for beta, share in product(BETAS, SHARES):
+            rows.append(_row(losses.to_numpy(), beta, share))
     groups = pd.DataFrame(rows).groupby(["beta", "share"], sort=False)
     counts = {"trainings": ("gap", "size"), "broken": ("broken", "sum"), "void": ("void", "sum")}
     return groups.agg(**counts, above=("above", "mean"), gap=("gap", "mean")).reset_index()
@@ -50,7 +49,8 @@ def _row(losses: NDArray[np.float64], name: str, share: float) -> Mapping[str, o
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """The gaps of `bound_table`, a row per beta and a column per share.
 
-    A star where some bound is above all losses.
+    There is a star where some bound is above all losses.
     """
-    text = table["gap"].map("{:.2f}".format) + np.where(table["void"] > 0, "*", "")
+    stars = np.where(table["void"] > 0, "*", "")
+    text = table["gap"].map("{:.2f}".format) + stars
     return wide_table(table.assign(text=text), "beta", "share", "text")

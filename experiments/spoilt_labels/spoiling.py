@@ -1,6 +1,4 @@
-"""Datasets with wrong labels.
-
-Three ways to spoil a label map, and a raw dataset in which some are spoilt.
+"""Datasets with wrong labels: three ways to spoil a label map, and a dataset in which some are.
 
 The trainers see which cases are trusted (``cases.csv``); which are spoilt is in a file they do not
 read.
@@ -38,9 +36,10 @@ def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
     """Mean Dice over the reference's labels, at least one, background left out."""
     dice = []
     for label in np.unique(reference[reference > 0]):
-        truth = reference == label
-        found = prediction == label
-        dice.append(2 * (truth & found).sum() / (truth.sum() + found.sum()))
+        in_reference = reference == label
+        in_prediction = prediction == label
+        n_both = (in_reference & in_prediction).sum()
+        dice.append(2 * n_both / (in_reference.sum() + in_prediction.sum()))
     return float(np.mean(dice))
 
 
@@ -48,24 +47,29 @@ def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
     """The label map with a pair of labels exchanged; exchanging them twice restores it."""
     first, second = pair
     spoilt = labels.copy()
-    spoilt[labels == first], spoilt[labels == second] = second, first
+    spoilt[labels == first] = second
+    spoilt[labels == second] = first
     return spoilt
 
 
 def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
-    """The label map shifted along a diagonal, just far enough to bring its mean Dice below `SHIFTED_BELOW`.
+    """The label map shifted along a diagonal, until its mean Dice is below `SHIFTED_BELOW`.
 
     What leaves the image on one side comes in on the other, so that every label keeps its volume.
-    Raises ValueError if no shift does it, since the labels fill most of the image.
+
+    Raises:
+        ValueError: If no shift does it, since the labels fill most of the image.
     """
+    axes = tuple(range(labels.ndim))
     signs = rng.choice((-1, 1), size=labels.ndim)
     for distance in range(1, max(labels.shape)):
-        spoilt: LabelMap = np.roll(labels, tuple(distance * signs), axis=tuple(range(labels.ndim)))
+        spoilt: LabelMap = np.roll(labels, tuple(distance * signs), axis=axes)
         if mean_dice(labels, spoilt) < SHIFTED_BELOW:
             return spoilt
     rule = f"small enough in the image for a shift to bring the mean Dice below {SHIFTED_BELOW}"
     raise ValueError(
-        f"`labels` must be {rule}, got {np.count_nonzero(labels)} of {labels.size} voxels. Crop less."
+        f"`labels` must be {rule}, got {np.count_nonzero(labels)} of {labels.size} voxels. "
+        "Crop less."
     )
 
 
@@ -77,12 +81,13 @@ def eroded(labels: LabelMap) -> LabelMap:
     spoilt = np.zeros_like(labels)
     for label in np.unique(labels[labels > 0]):
         voxels = np.flatnonzero(labels == label)
-        depth = distance_transform_edt(np.pad(labels == label, 1))[
-            (slice(1, -1),) * labels.ndim
-        ].ravel()[voxels]
+        n_kept = max(1, round(KEPT * len(voxels)))
+        # With a rim of zeros, the border of the image is a surface as well.
+        depth = distance_transform_edt(np.pad(labels == label, 1))
+        inside = (slice(1, -1),) * labels.ndim
         # Stable: of voxels of the same depth, the first ones stay.
-        kept = voxels[np.argsort(-depth, kind="stable")[: max(1, round(KEPT * len(voxels)))]]
-        spoilt.ravel()[kept] = label
+        order = np.argsort(-depth[inside].ravel()[voxels], kind="stable")
+        spoilt.ravel()[voxels[order[:n_kept]]] = label
     return spoilt
 
 
@@ -92,7 +97,9 @@ def spoil(
     """The label map spoilt in one of the `KINDS`; ``pair`` are the labels that are swapped."""
     if kind == "swapped":
         return swapped(labels, pair=pair)
-    return shifted(labels, rng=rng) if kind == "shifted" else eroded(labels)
+    if kind == "shifted":
+        return shifted(labels, rng=rng)
+    return eroded(labels)
 
 
 def draw_noise(
@@ -105,31 +112,26 @@ def draw_noise(
 ) -> pd.DataFrame:
     """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases.
 
-    Trusted and spared ones are never spoilt.
-
-    Of the same random numbers, a smaller share is part of a larger one, as fewer trusted cases are
-    of `N_TRUSTED`.
+    Trusted and spared ones are never spoilt. With the same random numbers, a smaller share is part
+    of a larger one, as fewer trusted cases are of `N_TRUSTED`.
     """
-    drawn, drawn_spared = (
-        [str(case) for case in rng.permutation(sorted(group))]
-        for group in (set(cases) - set(spared), spared)
-    )
+    drawn = [str(case) for case in rng.permutation(sorted(set(cases) - set(spared)))]
+    drawn_spared = [str(case) for case in rng.permutation(sorted(spared))]
     spoilt = drawn[N_TRUSTED : N_TRUSTED + round(share * len(cases))]
     kinds = {case: KINDS[i % len(KINDS)] for i, case in enumerate(spoilt)}
     trusted = {*drawn[:n_trusted], *drawn_spared[:N_TRUSTED_RARE]}
-    rows = [
-        (case, "yes" if case in trusted else "no", kinds.get(case, "clean"))
-        for case in sorted(cases)
-    ]
-    return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
+    table = pd.DataFrame({"case": sorted(cases)})
+    table["trusted"] = ["yes" if case in trusted else "no" for case in table["case"]]
+    table["kind"] = [kinds.get(case, "clean") for case in table["case"]]
+    return table
 
 
 def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
-    """Phantoms (`phantoms.write_dataset`) of which some, but none of the rare pathology, have wrong labels.
+    """Phantoms of which some, but none of the rare pathology, have wrong labels.
 
-    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a
-    row per training case with ``case``, ``kind`` and ``dice``, that of what it is now with what it
-    was.
+    They are those of `phantoms.write_dataset`. ``cases.csv`` gets the column ``trusted``. Which
+    cases are spoilt is in `NOISE_FILE` alone: a row per training case with ``case``, ``kind`` and
+    ``dice``, that of what it is now with what it was.
     """
     import SimpleITK
 
@@ -137,9 +139,8 @@ def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Genera
     shutil.rmtree(right, ignore_errors=True)
     write_dataset(right, counts, rng=rng)
     table = pd.read_csv(right / "cases.csv", dtype=str)
-    training, rare = (
-        list(table["case"][of]) for of in (table["split"] == "train", table["pathology"] == "rare")
-    )
+    training = list(table["case"][table["split"] == "train"])
+    rare = list(table["case"][table["pathology"] == "rare"])
     noise = draw_noise(training, rare, rng=rng)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):
@@ -149,14 +150,15 @@ def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Genera
         path = str(right / "labelsTr" / f"{case}.nii.gz")
         image = SimpleITK.ReadImage(path)
         labels = SimpleITK.GetArrayFromImage(image).astype(np.uint8)
-        spoilt = spoil(labels, kind, pair=(LABELS["grey_matter"], LABELS["white_matter"]), rng=rng)
+        pair = (LABELS["grey_matter"], LABELS["white_matter"])
+        spoilt = spoil(labels, kind, pair=pair, rng=rng)
         dice.append(mean_dice(labels, spoilt))
         written = SimpleITK.GetImageFromArray(spoilt)
         written.CopyInformation(image)
         SimpleITK.WriteImage(written, path)
     noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(right / NOISE_FILE, index=False)
-    trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no").to_numpy()
-    table.assign(trusted=trusted).to_csv(right / "cases.csv", index=False)
+    trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no")
+    table.assign(trusted=trusted.to_numpy()).to_csv(right / "cases.csv", index=False)
     right.rename(folder)
 
 

@@ -27,7 +27,7 @@ def drawn():
 
 
 def known(phantoms, what):
-    return np.array([phantom.known[what] for phantom in phantoms])
+    return np.array([phantom.entries[what] for phantom in phantoms])
 
 
 def test_lesions_spread_alike_in_rare_centres_and_are_faint_in_b(drawn):
@@ -43,7 +43,7 @@ def test_lesions_spread_alike_in_rare_centres_and_are_faint_in_b(drawn):
     assert np.median(known(drawn["b"], "contrast")) < np.median(known(drawn["a"], "contrast")) / 2
 
     for phantom in drawn["a"]:
-        if phantom.known["contrast"] > 0.3 and phantom.known["volume"] > 100:
+        if phantom.entries["contrast"] > 0.3 and phantom.entries["volume"] > 100:
             lesion = phantom.labels == 1
             assert phantom.image[lesion].mean() > 1.3 * np.median(
                 phantom.image[phantom.image > phantom.image.mean()]
@@ -57,7 +57,7 @@ def test_a_wrong_label_is_on_the_other_side():
     )
     np.testing.assert_array_equal(right.image, wrong.image)
     np.testing.assert_array_equal(right.labels[:, :, ::-1], wrong.labels)
-    assert (right.known["wrong"], wrong.known["wrong"]) == ("no", "yes")
+    assert (right.entries["wrong"], wrong.entries["wrong"]) == ("no", "yes")
 
 
 def test_three_tenths_of_the_training_labels_of_common_centres_are_wrong(tmp_path):
