@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from nnunet_dro.commands.named_folders import named_trainings
 from nnunet_dro.commands.shared import (
     Output,
     Overwrite,
@@ -40,7 +41,6 @@ def compare(options: _Options) -> None:
     from nnunet_dro.commands.protocol_file import check_made_under, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.judging.requirements import COMPARISON
-    from nnunet_dro.evaluation.named_folders import named_trainings
     from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
     from nnunet_dro.evaluation.result_files import TABLES, comparison_files

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.commands.completion import complete_column
+from nnunet_dro.commands.named_folders import named_evaluations
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
 from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions
@@ -89,7 +90,6 @@ class _Options(RankOptions):
 @takes(_Options)
 def rank(options: _Options) -> None:
     """Rank methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
-    from nnunet_dro.evaluation.named_folders import named_evaluations
     from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.ranking.page import ranking_files

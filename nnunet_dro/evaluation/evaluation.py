@@ -10,12 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.early_checks import check_reference_stratum, check_requirements_apply
 from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
-from nnunet_dro.evaluation.inputs import Inputs, find_inputs
+from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
+from nnunet_dro.evaluation.judging.early_check import (
+    check_reference_stratum,
+    check_requirements_apply,
+)
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
-from nnunet_dro.evaluation.nnunet_summary import matched_inputs, read_summary
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels

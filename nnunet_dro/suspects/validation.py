@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nnunet_dro.evaluation.nnunet_summary import read_summary
+from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold

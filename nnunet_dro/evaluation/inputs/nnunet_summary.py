@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.choices import MissingRule
-from nnunet_dro.evaluation.inputs import Inputs, is_one_fold, method_of
+from nnunet_dro.evaluation.inputs.folders import Inputs, is_one_fold, method_of
 from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles

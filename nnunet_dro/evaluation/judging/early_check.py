@@ -1,4 +1,7 @@
-"""What of an evaluation's options can be checked before the long work of scoring."""
+"""Whether requirements and options name strata and labels that exist.
+
+This is checked before the long work of scoring.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
