@@ -39,7 +39,12 @@ _NO_PROSE = re.compile(
     r"^```.*?^```|<!-- begin (\w+) -->.*?<!-- end \1 -->|^#.*?$|<!--.*?-->",
     re.DOTALL | re.MULTILINE,
 )
-_WORDS = {"True": "yes", "False": "no"}
+_WORDS = {
+    "True": "yes",
+    "False": "no",
+    # A difference of 0 in every training is no measurement.
+    "+0.0 [+0.0, +0.0]": "the same training",
+}
 _NO_NUMBERS = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", re.DOTALL)
 
 
