@@ -17,8 +17,8 @@ class Draws:
 
     Attributes:
         indices: Positions of the drawn cases in the table.
-        stale_losses: Stale losses that decided the draws; NaN at a first visit and during a
-            warm-up, where none did.
+        stale_losses: Stale losses that decided the draws; NaN in a batch of first visits and during
+            a warm-up.
         probabilities: How often each case was expected in the batch, divided by ``size``; at most 1
             / ``size`` where cases are distinct. With replacement this is the probability of each
             case in any one draw.
@@ -26,7 +26,8 @@ class Draws:
             exploration and without the limit of distinct cases.
         explored: Part of its probability in one draw that each case has from exploration, in [0,
             1]; 1 where no rule decided the draw.
-        betas: Robustness of each draw, 1/loss units; 0 where no softmax of stale losses decided it.
+        betas: Robustness of each draw, 1/loss units; 0 where no softmax of stale losses decided it,
+            and in a batch of first visits.
     """
 
     indices: NDArray[np.int64]
@@ -38,17 +39,23 @@ class Draws:
 
 
 def uniform_draws(n: int, size: int, rng: np.random.Generator, *, replace: bool) -> Draws:
-    """The draws of a batch that no loss decides.
-
-    So none may correct them, however long the batch waits in a queue.
-    """
+    """The draws of a batch that no loss decides."""
     indices = rng.integers(n, size=size) if replace else draw_uniformly(n, size, rng)
-    equal = np.full(size, 1 / n)
+    return draws_of_weight_one(indices, np.full(size, 1 / n))
+
+
+def draws_of_weight_one(indices: NDArray[np.int64], probabilities: FloatArray) -> Draws:
+    """The draws of a batch that no loss may correct, however long it waits in a queue.
+
+    They include those of a batch of first visits, though others may fill it: their importance
+    weights would say how much they changed since, in a batch in which the others have none.
+    """
+    size = len(indices)
     return Draws(
         indices=indices,
         stale_losses=np.full(size, np.nan),
-        probabilities=equal,
-        shares=equal,
+        probabilities=probabilities,
+        shares=probabilities,
         explored=np.ones(size),
         betas=np.zeros(size),
     )

@@ -11,7 +11,13 @@ from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
-from nnunet_dro.sampling.draws import Draws, distinct_first_visits, first_visits, uniform_draws
+from nnunet_dro.sampling.draws import (
+    Draws,
+    distinct_first_visits,
+    draws_of_weight_one,
+    first_visits,
+    uniform_draws,
+)
 from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
 from nnunet_dro.sampling.stale_losses import StaleLosses
 from nnunet_dro.sampling.systematic import draw_distinct
@@ -223,9 +229,12 @@ class HardnessTable:
         if self.rule.needs_losses and shared.unseen.any():
             visits = first_visits if self.replace else distinct_first_visits
             indices, probabilities = visits(blocks, size, rng, exploration=exploration)
-        elif shared.warming_up[0]:
+            return draws_of_weight_one(indices, probabilities)
+
+        if shared.warming_up[0]:
             return uniform_draws(len(self), size, rng, replace=self.replace)
-        elif self.replace:
+
+        if self.replace:
             indices, probabilities = blocks.draw_by_weight(size, rng, exploration=exploration)
         else:
             indices, expected = draw_distinct(blocks, size, rng, exploration=exploration)

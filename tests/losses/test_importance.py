@@ -185,3 +185,25 @@ def test_a_long_history_makes_calm_weights():
     assert float(weights.sum() ** 2 / weights.square().sum() / len(table)) == pytest.approx(
         0.96, abs=0.01
     )
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_no_importance_weight_corrects_a_batch_of_first_visits(replace):
+    """Neither a first visit nor the case that fills its batch, whatever their losses are by then."""
+    table = HardnessTable(list("abcd"), beta=100.0, replace=replace)
+    table.update([0, 1, 3], [0.0, 0.5, 1.0])
+
+    for _ in range(20):
+        draws = table.draw(3, rng=np.random.default_rng(0))
+
+        weights, clipped = ImportanceWeights()(
+            torch.ones(3),
+            torch.from_numpy(draws.stale_losses),
+            shares=torch.from_numpy(draws.shares),
+            explored=torch.from_numpy(draws.explored),
+            betas=torch.from_numpy(draws.betas),
+        )
+        assert weights.tolist() == [1, 1, 1]
+        assert not clipped.any()
+        assert not draws.betas.any()
+        assert np.isnan(draws.stale_losses).all()

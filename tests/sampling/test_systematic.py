@@ -238,9 +238,6 @@ def test_seen_cases_fill_the_batch_of_the_last_first_visit():
     counts = np.bincount(batches.ravel(), minlength=4)
     assert chisquare(counts[[0, 1, 3]], [1000, 1000, 2000]).pvalue > 1e-3
 
-    stale = np.array([drawn.stale_losses for drawn in draws])
-    np.testing.assert_array_equal(np.isnan(stale), batches == 2)
-
 
 @pytest.mark.parametrize(("n", "size"), [(10, 3), (10, 10), (3, 8)])
 def test_a_warm_up_draws_uniformly_and_distinct_cases_if_it_can(n, size):
