@@ -199,7 +199,7 @@ def train(
     start = time.process_time()
     network = (network or new_network(run.seed)).to(device_name())
     optimiser = SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
-    loss = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name())
+    loss = (loss or DiceCELoss(batch_dice=True, do_bg=False, hardness="pooled")).to(device_name())
     result = Result()
     sampler = sampler or Sampler(run.trainer, train_images, groups_of(run, train_images, loss))
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))

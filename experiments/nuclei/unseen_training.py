@@ -106,7 +106,12 @@ def train_unseen(
     """
     sampler = GeneratingSampler(run, train_images)
     voxel_loss = VoxelLoss(regions=False, smoothing=run.method.smoothing)
-    loss = DiceCELoss(batch_dice=True, do_bg=False, voxel_loss=voxel_loss)
+    loss = DiceCELoss(
+        batch_dice=True,
+        do_bg=False,
+        voxel_loss=voxel_loss,
+        hardness="pooled",
+    )
     found = train(run, train_images, test_images, sampler=sampler, loss=loss)
     seen = {image.modality for image in train_images}
     return {

@@ -180,7 +180,7 @@ def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network = new_network(run.seed)
-    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    loss = DiceCELoss(batch_dice=False, do_bg=False, hardness="pooled")
     network = network.to(device_name())
     loss = loss.to(device_name())
     start = time.process_time()

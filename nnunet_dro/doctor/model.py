@@ -61,7 +61,7 @@ class FinishedModel:
             loss = loss.plain
         self.trainer = trainer
         self._loader = loader_of(augmenter)
-        self._per_case = per_case_loss(loss)
+        self._per_case = per_case_loss(loss, DROOptions())
         trainer.network.eval()
 
     def cases(self) -> tuple[list[str], list[str]]:

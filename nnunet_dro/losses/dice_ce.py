@@ -13,9 +13,16 @@ from nnunet_dro.losses.voxel_sums import VoxelSums
 #: Sums a tensor over the processes of a distributed training; the gradient flows back through it.
 SumOverRanks = Callable[[Tensor], Tensor]
 
-#: What counts as the hardness of a case: the whole loss, its cross-entropy, or the loss with the
-#: Dice of those classes only that are in the patch or in its prediction.
-Hardness = Literal["loss", "ce", "present"]
+#: What counts as the hardness of a case: the whole loss, its cross-entropy, the loss with the Dice
+#: of those classes only that are in the patch or in its prediction, or what `PooledHardness` makes
+#: of the last patches.
+Hardness = Literal["loss", "ce", "present", "pooled"]
+
+#: At which resolutions a hardness needs the hard prediction, if it does.
+_FINDS_PREDICTED: dict[Hardness, Literal["finest", "everywhere"]] = {
+    "present": "everywhere",
+    "pooled": "finest",
+}
 
 
 class DiceCELoss(nn.Module):
@@ -62,6 +69,8 @@ class DiceCELoss(nn.Module):
               patch's reference or in its hard prediction (the largest logit, or a probability above
               0.5 for regions), among the voxels that take part; the Dice is 1 if there is no such
               class.
+            - ``"pooled"``: as ``"loss"``, with the classes of the hard prediction at full
+              resolution, which `PooledHardness` needs.
 
     Raises:
         ValueError: If ``hardness`` is none of these, ``voxel_loss`` is for the other kind of
@@ -120,7 +129,7 @@ class DiceCELoss(nn.Module):
             regions=regions,
             do_bg=do_bg,
             ignore_label=ignore_label,
-            finds_predicted=hardness == "present",
+            finds_predicted=_FINDS_PREDICTED.get(hardness, "nowhere"),
         )
 
     def forward(
@@ -194,8 +203,8 @@ class DiceCECaseLosses:
     reference: Tensor
     cross_entropy: Tensor  # summed over voxels (and regions), shape (s, b)
     n_voxels: Tensor  # number of terms that the cross-entropy is a mean of, shape (s, b)
-    #: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not
-    #: need it.
+    #: Whether a class is in the hard prediction, shape (s, b, c), or (1, b, c) for the pooled
+    #: hardness, which needs the full resolution alone; None for the others.
     is_predicted: Tensor | None
     settings: DiceCELoss  # the loss that computed these sums
 
@@ -209,7 +218,7 @@ class DiceCECaseLosses:
                 return self._total(no_dice, cross_entropy)
 
             dice = self.dice(self.intersection, self.predicted, self.reference)
-            if self.is_predicted is None:
+            if self.is_predicted is None or self.settings.hardness != "present":
                 return self._total(dice.mean(2), cross_entropy)
 
             is_present = self.is_predicted | (self.reference > 0)

@@ -1,5 +1,7 @@
 """The hardness of a case from its last patches together, as if they were one image."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nnunet_dro.losses.dice_ce import DiceCECaseLosses, mean_of_present
+
+#: Turns the rows of this process, shape (b, columns), into those of all processes of a distributed
+#: training, in the same order in each of them. Rows with a negative first column are fillers.
+RowsOfAllRanks = Callable[[Tensor], Tensor]
+
+#: A class counts while this many voxels of its reference are left in the sums of a case. What its
+#: Dice would otherwise say of a few voxels seen long ago is the noise of all patches since.
+_LEAST_VOXELS = 0.5
+#: The smallest m^k, for k visits since a class was in the hard prediction, at which it counts: with
+#: 1 / e, it counts in the last 1 / (1 - m) patches.
+_LEAST_MEMORY = math.exp(-1)
 
 
 class PooledHardness:
@@ -18,31 +31,43 @@ class PooledHardness:
 
         l_i  =  weight_ce  CE_i / n_i  -  weight_dice  mean_c 2 I_ic / (P_ic + R_ic)
 
-    is computed from these sums, with the classes c that any of these patches has (none: the Dice is
-    1). The loss of a single patch says above all what the patch contains: where a class is absent
-    its soft Dice is about 0, and a patch with a few voxels of it is hard in every case. Here a
-    patch counts as much as there is in it, as in nnU-Net's own pseudo Dice, and false positives in
-    patches without the class count in the Dice of the patches with it.
+    is computed from these sums, with the classes c that the case has or that the network sees in it
+    (none: the Dice is 1). The loss of a single patch says above all what the patch contains: where
+    a class is absent its soft Dice is about 0, and a patch with a few voxels of it is hard in every
+    case. Here a patch counts as much as there is in it, as in nnU-Net's own pseudo Dice, and false
+    positives in patches without the class count in the Dice of the patches with it.
 
-    The sums are those of the full resolution. Under several ranks each rank keeps the sums of the
-    patches that it saw.
+    A class counts
+
+    - while R_ic is at least half a voxel. So a single voxel is forgotten after 7 visits with m =
+      0.9, and 500 voxels after 66, if no other patch has the class;
+    - or if one of the last 1 / (1 - m) patches has a voxel of it in the hard prediction. Without
+      this a case in which a lesion is invented, or not annotated, would be the easiest of all. It
+      is forgotten sooner than the reference, because a network that learns stops inventing.
+
+    The sums are those of the full resolution.
 
     Args:
         n: Number of cases.
         memory: m, the weight of the past at each visit, in [0, 1): about 1 / (1 - m) patches count.
+        gather: Exchanges the sums of a batch between processes, all of which must call this object
+            in the same step. Each then has the sums of the patches of all. None for a single
+            process.
 
     Raises:
         ValueError: If the memory is out of range.
     """
 
-    def __init__(self, n: int, *, memory: float) -> None:
+    def __init__(self, n: int, *, memory: float, gather: RowsOfAllRanks | None = None) -> None:
         if not 0 <= memory < 1:
             raise ValueError(
                 f"`memory` must be in [0, 1), got {memory!r}. 0.9 remembers about ten patches."
             )
         self.n = n
         self.memory = memory
-        # (n, 3 c + 2); the number of classes is known at the first batch.
+        self.gather = gather
+        # (n + 1, 4 c + 2): I, P, R, m^k since the last prediction, CE and n. The last row is for
+        # fillers. The number of classes is known at the first batch.
         self._sums: Tensor | None = None
 
     @torch.no_grad()
@@ -52,63 +77,120 @@ class PooledHardness:
         The patches of a case that comes several times are added up. A sum that is not finite is not
         taken in, and the hardness of its case is NaN.
 
+        Args:
+            indices: Positions of the cases, shape (b,).
+            cases: What a `DiceCELoss` with the hardness "pooled" says of the patches.
+
         Returns:
             Shape (b,), detached.
+
+        Raises:
+            ValueError: If the loss has another hardness.
         """
+        if cases.is_predicted is None:
+            raise ValueError(
+                f"`cases` must be of a `DiceCELoss` with `hardness` 'pooled', got "
+                f"{cases.settings.hardness!r}. Make the loss with it."
+            )
+
         # One row per case, with the sums of the full resolution.
         new = torch.cat(
             [
                 cases.intersection[0],
                 cases.predicted[0],
                 cases.reference[0],
+                cases.is_predicted[0],
                 cases.cross_entropy[0][:, None],
                 cases.n_voxels[0][:, None],
             ],
             1,
         )
         new = new.float()
-        is_finite = new.isfinite().all(1, keepdim=True)
+        is_finite = new.isfinite().all(1)
+
+        rows = torch.cat([indices[:, None], new], 1)
+        if self.gather is not None:
+            rows = self.gather(rows)
+        sums = self._take_in(rows)
+
+        hardness = self._hardness(sums[indices], cases)
+        return hardness.masked_fill(~is_finite, torch.nan)
+
+    def _take_in(self, rows: Tensor) -> Tensor:
+        """Pool the rows of a batch, the first column of which has the positions of the cases.
+
+        Returns:
+            The sums of all cases.
+        """
+        # Fillers are not left out, because the number of rows that are left would have to be waited
+        # for.
+        indices = rows[:, 0].long()
+        is_filler = indices < 0
+        indices = indices.masked_fill(is_filler, self.n)
+
+        new = rows[:, 1:]
+        is_finite = new.isfinite().all(1)
+        is_refused = is_filler | ~is_finite
+        new = new.masked_fill(is_refused[:, None], 0.0)
 
         if self._sums is None:
-            self._sums = new.new_zeros((self.n, new.shape[1]))
+            self._sums = new.new_zeros((self.n + 1, new.shape[1]))
         sums = self._sums.to(new.device)
 
         # S <- m S + s, where a case that comes several times forgets once.
-        old = sums[indices]
-        kept = torch.where(is_finite, self.memory * old, old)
-        sums.index_copy_(0, indices, kept)
-        sums.index_add_(0, indices, new.masked_fill(~is_finite, 0.0))
-        self._sums = sums
+        sums.index_copy_(0, indices, self.memory * sums[indices])
+        sums.index_add_(0, indices, new)
 
-        hardness = self._hardness(sums[indices], cases)
-        return hardness.masked_fill(~is_finite[:, 0], torch.nan)
+        # m^k is 1 in the visit itself, however often a class was predicted before.
+        n_classes = (sums.shape[1] - 2) // 4
+        pooled = sums[indices]
+        pooled[:, 3 * n_classes : 4 * n_classes].clamp_(max=1)
+        sums.index_copy_(0, indices, pooled)
+
+        self._sums = sums
+        return sums
 
     @staticmethod
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
         """The l_i of the class, from the sums of these cases, shape (b,)."""
         settings = cases.settings
-        volumes = sums[:, :-2]
         cross_entropy = sums[:, -2]
         n_voxels = sums[:, -1].clamp_min(1)
 
-        intersection, predicted, reference = volumes.chunk(3, 1)
+        intersection, predicted, reference, memory_of_prediction = sums[:, :-2].chunk(4, 1)
+        is_there = reference >= _LEAST_VOXELS
+        is_seen = memory_of_prediction > _LEAST_MEMORY
         dice = cases.dice(intersection, predicted, reference)
-        mean_dice = mean_of_present(dice, reference > 0)
+        mean_dice = mean_of_present(dice, is_there | is_seen)
 
         cross_entropy_part = settings.weight_ce * cross_entropy / n_voxels
         dice_part = settings.weight_dice * mean_dice
         return cross_entropy_part - dice_part
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: the sums of each case, or None before the first batch."""
+        """What a checkpoint carries: the sums of each case, or None before the first batch.
+
+        The memory of the predictions has an entry of its own, which checkpoints of version 0.3 and
+        before lack.
+        """
         if self._sums is None:
             return {"sums": None}
-        return {"sums": self._sums.cpu().numpy()}
+
+        values = self._sums[: self.n].cpu().numpy()
+        n_classes = (values.shape[1] - 2) // 4
+        volumes, predictions, others = np.split(values, [3 * n_classes, 4 * n_classes], axis=1)
+        return {
+            "sums": np.concatenate([volumes, others], axis=1),
+            "predictions": predictions,
+        }
 
     def load_state_dict(
         self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
     ) -> None:
         """Restore the sums of the cases that the state has.
+
+        From a state without a memory of the predictions, classes count as soon as they are
+        predicted again.
 
         Args:
             state: An earlier `state_dict`.
@@ -120,7 +202,13 @@ class PooledHardness:
             return
 
         saved = np.asarray(state["sums"], dtype=np.float32)
-        n_columns = saved.shape[1]
-        self._sums = torch.zeros((self.n, n_columns))
+        n_classes = (saved.shape[1] - 2) // 3
+        predictions = np.zeros((len(saved), n_classes), dtype=np.float32)
+        if "predictions" in state:
+            predictions = np.asarray(state["predictions"], dtype=np.float32)
+
+        volumes, others = np.split(saved, [3 * n_classes], axis=1)
+        values = np.concatenate([volumes, predictions, others], axis=1)
+        self._sums = torch.zeros((self.n + 1, values.shape[1]))
         positions = torch.from_numpy(here)
-        self._sums[positions] = torch.from_numpy(saved[there])
+        self._sums[positions] = torch.from_numpy(values[there])

@@ -1,6 +1,7 @@
 """Sums over the voxels of each case, which Dice and cross-entropy are computed from."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,8 @@ from nnunet_dro.losses.voxel_loss import VoxelLoss
 class VoxelSums(nn.Module):
     """Sums over the voxels of each case.
 
-    It is a module because only this part is worth compiling, all of it at once.
+    It is a module because only this part is worth compiling, all of it at once. ``finds_predicted``
+    says at which resolutions it looks for the classes of the hard prediction.
     """
 
     def __init__(
@@ -21,7 +23,7 @@ class VoxelSums(nn.Module):
         regions: bool,
         do_bg: bool,
         ignore_label: int | None,
-        finds_predicted: bool,
+        finds_predicted: Literal["nowhere", "finest", "everywhere"],
     ) -> None:
         super().__init__()
         self.voxel_loss = voxel_loss
@@ -43,9 +45,23 @@ class VoxelSums(nn.Module):
 
         # One tensor per field, with the resolutions along its first axis.
         fields = zip(*sums_of_scales, strict=True)
-        return tuple(None if sums[0] is None else torch.stack(sums) for sums in fields)
+        sums = [torch.stack(field) for field in fields]
+        return (*sums, self._predicted_classes(outputs, targets))
 
-    def _sums(self, logits: Tensor, target: Tensor) -> tuple[Tensor | None, ...]:
+    def _predicted_classes(
+        self, outputs: Sequence[Tensor], targets: Sequence[Tensor]
+    ) -> Tensor | None:
+        """Whether each class is in the hard prediction, shape (s, b, c); None if nobody asks."""
+        n_scales = {"nowhere": 0, "finest": 1, "everywhere": len(outputs)}[self.finds_predicted]
+        if n_scales == 0:
+            return None
+
+        classes_of_scales = []
+        for logits, target in zip(outputs[:n_scales], targets[:n_scales], strict=True):
+            classes_of_scales.append(self._is_predicted(logits, target))
+        return torch.stack(classes_of_scales)
+
+    def _sums(self, logits: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         """The sums of one resolution, each (b,) or (b, c)."""
         mask = self._taking_part(target)
         if self.regions:
@@ -70,17 +86,12 @@ class VoxelSums(nn.Module):
         if mask is not None:
             predicted = probabilities * mask
 
-        is_predicted = None
-        if self.finds_predicted:
-            is_predicted = self._is_predicted(logits, target)
-
         voxels = tuple(range(2, logits.ndim))
         return (
             (probabilities * reference).sum(voxels, dtype=torch.float32),
             predicted.sum(voxels, dtype=torch.float32),
             reference.sum(voxels, dtype=torch.float32),
             *self.cross_entropy(logits, target),
-            is_predicted,
         )
 
     def _taking_part(self, target: Tensor) -> Tensor | None:

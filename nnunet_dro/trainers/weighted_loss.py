@@ -238,14 +238,11 @@ def per_case_loss(
         alpha=options.polynomial_tail,
         smoothing=options.label_smoothing,
     )
-    hardness = options.history.hardness
-    if hardness == "pooled":
-        hardness = "loss"  # `PooledHardness` pools the losses of several batches
     dice_ce = DiceCELoss(
         **settings,
         scale_weights=scale_weights,
         voxel_loss=voxel_loss,
-        hardness=hardness,
+        hardness=options.history.hardness,
     )
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         dice_ce.voxel_sums = torch.compile(dice_ce.voxel_sums)

@@ -330,7 +330,7 @@ def test_missing_shares_are_refused():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hardness": "dice"}, "`hardness` must be one of loss, ce, present, got 'dice'"),
+        ({"hardness": "dice"}, "`hardness` must be one of loss, ce, present, pooled, got"),
         (
             {"voxel_loss": VoxelLoss(regions=True)},
             "`voxel_loss` must be for a label map, as this loss is, got one for reg",

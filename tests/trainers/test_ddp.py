@@ -2,6 +2,7 @@
 
 import math
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss
 from torch import distributed as dist
 from torch import multiprocessing as mp
 
-from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.losses import ImportanceWeights, PooledHardness
 from nnunet_dro.sampling import Draws, HardnessTable
-from nnunet_dro.trainers.case_columns import entry_of
+from nnunet_dro.trainers.case_columns import entry_of, rows_of_all_ranks
+from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does
@@ -28,6 +30,14 @@ STALE = torch.tensor([0.2, math.nan, 1.9, 0.1])
 PROBABILITIES = torch.tensor([0.3, 0.25, 0.1, 0.2])
 EXPLORED = torch.zeros(4)
 BETAS = torch.ones(4)
+#: How the patches of a step are divided between two ranks, some of which are of the same case, and
+#: how one process gets them.
+DIVISIONS = {
+    "foreground last": ([0, 1, 2], [3]),
+    "foreground first": ([3], [0, 1, 2]),
+    "a process": ([0, 1, 2, 3],),
+}
+N_STEPS = 12
 
 
 def data():
@@ -36,13 +46,12 @@ def data():
     return logits.requires_grad_(), torch.randint(0, 3, (4, 1, 6, 6), generator=generator)
 
 
-def weighted_loss(batch_dice, ddp, compiled=False):
+def weighted_loss(batch_dice, ddp, compiled=False, hardness="loss"):
     dice = {"batch_dice": batch_dice, "smooth": 1e-5, "do_bg": False, "ddp": ddp}
     plain = DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss)
     importance = ImportanceWeights()
-    loss = HardnessWeightedLoss(
-        plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp
-    )
+    per_case = per_case_loss(plain, DROOptions(hardness=hardness, share=0.5))
+    loss = HardnessWeightedLoss(plain, per_case, importance=importance, max_cases=3, is_ddp=ddp)
     if compiled:
         loss.per_case.voxel_sums = torch.compile(loss.per_case.voxel_sums, backend="aot_eager")
         loss._weigh = torch.compile(loss._weigh, backend="aot_eager")
@@ -83,6 +92,33 @@ def against_nnunet(loss, cases):
     }
 
 
+def patches(step):
+    """Four patches of six cases; as in nnU-Net, the last one alone has foreground for certain."""
+    generator = torch.Generator().manual_seed(step)
+    indices = torch.randint(0, 6, (4,), generator=generator)
+    logits = torch.randn(4, 3, 6, 6, generator=generator)
+    target = torch.zeros(4, 1, 6, 6, dtype=torch.int64)
+    target[3, 0, :3] = torch.randint(0, 3, (3, 6), generator=generator)
+    return indices, logits, target
+
+
+def pool(parts, rank):
+    """The pooled sums and the stale losses that a rank has after some steps."""
+    loss = weighted_loss(False, ddp=len(parts) > 1, hardness="pooled")
+    gather = partial(rows_of_all_ranks, max_cases=3) if loss.is_ddp else None
+    loss.pooled = PooledHardness(6, memory=0.9, gather=gather)
+    table = HardnessTable([f"case_{i}" for i in range(6)], beta=1.0)
+    for step in range(N_STEPS):
+        indices, logits, target = patches(step)
+        part = parts[rank]
+        zeros = np.zeros(len(part))
+        with loss.drawn(entry_of(Draws(indices[part].numpy(), *[zeros] * 5))):
+            loss(logits[part], target[part])
+        cases, _ = loss.step()
+        table.update(cases.indices, cases.losses)
+    return {"sums": loss.pooled.state_dict(), "losses": table.losses}
+
+
 def _rank(rank, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group(
@@ -94,6 +130,8 @@ def _rank(rank, folder):
         result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
         result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
         torch.save(result, f"{folder}/{rank}_{batch_dice}_{compiled}.pth")
+    pools = {name: pool(parts, rank) for name, parts in DIVISIONS.items() if len(parts) > 1}
+    torch.save(pools, f"{folder}/pools{rank}.pth")
     # A rank that leaves while the other still exchanges can abort it, or be aborted.
     dist.barrier()
     dist.destroy_process_group()
@@ -154,3 +192,21 @@ def test_ranks_with_equal_parts_step_as_one_process_does(exchanged):
 
     mean = np.mean([part["gradient"] for part in parts], axis=0)
     np.testing.assert_allclose(mean, single["gradient"], rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("division", ["foreground last", "foreground first"])
+def test_every_rank_pools_the_patches_of_all(folder_of_ranks, division):
+    """So the rank says no more about the hardness of a case than the place in the batch of one
+    process, though the foreground is in the patches of one rank."""
+    ranks = [
+        torch.load(folder_of_ranks / f"pools{rank}.pth", weights_only=False) for rank in (0, 1)
+    ]
+    one, other = (pools[division] for pools in ranks)
+    alone = pool(DIVISIONS["a process"], 0)
+
+    for name in ("sums", "predictions"):
+        np.testing.assert_array_equal(one["sums"][name], other["sums"][name])
+        np.testing.assert_allclose(one["sums"][name], alone["sums"][name], rtol=1e-5)
+    np.testing.assert_array_equal(one["losses"], other["losses"])
+    np.testing.assert_allclose(one["losses"], alone["losses"], rtol=1e-5)
+    assert np.isfinite(alone["losses"]).all()

@@ -61,6 +61,23 @@ def test_both_ranks_have_the_same_table_and_network(trained, when):
     assert np.isfinite(first["losses"]).any()
 
 
+def test_both_ranks_pool_the_patches_of_all_and_the_checkpoint_has_them(trained):
+    kept, fold = trained
+    is_pooled = "nnUNetTrainerDRO" in str(fold)
+    assert ("sums" in kept["ended0"].files) == is_pooled
+    if not is_pooled:
+        return
+
+    n_seen = {}
+    for when in ("killed", "continued", "ended"):
+        for name in ("sums", "predictions"):
+            np.testing.assert_array_equal(kept[f"{when}0"][name], kept[f"{when}1"][name])
+        n_seen[when] = int((kept[f"{when}0"]["sums"][:, -1] > 0).sum())
+    for name in ("sums", "predictions"):
+        np.testing.assert_array_equal(kept["continued0"][name], kept["killed0"][name])
+    assert n_seen["killed"] == 8, "3 steps of 6 patches, from which both ranks have all 8 cases"
+
+
 def test_each_rank_continues_where_the_killed_training_was(trained):
     kept, _ = trained
     for rank in range(2):

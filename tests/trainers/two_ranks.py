@@ -37,6 +37,7 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
     def keep(self, when):
         table = self.hardness_log.table
         log = self.hardness_log
+        pool = {} if self.loss.pooled is None else self.loss.pooled.state_dict()
         np.savez(
             folder / f"{when}{rank}.npz",
             losses=table.losses,
@@ -47,6 +48,7 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
             ).numpy(),
             summaries=len(log.rows),
             is_wrapped=isinstance(self.network, DistributedDataParallel),
+            **pool,
         )
 
     def epoch_starts(self, start=HardnessWeighted.on_train_epoch_start):

@@ -109,7 +109,7 @@ def test_group_dro_alone_lets_the_harder_modality_count_more():
     ]
     groups, told = (Sampler(METHODS[name], images) for name in ("GroupDRO", TOLD))
     rng = np.random.default_rng(0)
-    loss = DiceCELoss(batch_dice=True, do_bg=False)
+    loss = DiceCELoss(batch_dice=True, do_bg=False, hardness="pooled")
     target = torch.ones(BATCH, 1, PATCH, PATCH, dtype=torch.long)
     for _ in range(30):
         draws = groups.draw(rng)
@@ -222,7 +222,11 @@ def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     sampler = Sampler(run.trainer, images)
 
     training.fill_stale_losses(
-        sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0)
+        sampler,
+        network,
+        DiceCELoss(batch_dice=True, do_bg=False, hardness="pooled"),
+        images,
+        np.random.default_rng(0),
     )
 
     assert sampler.table.n_unseen == 0

@@ -41,7 +41,7 @@ from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, gen
 from nnunet_dro.losses import DiceCELoss, cross_entropies
 from tests.experiments.made_nuclei import write_domains
 
-LOSS = DiceCELoss(batch_dice=True, do_bg=False)
+LOSS = DiceCELoss(batch_dice=True, do_bg=False, hardness="pooled")
 
 
 def made_batch(size=16):

@@ -82,7 +82,7 @@ def test_losses_and_weights_count_after_the_first_third():
     images = made_images({COMMON: 2 * BATCH})
     run = made_run(PLAIN, iterations=3)
     sampler = WatchedSampler(run, images)
-    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    loss = DiceCELoss(batch_dice=False, do_bg=False, hardness="pooled")
     network = new_network(0)
     to_draw = np.random.default_rng(0)
     to_augment = np.random.default_rng(1)
@@ -122,7 +122,7 @@ def learning():
     images and draws."""
     images = made_images({COMMON: BATCH})
     network = new_network(0)
-    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    loss = DiceCELoss(batch_dice=False, do_bg=False, hardness="pooled")
     sampler = LearningSampler(
         made_run(L2RW, 1), images, trusted=images[:3], network=network, loss=loss
     )
