@@ -26,7 +26,7 @@ MISSING = "missing"
 _MOST_STRATA = 10  # The most strata of a column that divides the cases where nobody names one.
 
 #: Entries that mean that a value is unknown.
-_EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
+EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
 
 #: Columns that can name the cases; the first one that the table has does so.
 _IDENTIFIERS = ("case", "case_id", "participant_id")
@@ -257,7 +257,7 @@ def _named_by_case(
         if name == identifier:
             table["case"] = entries
         else:
-            table[name] = [MISSING if entry in _EMPTY_ENTRIES else entry for entry in entries]
+            table[name] = [MISSING if entry in EMPTY_ENTRIES else entry for entry in entries]
     return pd.DataFrame(table)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from joblib import cpu_count
 
 from nnunet_dro.evaluation.evaluation import evaluate
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import COMPUTED, METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from nnunet_dro.files.case_table import read_cases
@@ -107,7 +107,8 @@ def parse_objective(text: str) -> Objective:
 def _metrics_to_optimise() -> list[str]:
     """The metrics of a whole label whose values are better the larger, or the smaller, they are."""
     names = []
-    for name, metric in METRICS.items():
+    for name in COMPUTED:
+        metric = METRICS[name]
         if not metric.on_lesions and not metric.is_signed:
             names.append(name)
     return names

@@ -81,7 +81,8 @@ def test_values_and_columns_must_be_there(tmp_path):
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize(
-    "metric", [n for n, m in METRICS.items() if not (m.on_lesions or m.is_signed)]
+    "metric",
+    [n for n, m in METRICS.items() if not (m.on_lesions or m.is_signed or m.is_only_read)],
 )
 def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
     objective = parse_objective(f"{statistic} of {metric} by age:0,18,65 mean")
@@ -93,6 +94,7 @@ def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
     ("text", "message"),
     [
         ("", "STATISTIC [of METRIC]"),
+        ("mean of hd95_surface_mist", "must have a known metric, got 'hd95_surface_mist'"),
         ("mean of lesion_f1", "must have a known metric, got 'lesion_f1'"),
         ("p10 by centre", "worst|mean"),
         ("p10 centre worst", "STATISTIC [of METRIC]"),

@@ -32,6 +32,9 @@ class Metric:
     on_volumes: bool = False
     #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
+    #: Whether it is read from the tables of other software, whose definition is not ours, and never
+    #: computed. It has a name of its own, so that it is not compared with what we compute.
+    is_only_read: bool = False
 
     @property
     def tail(self) -> str:
@@ -85,6 +88,8 @@ _fraction = partial(Metric, unit="fraction", more_is_better=True)
 _on_lesions = partial(_fraction, on_lesions=True)
 _volume = partial(Metric, unit="ml", more_is_better=False, on_volumes=True)
 _per_volume = partial(_volume, unit="fraction", undefined_if=_INVENTED)
+_read_distance = partial(_distance, is_only_read=True)
+_read_fraction = partial(_fraction, on_surfaces=True, is_only_read=True)
 
 _NOT_FOUND = "lesions that are missed or invented count as"
 
@@ -191,10 +196,41 @@ _METRICS = (
         more_is_better=False,
     ),
     _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
+    # MIST 2.3.0, metrics/segmentation_metrics.py, after DeepMind's surface-distance.
+    _read_distance(
+        "hd95_surface_mist",
+        "HD95 of MIST",
+        "larger of the directed 95th percentiles of distances between surface elements, which "
+        "weigh as much as their area",
+    ),
+    _read_distance(
+        "assd_surface_mist",
+        "ASSD of MIST",
+        "mean distance between surface elements, which weigh as much as their area",
+    ),
+    _read_fraction(
+        "nsd_surface_mist",
+        "NSD of MIST",
+        "share of the area of both surfaces that lies within the tolerance of the other",
+    ),
+    # panoptica 2.1.7, metrics/_surface_distances.py.
+    _read_distance(
+        "assd_directed_panoptica",
+        "ASSD of panoptica",
+        "mean of the two directed mean distances of border voxels",
+    ),
+    _read_fraction(
+        "nsd_directed_panoptica",
+        "NSD of panoptica",
+        "mean of the two directed shares of border voxels within the tolerance",
+    ),
 )
 
 #: Name to metric, in the order of columns.
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
+
+#: Those that are computed from label maps.
+COMPUTED = [name for name, metric in METRICS.items() if not metric.is_only_read]
 
 
 def is_bounded(name: str) -> bool:
@@ -207,13 +243,13 @@ def is_bounded(name: str) -> bool:
 
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:
     """Check the names of metrics, and leave out repeated ones."""
-    choices = name_some(METRICS, at_most=len(METRICS))
+    choices = name_some(COMPUTED, at_most=len(COMPUTED))
     if not names:
         raise ValueError(
             f"`metrics` must name at least one metric, got none. Choose from: {choices}."
         )
     for name in names:
-        if name not in METRICS:
+        if name not in COMPUTED:
             raise ValueError(f"`metrics` must be among {choices}, got {name!r}.")
     return tuple(dict.fromkeys(names))
 
