@@ -6,9 +6,10 @@
 A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400,
 method=plain/DRO``. Values with ``/`` between them are taken in that order, and ``;`` separates
 several columns and rows. ``100*mean`` is in per cent, ``- plain#1`` is the first number of a text
-such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1". ``SOURCE minus SOURCE`` is the mean
-of the differences of their values, in pairs, and its 95 % t-interval; with ``of 3`` after it, of
-the means of three values each.
+such as "+9.3 [+1.6, +17.0]", ``by seed`` all of "3.9, 4.1", and ``dice<=0.3`` the number of
+rows whose Dice is no more than that. ``SOURCE minus SOURCE`` is the mean of the differences of
+their values, in pairs, and its 95 % t-interval; with ``of 3`` after it, of the means of three
+values each.
 """
 
 import argparse
@@ -259,6 +260,7 @@ def _cells(query: str, first: str) -> list[str]:
     name, column = head.split(" ", 1) if _SOURCE.match(head) else (first, head)
     factor, star, column = column.rpartition("*")
     column, _, place = column.partition("#")
+    column, _, limit = column.partition("<=")
     pairs = [
         condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition
     ]
@@ -270,6 +272,9 @@ def _cells(query: str, first: str) -> list[str]:
             for row in _table(RESULTS / name)
             if all(row[key] == value for key, value in wanted.items())
         ]
+        if limit:
+            found.append(str(sum(float(row[column]) <= float(limit) for row in rows)))
+            continue
         if len(rows) != 1:
             raise ValueError(f"{name} has {len(rows)} rows with {wanted}, for {query!r}")
         text = rows[0][column]

@@ -60,6 +60,7 @@ DIFFERENCE = "made.csv - plain: method=DRO, stratum=rare"
     [
         ("12 and 46", MEANS),
         ("a gain of +33.3 [+1.6, +17.0]", DIFFERENCE),
+        ("2 of them", "made.csv mean<=0.5: stratum=rare"),
         ("a loss of 0.5", "made.csv - plain#1: method=DRO, stratum=usual"),
         (
             "from `beta10` 46 to +33.3",
