@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
+from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
 from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
@@ -67,8 +68,9 @@ class RawImages:
         They are rotated so that the first axis points superior.
         """
         image_file, reference_file = self._files(case)
-        reference = read_label_map(reference_file)
-        image, grid = read_image(image_file)
+        reader = reader_for(reference_file, self.labels.reader)
+        reference = read_label_map(reference_file, reader)
+        image, grid = read_image(image_file, reader)
         aligned = align(
             image,
             grid,
@@ -104,7 +106,8 @@ class RawImages:
             return None
 
         try:
-            prediction = read_label_map(path)
+            reader = reader_for(reference_file, self.labels.reader)
+            prediction = read_label_map(path, reader)
             return align(
                 prediction.values,
                 prediction.grid,

@@ -17,6 +17,7 @@ from scipy.ndimage import find_objects
 from nnunet_dro.evaluation.report.gallery import Choice, read_case, read_channel, worst_place
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.pages.pictures import grey_levels
 
@@ -81,7 +82,8 @@ def packed_volumes(
         wanted: Names of the labels that the case is shown for.
         most_voxels: Voxels of the largest volume; what is larger is cut.
     """
-    grid, reference, prediction = read_case(files)
+    reader = reader_for(files[0], labels.reader)
+    grid, reference, prediction = read_case(files, reader)
     has_ignored = False
     if labels.ignore is not None:
         ignored = reference == labels.ignore
@@ -101,7 +103,7 @@ def packed_volumes(
 
     channels = []
     for path in images:
-        image = read_channel(path, grid, files[0])[box]
+        image = read_channel(path, grid, files[0], reader)[box]
         # The grey levels are those of the crop: the air around a patient would leave few of them to
         # what is shown.
         grey = np.rint(grey_levels(image) * 255)

@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map, read_labels
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,
     Orientation,
@@ -201,9 +202,11 @@ def _by_picture(choices: Sequence[Choice], labels: Labels) -> dict[tuple[str, st
     return by_picture
 
 
-def read_case(files: tuple[Path, Path]) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
+def read_case(
+    files: tuple[Path, Path], reader: Reader
+) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
     """The grid and the values of a reference, and the values of the prediction on it."""
-    reference, prediction = map(read_label_map, files)
+    reference, prediction = [read_label_map(path, reader) for path in files]
     aligned = align(
         prediction.values,
         prediction.grid,
@@ -214,9 +217,18 @@ def read_case(files: tuple[Path, Path]) -> tuple[Grid, npt.NDArray[Any], npt.NDA
     return reference.grid, reference.values, aligned
 
 
-def read_channel(path: Path, grid: Grid, reference: Path) -> npt.NDArray[np.float64]:
+def read_channel(
+    path: Path, grid: Grid, reference: Path, reader: Reader
+) -> npt.NDArray[np.float64]:
     """An image on the grid of a reference."""
-    return align(*read_image(path), grid, path, reference)
+    values, grid_of_image = read_image(path, reader)
+    return align(
+        values,
+        grid_of_image,
+        grid,
+        path,
+        reference,
+    )
 
 
 def worst_place(
@@ -243,12 +255,13 @@ def _case_planes(
     image: Path, files: tuple[Path, Path], labels: Labels
 ) -> dict[str, tuple[Plane, ...]]:
     """The planes of every label of a case, its maps and its image turned to face the reader."""
-    grid, reference, prediction = read_case(files)
+    reader = reader_for(files[0], labels.reader)
+    grid, reference, prediction = read_case(files, reader)
     if labels.ignore is not None:
         prediction = np.where(reference == labels.ignore, 0, prediction)
 
     orientation = Orientation.of(grid)
-    grey = orientation.apply(grey_levels(read_channel(image, grid, files[0])))
+    grey = orientation.apply(grey_levels(read_channel(image, grid, files[0], reader)))
     reference = orientation.apply(reference)
     prediction = orientation.apply(prediction)
     spacing = orientation.spacing(grid.spacing)

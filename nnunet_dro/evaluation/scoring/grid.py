@@ -1,7 +1,9 @@
 """Where the voxels of a label map lie, and how to bring one map onto the grid of another."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,23 +25,36 @@ class Grid:
     #: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and
     #: ITK's axes), as a matrix of 4 x 4. None for formats that do not store one, such as PNG.
     affine: FloatArray | None = None
+    #: Voxel size (z, y, x), mm, where the header says it apart from the affine.
+    voxel_size: tuple[float, float, float] | None = None
+    #: The affine by the rule of another reader, where that differs; see `Reader`.
+    other_affine: FloatArray | None = None
+    #: Whether the affine is that of another reader, since the one that was asked for refuses it.
+    is_by_other_rule: bool = False
 
-    @property
+    @cached_property
     def spacing(self) -> tuple[float, float, float]:
         """Voxel size (z, y, x), mm; 1 where the format stores none."""
+        if self.voxel_size is not None:
+            return self.voxel_size
         if self.affine is None:
             return (1.0, 1.0, 1.0)
 
-        x, y, z = _side_lengths(self.affine).tolist()
+        x, y, z = side_lengths(self.affine).tolist()
         return (z, y, x)
 
-    @property
+    @cached_property
     def voxel_ml(self) -> float:
-        """Volume of a voxel, millilitres; NaN where the format stores no voxel size."""
+        """Volume of a voxel, millilitres; NaN where the format stores no voxel size.
+
+        Where the sides are at no right angles, it is smaller than the product of their lengths, by
+        the determinant of their directions.
+        """
         if self.affine is None:
             return float("nan")
 
-        voxel_mm3 = float(np.prod(self.spacing))
+        directions = self.affine[:3, :3] / side_lengths(self.affine)
+        voxel_mm3 = abs(float(np.linalg.det(directions))) * float(np.prod(self.spacing))
         return voxel_mm3 / 1000
 
     @property
@@ -78,12 +93,65 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     """The voxels of a map in the order of a reference that covers the same physical grid.
 
     A map that is stored flipped, or with its axes in another order, is turned; nothing is
-    interpolated. Where one of the two grids stores no position, the shapes alone must agree.
+    interpolated. Where one of the two grids stores no position, the shapes alone must agree. Where
+    the two agree only by the rule of another reader, that rule holds.
 
     Raises:
         ValueError: If the grids differ. The message names the first of shape, spacing, direction
             and origin that does.
     """
+    try:
+        return _onto(values, grid, reference)
+    except ValueError:
+        if grid.other_affine is None and reference.other_affine is None:
+            raise
+        if _turn(_by_other_rule(grid), _by_other_rule(reference)) is None:
+            raise
+    return _onto(values, _by_other_rule(grid), _by_other_rule(reference))
+
+
+class Rules(str, Enum):
+    """How the two rules for the headers of NIfTI files place a pair of maps, where it matters."""
+
+    ONLY_OTHER = "only other"  # they fit by the other rule alone
+    DIFFER = "differ"  # they fit by both rules, but other voxels lie on each other
+
+
+def rules_of_pair(grid: Grid, reference: Grid) -> Rules | None:
+    """What the rules for the headers of a pair say; None where they agree or nothing fits."""
+    if grid.is_by_other_rule or reference.is_by_other_rule:
+        return Rules.ONLY_OTHER
+    if grid.other_affine is None and reference.other_affine is None:
+        return None
+
+    turn = _turn(grid, reference)
+    other_turn = _turn(_by_other_rule(grid), _by_other_rule(reference))
+    if other_turn is None:
+        return None
+    if turn is None:
+        return Rules.ONLY_OTHER
+    return None if np.array_equal(turn, other_turn) else Rules.DIFFER
+
+
+def _by_other_rule(grid: Grid) -> Grid:
+    if grid.other_affine is None:
+        return grid
+    return replace(grid, affine=grid.other_affine, other_affine=None)
+
+
+def _turn(grid: Grid, reference: Grid) -> FloatArray | None:
+    """The permutation of axes (x, y, z) with signs from one grid to another; None for none."""
+    if grid.affine is None or reference.affine is None:
+        return None
+    # From voxel indices of the map to those of the reference, both (x, y, z).
+    mapping: FloatArray = np.linalg.solve(reference.affine, grid.affine)
+    if not _permutes_voxels(mapping, grid.shape, reference.shape):
+        return None
+    return np.rint(mapping[:3, :3])
+
+
+def _onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
+    """As `onto`, by one rule."""
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
             raise ValueError(_what_differs(grid, reference))
@@ -92,16 +160,13 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
         return values
 
-    # From voxel indices of the map to those of the reference, both (x, y, z).
-    mapping: npt.NDArray[Any] = np.linalg.solve(reference.affine, grid.affine)
-    if not _permutes_voxels(mapping, grid.shape, reference.shape):
+    turn = _turn(grid, reference)
+    if turn is None:
         raise ValueError(_what_differs(grid, reference))
-
-    turn = np.rint(mapping[:3, :3])
     return _turned(values, turn)
 
 
-def _side_lengths(affine: FloatArray) -> FloatArray:
+def side_lengths(affine: FloatArray) -> FloatArray:
     """Length of the sides (x, y, z) of a voxel, mm."""
     sides = affine[:3, :3]
     return np.linalg.norm(sides, axis=0)
@@ -168,8 +233,8 @@ def _what_differs(grid: Grid, reference: Grid) -> str:
     assert reference.affine is not None
     longest = np.max(grid.shape)
 
-    spacing = _side_lengths(grid.affine)
-    reference_spacing = _side_lengths(reference.affine)
+    spacing = side_lengths(grid.affine)
+    reference_spacing = side_lengths(reference.affine)
     drift = np.abs(spacing / reference_spacing - 1) * longest
     if (drift > TOLERANCE_VOXELS).any():
         return _difference("spacing", spacing, reference_spacing)

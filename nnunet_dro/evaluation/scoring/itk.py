@@ -8,17 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
-from nnunet_dro.files.json_file import read_json
 
-_TIFF = (".tif", ".tiff")
-
-#: Formats that store no position in space; their resolution tags are no voxel size, whatever
-#: libraries make of them.
-PICTURES = (".png", ".bmp", *_TIFF)
-
-#: The tag of a TIFF file that says what its zeros are, and the value of it where they are white.
-_PHOTOMETRIC_INTERPRETATION = 262
-_WHITE_IS_ZERO = 0
+#: Formats that store no position in space, whatever libraries make of their tags.
+PICTURES = (".png", ".bmp")
 
 
 def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
@@ -40,7 +32,7 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
             f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}"
         ) from error
 
-    values = _one_channel(image, path)
+    values = _values_of(image, path)
     while values.ndim > 3 and values.shape[0] == 1:
         values = values[0]
     if values.ndim > 3:
@@ -50,11 +42,11 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     shape = (1,) * (3 - values.ndim) + values.shape
 
     is_picture = path.suffix.lower() in PICTURES
-    affine = _affine_beside(path) if is_picture else itk_affine(image)
+    affine = None if is_picture else itk_affine(image)
     return values.reshape(shape), Grid(shape, affine)
 
 
-def _one_channel(image: Any, path: Path) -> npt.NDArray[Any]:
+def _values_of(image: Any, path: Path) -> npt.NDArray[Any]:
     """The voxels of an image; its colours must be greys."""
     import SimpleITK
 
@@ -67,11 +59,14 @@ def _one_channel(image: Any, path: Path) -> npt.NDArray[Any]:
     if value_of_ones is not None:
         channel = values[..., 0] if is_coloured else values
         return (channel == value_of_ones).astype(np.uint8)
-    if not is_coloured:
-        return values
+    return one_channel(values, path) if is_coloured else values
 
-    # Grey values stored as colours are the same in each channel, as in all BMP files that ITK
-    # reads.
+
+def one_channel(values: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+    """Grey values that are stored as colours, along the last axis.
+
+    They are the same in each channel, as in all BMP files that ITK reads.
+    """
     if (values != values[..., :1]).any():
         cure = "Store label values, not colours."
         raise ValueError(f"`path` must have one channel, got {str(path)!r}. {cure}")
@@ -90,15 +85,9 @@ def _value_of_ones(path: Path) -> int | None:
             # PIL warns of large pictures.
             warnings.simplefilter("ignore")
             with Image.open(path) as picture:
-                mode = picture.mode
-                tags = getattr(picture, "tag_v2", {})
-                is_inverted = tags.get(_PHOTOMETRIC_INTERPRETATION) == _WHITE_IS_ZERO
+                return 255 if picture.mode == "1" else None
     except (UnidentifiedImageError, Image.DecompressionBombError):
         return None
-
-    if mode != "1":
-        return None
-    return 0 if is_inverted else 255
 
 
 def itk_affine(image: Any) -> FloatArray:
@@ -114,19 +103,15 @@ def itk_affine(image: Any) -> FloatArray:
     return affine
 
 
-def _affine_beside(path: Path) -> FloatArray | None:
-    """The affine of a 3-D TIFF file, from the JSON file that nnU-Net expects beside it.
+def affine_in_header(path: Path) -> FloatArray | None:
+    """The affine that ITK reads from a file's header, see `Grid`; None where it refuses it."""
+    import SimpleITK
 
-    That file has the voxel size (z, y, x), mm. None where there is none.
-    """
-    beside = path.with_suffix(".json")
-    if path.suffix.lower() not in _TIFF or not beside.is_file():
-        return None
-
+    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
+    reader = SimpleITK.ImageFileReader()
+    reader.SetFileName(str(path))
     try:
-        z, y, x = (float(length) for length in read_json(beside)["spacing"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it."
-        ) from error
-    return np.diag([x, y, z, 1.0])
+        reader.ReadImageInformation()
+    except RuntimeError:
+        return None
+    return itk_affine(reader)

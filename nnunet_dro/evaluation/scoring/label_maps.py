@@ -9,18 +9,38 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
-from nnunet_dro.evaluation.scoring.itk import read_with_itk
-from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
+from nnunet_dro.evaluation.scoring.itk import one_channel, read_with_itk
+from nnunet_dro.evaluation.scoring.nifti import (
+    NIFTI_ENDINGS,
+    UnusualNiftiError,
+    read_nifti,
+    step_of_scaled,
+)
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_named
+from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, affine_beside, read_tiff
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_dataset_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to
 #: name the case.
-LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")
+LABEL_MAP_ENDINGS = (
+    ".nii.gz",
+    ".nii",
+    ".nrrd",
+    ".mha",
+    ".gipl",
+    ".png",
+    ".bmp",
+    ".tiff",
+    ".tif",
+)
 
 #: The largest distance of a stored value from an integer: scaled integers can read back as
 #: 3.00000006.
 INTEGER_TOLERANCE = 1e-3
+
+#: The same where a header says how coarse the values are: at most half of their step, and this.
+_COARSE_TOLERANCE = 0.1
 
 #: The largest value up to which floating-point numbers hold every integer; no label map has more
 #: labels.
@@ -44,12 +64,14 @@ class LabelMap:
     grid: Grid
 
 
-def read_label_map(path: Path) -> LabelMap:
+def read_label_map(path: Path, reader: Reader | None = None) -> LabelMap:
     """Read a label map in any format nnU-Net reads.
 
     Args:
         path: The file. The voxel size of a TIFF file is read from the JSON file that nnU-Net
             expects beside it.
+        reader: The reader that the dataset names, by whose rule the voxels of a NIfTI file lie;
+            None for the one that nnU-Net takes for the ending.
 
     Returns:
         The label map.
@@ -71,17 +93,20 @@ def read_label_map(path: Path) -> LabelMap:
             f"`path` must be readable, got {str(path)!r}. Change the file's permissions."
         ) from error
 
-    voxels, grid = _read_voxels(path)
+    voxels, grid = _read_voxels(path, reader)
     return LabelMap(_as_integers(voxels, path), grid)
 
 
-def _read_voxels(path: Path) -> tuple[npt.NDArray[Any], Grid]:
+def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], Grid]:
     """The stored values, which may be of any type, and their grid."""
-    if not path.name.lower().endswith((".nii.gz", ".nii")):
+    name = path.name.lower()
+    if not name.endswith((*NIFTI_ENDINGS, *TIFF_ENDINGS)):
         return read_with_itk(path)
 
     try:
-        return read_nifti(path)
+        if name.endswith(NIFTI_ENDINGS):
+            return read_nifti(path, reader)
+        voxels = read_tiff(path)
     except UnusualNiftiError:
         return read_with_itk(path)
     except ValueError as error:
@@ -90,6 +115,11 @@ def _read_voxels(path: Path) -> tuple[npt.NDArray[Any], Grid]:
             f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}"
         ) from error
 
+    grid = Grid(voxels.shape[:3], affine_beside(path))
+    if voxels.ndim > 3:
+        voxels = one_channel(voxels, path)
+    return voxels, grid
+
 
 def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
     """Values that are integers, but for the rounding of scaled ones, as integers."""
@@ -97,16 +127,34 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
         return values
 
     rounded: npt.NDArray[Any] = np.rint(values)
+    is_wrong = _are_no_integers(values, rounded, INTEGER_TOLERANCE)
+    if not is_wrong.any():
+        return rounded.astype(np.int64)
+
+    cure = "Store label values, and resample them by nearest neighbour."
+    step = step_of_scaled(path) if path.name.lower().endswith(NIFTI_ENDINGS) else 0.0
+    if step > 0:
+        tolerance = min(step / 2, _COARSE_TOLERANCE) + INTEGER_TOLERANCE
+        is_wrong = _are_no_integers(values, rounded, tolerance)
+        if not is_wrong.any():
+            return rounded.astype(np.int64)
+        cure = (
+            f"The file holds integers that are scaled (scl_slope {step:g}): save an array of an "
+            "integer type, with header.set_slope_inter(1, 0) in nibabel."
+        )
+    example = float(values[is_wrong][0])
+    raise ValueError(f"`path` must hold integers, got {example:g} in {str(path)!r}. {cure}")
+
+
+def _are_no_integers(
+    values: npt.NDArray[Any], rounded: npt.NDArray[Any], tolerance: float
+) -> npt.NDArray[np.bool_]:
+    """Where values are farther from integers than the tolerance, too large, or no numbers."""
     with np.errstate(invalid="ignore"):
-        is_integer = np.abs(values - rounded) <= INTEGER_TOLERANCE
+        is_integer = np.abs(values - rounded) <= tolerance
         is_exact = np.abs(values) <= _LARGEST
     # NaN is neither.
-    wrong = ~(is_integer & is_exact)
-    if wrong.any():
-        example = float(values[wrong][0])
-        cure = "Store label values, and resample them by nearest neighbour."
-        raise ValueError(f"`path` must hold integers, got {example:g} in {str(path)!r}. {cure}")
-    return rounded.astype(np.int64)
+    return ~(is_integer & is_exact)
 
 
 def case_named(file: str) -> str | None:
@@ -161,6 +209,7 @@ class Labels:
         values: Name to the label values it consists of; a region has several.
         ignore: Voxels with this reference value are left out of every count; None if there is no
             such value.
+        reader: The reader of nnU-Net that dataset.json names for the files, if any.
 
     Raises:
         ValueError: If there is no label, or one without values.
@@ -168,6 +217,7 @@ class Labels:
 
     values: Mapping[str, tuple[int, ...]]
     ignore: int | None = None
+    reader: Reader | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -200,7 +250,7 @@ class Labels:
                 ignore = values[0] if values else None
             elif name != "background" and values != (0,):
                 foreground[name] = values
-        return cls(foreground, ignore=ignore)
+        return cls(foreground, ignore=ignore, reader=reader_named(dataset))
 
     @classmethod
     def of_values(cls, values: Collection[int]) -> "Labels | None":

@@ -4,6 +4,7 @@ Nibabel reads the header, libdeflate the voxels.
 """
 
 import gzip
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ import deflate
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.evaluation.scoring.grid import Grid
+from nnunet_dro.evaluation.scoring.nifti_grid import nifti_grid
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
+
+NIFTI_ENDINGS = (".nii.gz", ".nii")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -24,8 +29,8 @@ _HEADER_BYTES = 540
 #: How many compressed bytes are looked at to find the header.
 _COMPRESSED_START_BYTES = 65536
 
-#: Metres and micrometres, in millimetres, by NIfTI's code of the unit; ITK heeds them, too.
-_UNITS_MM = {1: 1000.0, 3: 0.001}
+#: The most bytes of header and voxels; larger numbers stand in damaged headers.
+_MOST_BYTES = 2**40
 
 
 class UnusualNiftiError(Exception):
@@ -36,53 +41,84 @@ class UnusualNiftiError(Exception):
 class _Header:
     """What the header says of the voxels: (z, y, x), from a byte of the file on."""
 
-    dtype: npt.DTypeLike
-    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
     offset: int
-    affine: FloatArray
+    grid: Grid
     slope: float = 1.0
     intercept: float = 0.0
 
     @property
     def n_voxels(self) -> int:
-        """How many voxels there are."""
-        return int(np.prod(self.shape))
+        """How many voxels there are: a Python integer, which cannot overflow."""
+        return math.prod(self.grid.shape)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether other values are meant than those that are stored."""
+        return (self.slope, self.intercept) != (1.0, 0.0)
 
     @property
     def n_bytes(self) -> int:
         """Size of header and voxels."""
-        voxel_bytes = np.dtype(self.dtype).itemsize
-        return self.offset + self.n_voxels * voxel_bytes
+        return self.offset + self.n_voxels * self.dtype.itemsize
 
 
-def read_nifti(path: Path) -> tuple[npt.NDArray[Any], Grid]:
-    """Read a label map from a NIfTI file.
+def read_nifti(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[Any], Grid]:
+    """Read a label map or an image from a NIfTI file.
+
+    Args:
+        path: The file.
+        reader: The reader that the dataset names, if any, by whose rule the voxels lie.
+
+    Returns:
+        The values (z, y, x), and where they lie.
 
     Raises:
         UnusualNiftiError: If the file is not of the common kind; SimpleITK may read it.
         ValueError: If it is damaged or not one volume. The message does not name it.
     """
     stored = path.read_bytes()
-    if stored.startswith(_GZIP_MAGIC):
-        header = _parse(_inflate_start(stored))
-        content = _inflate(stored, header.n_bytes)
-    else:
-        header = _parse(stored[:_HEADER_BYTES])
-        content = stored
+    is_compressed = stored.startswith(_GZIP_MAGIC)
+    start = _inflate_start(stored) if is_compressed else stored[:_HEADER_BYTES]
+    header = _parse(start, path, reader_for(path, reader))
+    if header.n_bytes > _MOST_BYTES:
+        lengths = ", ".join(map(str, header.grid.shape[::-1]))
+        raise ValueError(f"its header is damaged: it has axes of length {lengths}")
+
+    content = _inflate(stored, header.n_bytes) if is_compressed else stored
     if len(content) < header.n_bytes:
         raise ValueError("it is truncated")
 
-    voxels = np.frombuffer(
+    voxels: npt.NDArray[Any] = np.frombuffer(
         content,
         dtype=header.dtype,
         count=header.n_voxels,
         offset=header.offset,
     )
-    if (header.slope, header.intercept) != (1.0, 0.0):
-        voxels = voxels * header.slope + header.intercept
     if not voxels.dtype.isnative:
         voxels = voxels.astype(voxels.dtype.newbyteorder("="))
-    return voxels.reshape(header.shape), Grid(header.shape, header.affine)
+    if header.is_scaled:
+        if voxels.dtype.kind != "f":
+            # Single precision holds every integer of two bytes.
+            voxels = voxels.astype(np.float32 if voxels.itemsize <= 2 else np.float64)
+        voxels = voxels * header.slope + header.intercept
+    return voxels.reshape(header.grid.shape), header.grid
+
+
+def step_of_scaled(path: Path) -> float:
+    """How far apart the values are that a NIfTI file of scaled integers can hold.
+
+    It is 0 for other files.
+    """
+    with path.open("rb") as file:
+        stored = file.read(_COMPRESSED_START_BYTES)
+    start = _inflate_start(stored) if stored.startswith(_GZIP_MAGIC) else stored
+    try:
+        header = _parse(start[:_HEADER_BYTES], path, Reader.ITK)
+    except (UnusualNiftiError, ValueError):
+        return 0.0
+    is_of_integers = header.dtype.kind in "iu"
+    return abs(header.slope) if is_of_integers and header.is_scaled else 0.0
 
 
 def _inflate_start(stored: bytes) -> bytes:
@@ -116,7 +152,7 @@ def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
         raise ValueError("it is truncated or damaged") from error
 
 
-def _parse(start: bytes) -> _Header:
+def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
     """Read a header from the first bytes of a file.
 
     Raises:
@@ -136,11 +172,9 @@ def _parse(start: bytes) -> _Header:
         header = kind(start[: kind.sizeof_hdr], check=False)
         slope, intercept = header.get_slope_inter()
         dtype = header.get_data_dtype()
-        shape = header.get_data_shape()
-        affine = _affine_of(header)
+        x, y, z = (*header.get_data_shape()[:3], 1, 1)[:3]
     except (HeaderDataError, WrapStructError, KeyError, ValueError) as error:
-        # A field without meaning, such as the code of no type (KeyError) or a quaternion longer
-        # than 1 (ValueError).
+        # A field without meaning, such as the code of no type (KeyError).
         raise UnusualNiftiError from error
 
     n_axes, *lengths = header["dim"].tolist()
@@ -150,45 +184,26 @@ def _parse(start: bytes) -> _Header:
         # A slope of 0 or NaN is stored where nothing is scaled.
         slope = 1.0
         intercept = 0.0
-
     offset = header["vox_offset"]
-    is_scaled = (slope, intercept) != (1.0, 0.0)
-    has_usual_type = dtype.kind == "f" or (dtype.kind in "iu" and not is_scaled)
-    if not has_usual_type or dtype.itemsize > 8:
+    if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise UnusualNiftiError
     if not 1 <= n_axes <= 7 or not kind.sizeof_hdr <= offset < np.inf:
         raise UnusualNiftiError
-    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-12:
-        raise UnusualNiftiError
 
-    x, y, z = (*shape[:3], 1, 1)[:3]
+    try:
+        grid = nifti_grid(header, (int(z), int(y), int(x)), reader, path)
+    except (HeaderDataError, ValueError) as error:
+        # A quaternion longer than 1.
+        raise UnusualNiftiError from error
+    if grid is None:
+        raise UnusualNiftiError
     return _Header(
         dtype=dtype,
-        shape=(z, y, x),
         offset=int(offset),
-        affine=affine,
+        grid=grid,
         slope=slope,
         intercept=intercept,
     )
-
-
-def _affine_of(header: Any) -> FloatArray:
-    """The affine of nibabel's header, with the axes and the unit of `Grid`."""
-    affine: FloatArray
-    if header["sform_code"] > 0:
-        affine = header.get_sform()
-    elif header["qform_code"] > 0:
-        affine = header.get_qform()
-    else:
-        # A voxel size alone. ITK, by which nnU-Net writes predictions, does not turn its axes.
-        lengths = header["pixdim"][1:4] * (-1, -1, 1)
-        affine = np.diag([*lengths, 1.0])
-
-    unit = int(header["xyzt_units"]) & 7
-    affine[:3] *= _UNITS_MM.get(unit, 1.0)
-    # NIfTI counts towards right and anterior.
-    affine[:2] *= -1
-    return affine
 
 
 def _check_axes(n_axes: int, lengths: list[int]) -> None:

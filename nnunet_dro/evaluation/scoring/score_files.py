@@ -13,9 +13,10 @@ import pandas as pd
 
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.foreground import Foreground
-from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, onto
+from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, Rules, onto, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.naming import name_some
@@ -51,6 +52,8 @@ class ScoredPair:
     sha256: tuple[str, str]
     #: A row per lesion of the labels that are compared lesion by lesion.
     lesions: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    #: What the rules of the readers for the headers say, where it matters.
+    rules: Rules | str | None = None
 
 
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
@@ -66,8 +69,10 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     Raises:
         ValueError: If a file cannot be read, the two are not on one grid, or a value is no label.
     """
-    reference = read_label_map(pair.reference)
-    prediction = _read_prediction(pair, reference)
+    # One rule for both files, that of the reference.
+    reader = reader_for(pair.reference, labels.reader if labels else None)
+    reference = read_label_map(pair.reference, reader)
+    prediction, grid_of_prediction = _read_prediction(pair, reference, reader)
     foreground = Foreground.of(reference.values, prediction)
     reference_values = np.unique(foreground.counts.reference).tolist()
     prediction_values = np.unique(foreground.counts.prediction).tolist()
@@ -80,6 +85,10 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         _check_values(prediction_values, labels, pair.prediction)
 
     grid = reference.grid
+    if grid.affine is None:
+        # nnU-Net writes the voxel size beside a predicted TIFF file, but not beside its copies of
+        # the references.
+        grid = grid_of_prediction
     rows = []
     lesions = []
     if labels is not None:
@@ -109,17 +118,23 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         absent=_values_of_absent_label(scoring, grid, is_missing=is_missing),
         sha256=pair.sha256,
         lesions=lesions,
+        rules=rules_of_pair(grid_of_prediction, reference.grid),
     )
 
 
-def _read_prediction(pair: PairOfFiles, reference: LabelMap) -> IntegerArray:
-    """The prediction on the grid of the reference; background where it is missing."""
-    if pair.prediction is None:
-        return np.zeros_like(reference.values)
+def _read_prediction(
+    pair: PairOfFiles, reference: LabelMap, reader: Reader
+) -> tuple[IntegerArray, Grid]:
+    """The prediction on the grid of the reference, and the grid on which it is stored.
 
-    prediction = read_label_map(pair.prediction)
+    It is background where it is missing.
+    """
+    if pair.prediction is None:
+        return np.zeros_like(reference.values), reference.grid
+
+    prediction = read_label_map(pair.prediction, reader)
     try:
-        return onto(prediction.values, prediction.grid, reference.grid)
+        return onto(prediction.values, prediction.grid, reference.grid), prediction.grid
     except ValueError as error:
         cure = "Predict it again, or resample it to the reference."
         raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
@@ -194,6 +209,8 @@ class ScoredPairs:
     #: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion
     #: by lesion.
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    #: Case to what the rules for the headers of its files say, where it matters.
+    rules: Mapping[str, Rules | str] = field(default_factory=dict)
     n_known: int = 0  # number of cases whose scores were known
 
 
@@ -257,6 +274,7 @@ def score_pairs(
         only_predicted=only_predicted,
         sha256={scores.case: scores.sha256 for scores in scored},
         lesions=pd.DataFrame(lesions, columns=lesion_columns(scoring.metrics)),
+        rules={scores.case: scores.rules for scores in scored if scores.rules},
         n_known=n_known,
     )
 

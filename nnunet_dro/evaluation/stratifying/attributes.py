@@ -15,7 +15,8 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
 from nnunet_dro.files.case_table import MISSING
 
@@ -85,16 +86,35 @@ class CaseFiles:
     reference: Path
     images: Path | None = None
     ignore: int | None = None
+    #: The reader that the dataset names, if any, by whose rule the voxels lie.
+    reader: Reader | None = None
+
+    @classmethod
+    def of(
+        cls, case: str, reference: Path, images: Path | None, labels: Labels | None
+    ) -> "CaseFiles":
+        """The files of a case of a dataset whose labels are known or not."""
+        if labels is None:
+            return cls(case, reference, images)
+        return cls(
+            case,
+            reference,
+            images,
+            ignore=labels.ignore,
+            reader=labels.reader,
+        )
 
 
 def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
     """A case, and its attributes."""
-    reference = read_label_map(files.reference)
+    # One rule for both files, that of the reference.
+    reader = reader_for(files.reference, files.reader)
+    reference = read_label_map(files.reference, reader)
     grey = None
     need_image = any(ATTRIBUTES[name].needs_image for name in names)
     if files.images is not None and need_image:
         path = find_image(files.images, files.case)
-        values, grid = read_image(path)
+        values, grid = read_image(path, reader)
         grey = align(
             values,
             grid,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
 from nnunet_dro.evaluation.stratifying.auto_columns import names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.parts import has_many_numbers
@@ -42,7 +43,7 @@ class Division:
         references: Mapping[str, Path],
         options: EvaluateOptions,
         *,
-        ignore: int | None,
+        labels: Labels | None,
         progress: Callable[[int, int], None],
     ) -> "Division":
         """Read the case table and divide the cases of the inputs."""
@@ -53,7 +54,7 @@ class Division:
             notes.append(f"The case table is {path}; --cases names another.")
 
         files = [
-            CaseFiles(case, references[case], options.images, ignore)
+            CaseFiles.of(case, references[case], options.images, labels)
             for case in evaluated
             if case in references
         ]

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
+from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, UnusualNiftiError, read_nifti
+from nnunet_dro.evaluation.scoring.readers import Reader
+from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, read_tiff
 
 #: Plane across each anatomical axis: superior, posterior, left.
 PLANES = ("axial", "coronal", "sagittal")
@@ -60,31 +63,60 @@ class Orientation:
         return tuple(float(spacing[axis]) for axis in self.order)
 
 
-def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
-    """Read an image in any format nnU-Net reads; of colours the mean."""
+def read_image(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[np.float64], Grid]:
+    """Read an image in any format nnU-Net reads; of colours the mean.
+
+    Args:
+        path: The file.
+        reader: As for `read_label_map`.
+    """
+    try:
+        values, grid = _read_voxels(path, reader)
+    except ValueError as error:
+        raise ValueError(
+            f"`images` must be readable images, got {str(path)!r}: {error}. Write it again."
+        ) from error
+
+    if values.ndim > 3:
+        values = values.mean(axis=-1)
+    return np.nan_to_num(np.asarray(values, dtype=np.float64)), grid
+
+
+def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], Grid]:
+    """The values (z, y, x) of an image, with a fourth axis for colours, and its grid."""
+    name = path.name.lower()
+    if name.endswith(TIFF_ENDINGS):
+        values = read_tiff(path)
+        return values, Grid(values.shape[:3])
+    if not name.endswith(NIFTI_ENDINGS):
+        return _read_with_itk(path)
+
+    try:
+        return read_nifti(path, reader)
+    except UnusualNiftiError:
+        return _read_with_itk(path)
+
+
+def _read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
+    """The same with SimpleITK."""
     import SimpleITK
 
     try:
         image = SimpleITK.ReadImage(str(path))
     except RuntimeError as error:
-        raise ValueError(
-            f"`images` must be readable images, got {str(path)!r}. Write it again."
-        ) from error
+        raise ValueError("ITK cannot read it") from error
 
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-    if image.GetNumberOfComponentsPerPixel() > 1:
-        values = values.mean(axis=-1)
-    if values.ndim not in (2, 3):
-        got = f"{values.ndim} axes in {str(path)!r}"
-        raise ValueError(f"`images` must hold one volume each, got {got}. Split it.")
-    if values.ndim == 2:
+    n_axes = image.GetDimension()
+    if n_axes not in (2, 3):
+        raise ValueError(f"it has {n_axes} axes instead of one volume")
+    if n_axes == 2:
         values = values[np.newaxis]
-    grey = np.nan_to_num(np.asarray(values, dtype=np.float64))
 
     affine = None
     if path.suffix.lower() not in PICTURES:
         affine = itk_affine(image)
-    return grey, Grid(grey.shape, affine)
+    return values, Grid(values.shape[:3], affine)
 
 
 def first_file(folder: Path, names: Iterable[str]) -> Path | None:

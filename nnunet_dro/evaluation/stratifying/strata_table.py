@@ -100,12 +100,10 @@ def strata_table(
 
 
 def _files(images: Path, labels: Path, references: Mapping[str, Path]) -> list[CaseFiles]:
-    """The files of every case, and the ignore value of the dataset that the references are of."""
+    """The files of every case, and what the dataset says that the references are of."""
     dataset_json = find_dataset_json(labels)
-    ignore = None
-    if dataset_json:
-        ignore = read_labels(dataset_json).ignore
-    return [CaseFiles(case, path, images, ignore) for case, path in references.items()]
+    described = read_labels(dataset_json) if dataset_json else None
+    return [CaseFiles.of(case, path, images, described) for case, path in references.items()]
 
 
 def _check_columns(table: pd.DataFrame, acquisitions: Mapping[str, Mapping[str, str]]) -> None:

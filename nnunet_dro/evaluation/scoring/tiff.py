@@ -1,0 +1,94 @@
+"""Label maps and images in TIFF files, read with tifffile as nnU-Net reads them."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.scoring.grid import FloatArray
+from nnunet_dro.files.json_file import read_json
+from nnunet_dro.nnunet.folders import dataset_folder
+
+TIFF_ENDINGS = (".tif", ".tiff")
+
+#: The folder of nnU-Net with copies of the references, but without the files beside them.
+_COPIES = "gt_segmentations"
+
+
+def read_tiff(path: Path) -> npt.NDArray[Any]:
+    """Read a volume or a plane from a TIFF file.
+
+    Pages of one shape are a volume. The stored numbers are taken: those of a palette are indices,
+    and the bits of a page whose zeros are white stay as they are.
+
+    Source: Tiff3DIO in nnU-Net 2.8.1.
+
+    Returns:
+        The values (z, y, x), a plane with one z; colours, which are no volume of three columns,
+        have a fourth axis.
+
+    Raises:
+        ValueError: If it cannot be read. The message does not name it.
+    """
+    import tifffile  # type: ignore[import-untyped]
+
+    # What it logs of a damaged file is said by the error.
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())
+    try:
+        with tifffile.TiffFile(path) as file:
+            series = file.series[0]
+            axes = str(series.axes)
+            values: npt.NDArray[Any] = series.asarray()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever tifffile and its codecs meet in a damaged file
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"tifffile cannot read it ({reason})") from error
+
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8)
+    is_coloured = axes.endswith("S")
+    n_axes = 4 if is_coloured else 3
+    shape = (1,) * (n_axes - values.ndim) + values.shape
+    while len(shape) > n_axes and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) != n_axes:
+        sizes = ", ".join(map(str, values.shape))
+        raise ValueError(f"it has {values.ndim} axes ({sizes}) instead of one volume")
+    return values.reshape(shape)
+
+
+def affine_beside(path: Path) -> FloatArray | None:
+    """The affine of a TIFF file, from the JSON file that nnU-Net expects beside it.
+
+    That file has the voxel size (z, y, x), mm. Beside nnU-Net's copies of the references there is
+    none: it is beside the originals. None where there is none.
+    """
+    beside = path.with_suffix(".json")
+    if not beside.is_file():
+        beside = _beside_original(path) or beside
+    if not beside.is_file():
+        return None
+
+    try:
+        z, y, x = (float(length) for length in read_json(beside)["spacing"])
+        if not all(0 < length < np.inf for length in (z, y, x)):
+            raise ValueError("a length is not positive")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it."
+        ) from error
+    return np.diag([x, y, z, 1.0])
+
+
+def _beside_original(path: Path) -> Path | None:
+    """The file beside the reference in labelsTr that a file in gt_segmentations is a copy of."""
+    folder = path.absolute().parent
+    if folder.name != _COPIES:
+        return None
+    raw_dataset = dataset_folder("nnUNet_raw", folder.parent.name)
+    if raw_dataset is None:
+        return None
+    return raw_dataset / "labelsTr" / f"{path.stem}.json"
