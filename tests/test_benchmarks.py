@@ -14,6 +14,7 @@ COMMANDS = {
     "train_step.py": ("--quick", "--iterations", "2"),
     "ranking.py": ("--quick",),
     "scale.py": ("--quick",),
+    "epoch_end.py": ("--cases", "20", "--epochs", "3", "--measured", "2"),
     "gpu_check.py": ("race", "parity", "amp", "--device", "cpu"),
 }
 

@@ -83,11 +83,13 @@ def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, Epo
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
     """The mean over folds of logs of one kind.
 
-    Weights are averaged over the times seen, losses over the folds.
+    Weights are averaged over the times seen, losses over the folds. An epoch that a log leaves out,
+    because it writes fewer than another one, is left out of the mean; its draws count for the next.
     """
     if len(logs) == 1:
         return logs[0]
 
+    logs = _at_common_epochs(logs)
     kind = logs[0].kind
     counts = []  # how often a value of a fold counts in the mean
     products = []
@@ -101,6 +103,25 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
     n = _added(counts)
     times_seen = _added(log.times_seen for log in logs)
     return EpochLog(kind, _added(products) / n.where(n > 0), times_seen.astype("int64"))
+
+
+def _at_common_epochs(logs: Sequence[EpochLog]) -> list[EpochLog]:
+    """The logs without the epochs that another one leaves out between its first and last ones."""
+    epochs = sorted({epoch for log in logs for epoch in log.epochs})
+    common = np.array(epochs)
+    for log in logs:
+        is_outside = (common < log.epochs[0]) | (common > log.epochs[-1])
+        common = common[is_outside | np.isin(common, log.epochs)]
+    if len(common) == len(epochs):
+        return list(logs)
+
+    result = []
+    for log in logs:
+        next_common = common[np.searchsorted(common, log.epochs)]
+        times_seen = log.times_seen.groupby(next_common).sum()
+        kept = log.values[log.values.index.isin(common)]
+        result.append(EpochLog(log.kind, kept, times_seen))
+    return result
 
 
 def _added(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.losses import DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, EarnedBall, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns, rows_of_all_ranks
 from nnunet_dro.trainers.checkpoint import (
     CheckpointedLogger,
@@ -32,6 +32,7 @@ from nnunet_dro.trainers.data.dataloading import (
 from nnunet_dro.trainers.data.image_rarity import image_rarity, rarest_cases
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
+from nnunet_dro.trainers.draws_without_effect import warnings_of_draws
 from nnunet_dro.trainers.first_losses import fill_stale_losses
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
@@ -148,11 +149,13 @@ class HardnessWeighted(_Trainer):
             self.options.importance,
             groups=self._watched_groups(cases),
             subvolumes=subvolumes,
+            n_epochs=self.num_epochs,
         )
         if self._restored is not None and "table" in self._restored:
             self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
-        self._warn_of_draws_without_effect(table, cases)
+        for line in warnings_of_draws(table, self.loss, self.options, cases=cases, fold=self.fold):
+            self.print_to_log_file(line)
 
         # nnU-Net has already started its workers, which draw uniformly.
         put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
@@ -174,21 +177,6 @@ class HardnessWeighted(_Trainer):
             "cross-entropy can be pooled."
         )
         return None
-
-    def _warn_of_draws_without_effect(self, table: HardnessTable, cases: Sequence[str]) -> None:
-        has_dice = any("dice" in type(module).__name__.lower() for module in self.loss.modules())
-        if isinstance(table.rule, EarnedBall) and not has_dice:
-            self.print_to_log_file(
-                "WARNING: `earned` looks for losses that fall to about -1, as those with a Dice "
-                "do. Without one, cases may be drawn uniformly to the end. Set "
-                "options = DROOptions(share=0.5)."
-            )
-
-        if len(table) == 1 and self.local_rank == 0:
-            self.print_to_log_file(
-                f"WARNING: fold {self.fold} has one training case, {cases[0]}. With a single "
-                "case, hardness weighted sampling is the same as plain training."
-            )
 
     def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
         try:

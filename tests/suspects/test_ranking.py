@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nnunet_dro.files.case_log import WEIGHTS
+from nnunet_dro.files.case_log import WEIGHTS, mean_log
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
@@ -212,3 +212,19 @@ def test_an_empty_or_damaged_log_is_refused_by_name(tmp_path, file, content, mes
         read_logs(tmp_path)
     assert file in str(error.value)
     assert str(tmp_path) in str(error.value)
+
+
+def test_the_mean_of_folds_has_the_epochs_that_all_have_written_and_all_draws(tmp_path):
+    """Of many cases, one fold has written every second epoch and the other every one."""
+    logs = []
+    for name, step in (("every", 1), ("second", 2)):
+        folder = fold_folder(tmp_path / name)
+        rows = [f"{epoch},a,{epoch / 10},0.5,{step}\n" for epoch in range(0, 5, step)]
+        (folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n" + "".join(rows))
+        logs.append(read_logs(folder)[0])
+
+    mean = mean_log(logs)
+
+    assert mean.epochs == [0, 2, 4]
+    assert mean.values["a"].tolist() == pytest.approx([0, 0.2, 0.4])
+    assert mean.times_seen["a"].tolist() == [1 + 2, 2 + 2, 2 + 2]

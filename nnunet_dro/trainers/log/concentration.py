@@ -56,7 +56,7 @@ def concentration_warnings(
     rule: sampling.Rule = sampling.UNIFORM,
     items: str = "cases",
     shares: Mapping[str, float] | None = None,
-    n_draws: Mapping[int, int] | None = None,
+    n_draws: float = 0,
 ) -> list[str]:
     """Warnings that became true in the last epoch.
 
@@ -67,7 +67,7 @@ def concentration_warnings(
         items: What is drawn, for the messages.
         shares: Each group's share of the cases, by the name of the column with its share of the
             draws.
-        n_draws: Number of draws of each epoch.
+        n_draws: Number of draws of an epoch.
     """
     warnings = []
     cure = _cure_of(rule)
@@ -97,7 +97,6 @@ def concentration_warnings(
         )
 
     shares = shares or {}
-    n_draws = n_draws or {}
     before = _neglected(rows[:-1], shares, n_draws)
     neglected = [name for name in _neglected(rows, shares, n_draws) if name not in before]
     if neglected:
@@ -222,9 +221,7 @@ def _gets_nowhere(rows: Sequence[Row], n_items: int) -> bool:
     return True
 
 
-def _neglected(
-    rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mapping[int, int]
-) -> list[str]:
+def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: float) -> list[str]:
     """The small groups that are drawn too rarely, by the names of their columns in training.csv.
 
     With a share s of the cases, a group has s +- sqrt(s (1 - s) / n) of n uniform draws.
@@ -232,11 +229,7 @@ def _neglected(
     if len(rows) < _N_RISING:
         return []
 
-    n_recent = 0
-    for row in rows[-_N_RISING:]:
-        epoch = int(row["epoch"])
-        n_recent += n_draws.get(epoch, 0)
-
+    n_recent = _N_RISING * n_draws
     names = []
     for name, share in shares.items():
         deviation = np.sqrt(share * (1 - share) / max(1, n_recent))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.trainers.log.pace import epochs_per_entry
 
 Row = dict[str, float]  # The scalars of an epoch by their names; the first is ``epoch``.
 
@@ -82,16 +83,27 @@ class CaseLog(EpochLog):
     """A log of cases.
 
     Its columns begin with the epoch, the case and its value, and end with how often the case was
-    drawn.
+    drawn. Where many cases are trained for many epochs, only some of these get rows: those whose
+    number `epochs_per_entry` divides, and the last one.
+
+    Args:
+        cases: Names of the cases.
+        n_epochs: Number of epochs of the training; None to write all of them.
     """
 
-    def __init__(self, cases: Sequence[str]) -> None:
+    def __init__(self, cases: Sequence[str], *, n_epochs: int | None = None) -> None:
         super().__init__()
         self.cases = tuple(cases)
+        self._every = epochs_per_entry(len(self.cases), n_epochs)
+        self._last_epoch = None if n_epochs is None else n_epochs - 1
         self._position = {case: i for i, case in enumerate(self.cases)}
         #: The values, NaN for a case without one, and the numbers of draws, arrays (n,) by epoch.
         self._history: dict[int, NDArray[np.float32]] = {}
         self._times: dict[int, NDArray[np.int32]] = {}
+
+    def _gets_rows(self, epoch: int) -> bool:
+        """Whether the cases get rows at the end of an epoch."""
+        return epoch % self._every == 0 or epoch == self._last_epoch
 
     def _take_back(self, entries: list[str]) -> None:
         number, case, value, *_, times = entries

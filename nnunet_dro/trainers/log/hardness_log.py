@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
+from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import concentration, epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
+from nnunet_dro.trainers.log.lines import line_of_end, line_of_start
+from nnunet_dro.trainers.log.pace import PicturePace
 
 #: Number of the hardest items, and of suspected outliers, that the line of an epoch names.
 _N_HARDEST = 5
@@ -49,6 +51,7 @@ class HardnessLog(CaseLog):
         *,
         groups: Mapping[str, Sequence[str]] | None = None,
         subvolumes: Subvolumes | None = None,
+        n_epochs: int | None = None,
     ) -> None:
         cases = table.cases
         #: What the table holds losses of, for messages.
@@ -57,11 +60,15 @@ class HardnessLog(CaseLog):
             cases = subvolumes.cases
             self.items = "sub-volumes"
 
-        super().__init__(cases)
+        super().__init__(cases, n_epochs=n_epochs)
         self.table = table
         self.importance = importance
         self.groups = groups or {}
         self.subvolumes = subvolumes
+        self.pace = PicturePace()
+        #: Draws of each case since the last epoch with rows, and the last epoch if it has none.
+        self._waiting = np.zeros(len(self.cases), dtype=np.int32)
+        self._without_rows: int | None = None
         self._start_epoch()
 
     def _start_epoch(self) -> None:
@@ -73,49 +80,11 @@ class HardnessLog(CaseLog):
 
     def how_cases_are_drawn(self, *, uniformly: bool) -> str:
         """One line for the log at the start of a training."""
-        table = self.table
-        n_unseen = table.n_unseen
-        cases = f"{len(table)} {self.items} ({n_unseen} never seen)"
-        if uniformly:
-            return f"Cases are drawn uniformly: {cases}"
-
-        if table.rule.needs_losses:
-            method = "Hardness weighted sampling"
-        elif isinstance(table.rule, ByWeight):
-            method = "Cases are drawn by weight"
-        else:
-            method = "Cases are drawn by group"
-
-        clip = "none"
-        if self.importance is not None:
-            low = self.importance.low
-            high = self.importance.high
-            clip = f"clipped to [{low:g}, {high:g}]"
-
-        return (
-            f"{method}: {cases}, "
-            f"{table.rule}, "
-            f"importance weights {clip}, "
-            f"momentum of the losses {table.momentum:g}, "
-            f"share of uniform draws {table.exploration:g}"
-        )
+        return line_of_start(self.table, self.importance, self.items, uniformly=uniformly)
 
     def what_earned_nothing(self) -> str | None:
         """One line for the log at the end of a training if an earned share has come to nothing."""
-        table = self.table
-        has_earned_nothing = isinstance(table.rule, EarnedBall) and not table.rule.beta
-        if not has_earned_nothing or table.n_unseen or len(table) == 1:
-            return None
-
-        losses = table.losses
-        hardest = np.argsort(-np.nan_to_num(losses, nan=-np.inf))[:3]
-        names = ", ".join(f"{table.cases[i]} (loss {losses[i]:.2f})" for i in hardest)
-        return (
-            "In the end cases were drawn uniformly, because next to nothing is found of the "
-            f"hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
-            "labelled: look at them with `nnunet-dro suspects`. If they are neither, "
-            "nnUNetTrainerDRO_share0.5 draws them more often all the same."
-        )
+        return line_of_end(self.table)
 
     def record(self, cases: CaseColumns) -> None:
         """Count the draws and clipped weights of one iteration."""
@@ -127,18 +96,38 @@ class HardnessLog(CaseLog):
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         draws = self._per_case(self._draws)
         losses = self._mean_losses()
-        self._history[epoch] = losses.astype(np.float32)
-        self._times[epoch] = draws
+        self._remember(epoch, draws, losses)
 
         row = self._row(epoch, draws, losses)
         line = self._line(row)
         self._start_epoch()
 
-        probabilities = self._per_case(self.table.probabilities())
-        entries = []
-        for case, loss, p, n in zip(self.cases, losses, probabilities, draws, strict=True):
-            entries.append((epoch, case, entry(loss), entry(p), n))
+        entries: list[Sequence[object]] = []
+        if self._gets_rows(epoch):
+            probabilities = self._per_case(self.table.probabilities())
+            times = self._times[epoch]
+            for case, loss, p, n in zip(self.cases, losses, probabilities, times, strict=True):
+                entries.append((epoch, case, entry(loss), entry(p), n))
         return row, line, entries
+
+    def _remember(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> None:
+        """Put an epoch in the history, in the place of the one before it if that got no rows.
+
+        The draws of that one count for this one. So the history is what the rows of a training
+        that is resumed tell, and the last epoch.
+        """
+        if self._without_rows is not None:
+            del self._history[self._without_rows]
+            del self._times[self._without_rows]
+
+        self._waiting = self._waiting + draws
+        self._history[epoch] = losses.astype(np.float32)
+        self._times[epoch] = self._waiting
+        self._without_rows = epoch
+
+        if self._gets_rows(epoch):
+            self._waiting = np.zeros(len(self.cases), dtype=np.int32)
+            self._without_rows = None
 
     def _row(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> Row:
         """The scalars of an epoch, from the draws and the mean losses of the cases."""
@@ -172,15 +161,23 @@ class HardnessLog(CaseLog):
         epoch_table.write_table(folder / "training.csv", self.rows)
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
-        save_picture(
-            folder / "hardness.png",
-            draw_hardness,
-            self._history,
-            self.cases,
-            self.rows,
-            len(self.table),
-            self.items,
-        )
+
+        epoch = int(self.rows[-1]["epoch"])
+        is_time = self._gets_rows(epoch) and self.pace.is_due
+        if is_time or epoch == self._last_epoch:
+            self._draw_picture(folder / "hardness.png")
+
+    def _draw_picture(self, path: Path) -> None:
+        with self.pace.drawing():
+            save_picture(
+                path,
+                draw_hardness,
+                self._history,
+                self.cases,
+                self.rows,
+                len(self.table),
+                self.items,
+            )
 
     def _warnings(self) -> list[str]:
         rule = self.table.rule
@@ -188,17 +185,14 @@ class HardnessLog(CaseLog):
         if rule.needs_losses:
             shares = self._shares_of_groups()
 
-        n_draws = {}
-        for epoch, times in self._times.items():
-            n_draws[epoch] = int(times.sum())
-
+        n_draws = sum(int(times.sum()) for times in self._times.values())
         return concentration.concentration_warnings(
             self.rows,
             len(self.table),
             rule=rule,
             items=self.items,
             shares=shares,
-            n_draws=n_draws,
+            n_draws=n_draws / len(self.rows),
         )
 
     def _shares_of_groups(self) -> dict[str, float]:
@@ -311,13 +305,20 @@ class HardnessLog(CaseLog):
         return "hardest: " + (", ".join(descriptions) or "none yet")
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint: the table, and the scalars of the epochs."""
-        return {"table": self.table.state_dict(), "epochs": list(self.rows)}
+        """State for a checkpoint: the table, the scalars of the epochs, and draws without rows."""
+        waiting = dict(zip(self.cases, self._waiting.tolist(), strict=True))
+        return {
+            "table": self.table.state_dict(),
+            "epochs": list(self.rows),
+            "draws_without_rows": {case: n for case, n in waiting.items() if n},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Continue from a checkpoint, and return a line for the log if the cases changed since."""
         changed = self.table.load_state_dict(state["table"])
         self.rows = [epoch_table.saved_row(epoch) for epoch in state["epochs"]]
+        waiting = state.get("draws_without_rows", {})  # version 0.3 wrote the rows of all epochs
+        self._waiting = np.array([waiting.get(case, 0) for case in self.cases], dtype=np.int32)
         self._start_epoch()
         return changed
 

@@ -129,7 +129,7 @@ def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, **named):
         saved_row({"epoch": e, "effective_cases": 90.0, "draws[centre=C]": share_of_draws})
         for e in range(until)
     ]
-    return concentration_warnings(rows, 100, n_draws=dict.fromkeys(range(12), n_draws), **named)
+    return concentration_warnings(rows, 100, n_draws=n_draws, **named)
 
 
 def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():

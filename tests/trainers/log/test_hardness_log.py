@@ -6,6 +6,7 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, EarnedBall, HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
+from nnunet_dro.trainers.log import hardness_log, pace
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from tests.trainers.draws import cases_of_step
@@ -181,16 +182,37 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
     assert figure.axes[1].get_ylim()[1] > 8
 
 
-def test_the_last_line_blames_the_cases_only_where_they_earn_nothing():
-    table = HardnessTable(list("abc"), rule=EarnedBall(0.0, 0.5))
-    log = HardnessLog(table, None)
+def log_at_the_end(losses):
+    cases = [f"c{i}" for i in range(len(losses))]
+    table = HardnessTable(cases, rule=EarnedBall(0.0, 0.5))
+    table.update(np.arange(len(losses)), losses)
+    return HardnessLog(table, None)
 
+
+def test_the_last_line_blames_only_cases_of_which_nothing_is_found():
+    line = log_at_the_end([*[-0.9] * 8, -0.79, -0.78, 0.01]).what_earned_nothing()
+
+    assert "c10 (loss 0.01)." in line
+    assert "-0.79" not in line
+    assert "-0.78" not in line
+    assert "nnunet-dro suspects" in line
+
+
+def test_the_last_line_of_too_short_a_training_blames_no_case():
+    line = log_at_the_end([0.1, 0.2, 0.3]).what_earned_nothing()
+
+    assert "median loss is 0.20" in line
+    assert "train for longer" in line
+    assert "suspects" not in line
+
+
+def test_nothing_is_blamed_while_cases_are_unseen_or_where_all_are_learnt():
+    table = HardnessTable(list("abc"), rule=EarnedBall(0.0, 0.5))
     table.update([0, 1], [0.1, 0.2])
 
-    assert log.what_earned_nothing() is None, "not all were seen"
-
-    table.update([2], [0.3])
-    assert "c (loss 0.30), b (loss 0.20)" in log.what_earned_nothing()
+    assert HardnessLog(table, None).what_earned_nothing() is None
+    assert log_at_the_end([-0.9, -0.9, -0.9]).what_earned_nothing() is None
+    assert log_at_the_end([-0.9, -0.8, -0.5]).what_earned_nothing() is None
 
 
 def test_sub_volumes_are_summed_up_per_case(tmp_path):
@@ -288,3 +310,74 @@ def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
     log.record(cases_of_step([2]))
 
     assert "oldest loss" not in log.end_epoch(2, tmp_path)[0]
+
+
+#: Few rows and epochs, so that the log of a small training is thinned.
+N_THINNED = 12
+
+
+@pytest.fixture
+def thinned(monkeypatch):
+    """Logs of 12 epochs get the rows of four cases every fourth epoch, and at the end."""
+    monkeypatch.setattr(pace, "MOST_ROWS", 12)
+    monkeypatch.setattr(pace, "FEWEST_EPOCHS", 3)
+    monkeypatch.setattr(hardness_log, "save_picture", lambda *_: None)
+
+
+def thinned_log():
+    return HardnessLog(HardnessTable(CASES, beta=10.0), None, n_epochs=N_THINNED)
+
+
+def test_a_large_log_has_every_so_many_epochs_and_all_draws(tmp_path, thinned):
+    log_with_epochs(tmp_path, N_THINNED, log=thinned_log())
+    rows = read(tmp_path)
+    training = pd.read_csv(tmp_path / "training.csv")
+
+    assert rows["epoch"].unique().tolist() == [0, 4, 8, 11]
+    assert rows.groupby("epoch")["draws"].sum().tolist() == [2, 8, 8, 6]
+    assert training["epoch"].tolist() == list(range(N_THINNED))
+
+
+@pytest.mark.parametrize("at", range(1, N_THINNED))
+def test_a_resumed_large_log_is_that_of_a_whole_training(tmp_path, thinned, at):
+    """The checkpoint is older than the log: what was written since is written again."""
+    (tmp_path / "whole").mkdir()
+    whole = log_with_epochs(tmp_path / "whole", N_THINNED, log=thinned_log())
+    first = log_with_epochs(tmp_path, at, log=thinned_log())
+    state = first.state_dict()
+    log_with_epochs(tmp_path, N_THINNED, log=first, start=at)
+
+    resumed = thinned_log()
+    resumed.load_state_dict(state)
+    resumed.keep_epochs_before(at, tmp_path)
+    log_with_epochs(tmp_path, N_THINNED, log=resumed, start=at)
+
+    expected = (tmp_path / "whole" / "hardness.csv").read_bytes()
+    assert (tmp_path / "hardness.csv").read_bytes() == expected
+    assert list(resumed._history) == list(whole._history)
+    np.testing.assert_equal(resumed.rows, whole.rows)
+
+
+def test_small_and_short_trainings_keep_all_epochs():
+    assert pace.epochs_per_entry(400, 1000) == 1
+    assert pace.epochs_per_entry(100_000, 100) == 1
+    assert pace.epochs_per_entry(5000, 1000) == 16
+    assert pace.epochs_per_entry(10**6, 1000) == 8 * 2
+
+
+def test_pictures_take_a_small_share_of_the_time_and_the_last_is_drawn(tmp_path, monkeypatch):
+    drawn = []
+
+    def draw(path, *data):
+        drawn.append(max(data[1]))
+        clock.append(clock[-1] + 1.0)
+
+    clock = [0.0]
+    monkeypatch.setattr(hardness_log, "save_picture", draw)
+    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[-1])
+    log = HardnessLog(HardnessTable(CASES), None, n_epochs=300)
+    for epoch in range(300):
+        clock.append(clock[-1] + 1.0)
+        log.end_epoch(epoch, tmp_path)
+
+    assert drawn == [0, 100, 200, 299]

@@ -1,0 +1,72 @@
+"""What nnU-Net's log says of the draws at the start and at the end of a training."""
+
+import numpy as np
+
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
+from nnunet_dro.sampling.guarded_ball import learnt
+
+#: Number of cases of which nothing is found that the last line names, hardest first.
+_N_NAMED = 3
+
+
+def line_of_start(
+    table: HardnessTable,
+    importance: ImportanceWeights | None,
+    items: str,
+    *,
+    uniformly: bool,
+) -> str:
+    """How cases, or sub-volumes, are drawn."""
+    cases = f"{len(table)} {items} ({table.n_unseen} never seen)"
+    if uniformly:
+        return f"Cases are drawn uniformly: {cases}"
+
+    if table.rule.needs_losses:
+        method = "Hardness weighted sampling"
+    elif isinstance(table.rule, ByWeight):
+        method = "Cases are drawn by weight"
+    else:
+        method = "Cases are drawn by group"
+
+    clip = "none"
+    if importance is not None:
+        clip = f"clipped to [{importance.low:g}, {importance.high:g}]"
+
+    return (
+        f"{method}: {cases}, "
+        f"{table.rule}, "
+        f"importance weights {clip}, "
+        f"momentum of the losses {table.momentum:g}, "
+        f"share of uniform draws {table.exploration:g}"
+    )
+
+
+def line_of_end(table: HardnessTable) -> str | None:
+    """Why an earned share has come to nothing, if it has: too short a training, or hard cases.
+
+    Only cases of which next to nothing is found are named, see `learnt`.
+    """
+    has_earned_nothing = isinstance(table.rule, EarnedBall) and not table.rule.beta
+    losses = table.losses
+    if not has_earned_nothing or table.n_unseen or len(table) == 1 or np.isnan(losses).any():
+        return None
+
+    is_not_learnt = learnt(losses) == 0
+    if is_not_learnt.all():
+        return (
+            "In the end cases were drawn uniformly, because next to nothing is found of most of "
+            f"them: their median loss is {np.median(losses):.2f}, and about -1 where all is "
+            "found. The training was too short to tell which cases are hard: train for longer."
+        )
+    if not is_not_learnt.any():
+        return None
+
+    hardest = [i for i in np.argsort(-losses) if is_not_learnt[i]]
+    names = ", ".join(f"{table.cases[i]} (loss {losses[i]:.2f})" for i in hardest[:_N_NAMED])
+    return (
+        "In the end cases were drawn uniformly, because next to nothing is found of the "
+        f"hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
+        "labelled: look at them with `nnunet-dro suspects`. If they are neither, "
+        "nnUNetTrainerDRO_share0.5 draws them more often all the same."
+    )
