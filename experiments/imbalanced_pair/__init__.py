@@ -1,4 +1,1 @@
-"""4 against 9, imbalanced.
-
-Weights learnt from ten trusted images, against the usual remedies for a rare class.
-"""
+"""4 against 9: weights learnt from ten trusted images, against remedies for a rare class."""

@@ -1,6 +1,4 @@
-"""4 against 9, imbalanced.
-
-Weights learnt from ten trusted images, against the usual remedies for a rare class.
+"""4 against 9: weights learnt from ten trusted images, against remedies for a rare class.
 
 After section 4.1 of Ren et al. 2018: at the settings of their code, which takes an hour of a
 processor core, and in shorter trainings with two learning rates.
@@ -9,6 +7,7 @@ processor core, and in shorter trainings with two learning rates.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,41 +43,37 @@ def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     if quick:
         small = partial(Run, learning_rate=0.2, n_train=85, n_test=20, steps=40)
         return [
-            small(method, ratio, seed) for seed in seeds for ratio in (1, 16) for method in METHODS
+            small(method, ratio, seed) for seed, ratio, method in product(seeds, (1, 16), METHODS)
         ]
     return [
-        Run(m, ratio, seed, rate)
-        for rate in RATES
-        for seed in seeds
-        for ratio in RATIOS
-        for m in METHODS
+        Run(method, ratio, seed, rate)
+        for rate, seed, ratio, method in product(RATES, seeds, RATIOS, METHODS)
     ]
 
 
 def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     """All trainings at the settings of the published code, a ratio at a time, the largest first."""
-    made: partial[Run] = partial(Run, learning_rate=1e-3, n_train=5000, n_test=40, test_every=100)
+    make: partial[Run] = partial(Run, learning_rate=1e-3, n_train=5000, n_test=40, test_every=100)
     ratios = PUBLISHED_RATIOS
     steps = PUBLISHED_STEPS
     if quick:
-        made = partial(Run, learning_rate=0.02, n_train=400, n_test=20, test_every=5)
+        make = partial(Run, learning_rate=0.02, n_train=400, n_test=20, test_every=5)
         ratios = (40, 10)
         steps = dict.fromkeys(PUBLISHED_STEPS, 20)
-    return [
-        made(method, ratio, seed, steps=steps.get(method, steps["other"]), momentum=0.9, made=True)
-        for ratio in ratios
-        for seed in seeds
-        for method in PUBLISHED_METHODS
-    ]
+    runs = []
+    for ratio, seed, method in product(ratios, seeds, PUBLISHED_METHODS):
+        n_steps = steps.get(method, steps["other"])
+        runs.append(make(method, ratio, seed, steps=n_steps, momentum=0.9, made=True))
+    return runs
 
 
 def _named(runs: Sequence[Run]) -> list[Mapping[str, Run]]:
     load_digits()
-    names = (
-        f"{run.method}-{run.ratio}to1-rate{run.learning_rate:g}-seed{run.seed}".replace(" ", "-")
-        for run in runs
-    )
-    return [dict(zip(names, runs, strict=True))]
+    by_name = {}
+    for run in runs:
+        name = f"{run.method}-{run.ratio}to1-rate{run.learning_rate:g}-seed{run.seed}"
+        by_name[name.replace(" ", "-")] = run
+    return [by_name]
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -88,13 +83,12 @@ def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
 def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     rows = tables["-all"].assign(method=pd.Categorical(tables["-all"]["method"], METHODS))
     table = published_table(rows)
+    # The larger imbalance, which comes last.
+    shown = table[-len(PUBLISHED_METHODS) :]
     return Page(
         published_text(rows, published_runs([0], quick=quick)[0]),
         table,
-        # The larger imbalance, which comes last.
-        shown=table[-len(PUBLISHED_METHODS) :].drop(
-            columns=["by split", "minus resample", "low", "high"]
-        ),
+        shown=shown.drop(columns=["by split", "minus resample", "low", "high"]),
         pictures={"": partial(draw_published, rows)},
     )
 
@@ -103,15 +97,18 @@ def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
     run = short_runs([0], quick=quick)[0]
     last = table["ratio"].iloc[-1]
-    findings = [
-        {
-            "rate": rate,
-            "l2rw": here[here["method"] == "L2RW"].set_index("ratio")["error"].to_dict(),
-            "worst": here[here["ratio"] == last].set_index("method")["error"].to_dict(),
-            "n_lost": here.loc[here["method"] == "L2RW", "lost"].sum(),
-        }
-        for rate, here in table.groupby("rate")
-    ]
+    findings = []
+    for rate, rows in table.groupby("rate"):
+        l2rw = rows[rows["method"] == "L2RW"]
+        worst = rows[rows["ratio"] == last]
+        findings.append(
+            {
+                "rate": rate,
+                "l2rw": l2rw.set_index("ratio")["error"].to_dict(),
+                "worst": worst.set_index("method")["error"].to_dict(),
+                "n_lost": l2rw["lost"].sum(),
+            }
+        )
     n_splits = len(str(table["by split"].iloc[0]).split(", "))
     text = render("imbalanced_pair/short", run=run, findings=findings, last=last, n_splits=n_splits)
     return Page(text, table, range(n_splits), shown=table.iloc[:0])
@@ -143,10 +140,12 @@ EXPERIMENTS = {
 
 
 def compared(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row per run: its ``error`` (per cent), and that minus the errors of plain and resample on the same split."""
-    rows = pd.DataFrame(
-        [{**asdict(run), **result, "n_rare": run.n_rare} for run, result in results]
-    )
+    """A row per run: its ``error`` (per cent), and differences of it on the same split.
+
+    They are ``minus plain`` and ``minus resample``.
+    """
+    records = [{**asdict(run), **result, "n_rare": run.n_rare} for run, result in results]
+    rows = pd.DataFrame(records)
     # The noise of single precision would decide which of two equal errors is lower.
     rows[["rare", "common"]] = rows[["rare", "common"]].round(4)
     rows["error"] = (rows["rare"] + rows["common"]) / 2
@@ -160,7 +159,10 @@ def compared(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
 
 
 def results_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per learning rate, ratio and method, the means over the splits, from the rows of `compared`."""
+    """The means over the splits, from the rows of `compared`.
+
+    There is a row per learning rate, ratio and method.
+    """
     groups = rows.groupby(["learning_rate", "ratio", "method"], observed=True)
     table = _means(groups).assign(sd=groups["error"].std(), lost=groups["lost"].sum()).reset_index()
     table["rate"] = table["learning_rate"].map("{:g}".format)
@@ -178,32 +180,31 @@ def results_table(rows: pd.DataFrame) -> pd.DataFrame:
         "9s wrong",
         "lost",
         "halfway",
+        "minus plain",
+        "minus resample",
+        "weight",
+        "effective",
     ]
-    return table.astype({"method": str})[
-        [*names, "minus plain", "minus resample", "weight", "effective"]
-    ]
+    return table.astype({"method": str})[names]
 
 
 def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per condition (``images``, as on the page), seed and method, from `compared`."""
-    rows = rows.assign(
-        images=rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"
-    )
+    images = rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"
+    rows = rows.assign(images=images)
     return rows[_COLUMNS].sort_values(["images", "seed", "method"], ignore_index=True)
 
 
 def published_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per condition and method.
+    """Means over the splits, and the difference to resampling with its interval.
 
-    Means over the splits, and the difference to resampling with its interval.
+    There is a row per condition and method.
     """
-    groups = rows.rename(columns={"images": "training images"}).groupby(
-        ["training images", "method"], observed=True
-    )
+    rows = rows.rename(columns={"images": "training images"})
+    groups = rows.groupby(["training images", "method"], observed=True)
     table = _means(groups).reset_index().astype({"method": str})
-    table[["minus resample", "low", "high"]] = [
-        mean_interval(here["minus resample"]) for _, here in groups
-    ]
+    intervals = [mean_interval(splits["minus resample"]) for _, splits in groups]
+    table[["minus resample", "low", "high"]] = intervals
     names = [
         "training images",
         "method",
@@ -214,15 +215,16 @@ def published_table(rows: pd.DataFrame) -> pd.DataFrame:
         "minus resample",
         "low",
         "high",
+        "weight",
+        "effective",
     ]
-    return table[[*names, "weight", "effective"]]
+    return table[names]
 
 
 def _means(groups: Any) -> pd.DataFrame:
     """The means of each group, and the errors of its splits."""
-    means = groups.mean(numeric_only=True).rename(
-        columns={"rare": "4s wrong", "common": "9s wrong"}
-    )
+    means = groups.mean(numeric_only=True)
+    means = means.rename(columns={"rare": "4s wrong", "common": "9s wrong"})
     by_split = groups["error"].agg(lambda errors: ", ".join(map("{:.1f}".format, errors)))
     return means.assign(**{"by split": by_split})
 
@@ -231,17 +233,15 @@ def draw_published(rows: pd.DataFrame) -> Figure:
     """Test error: a panel per condition, a point per split, and a bar at the mean."""
     names = sorted(rows["images"].unique())
     figure = Figure(figsize=(1.5 + 3.6 * len(names), 3.8), layout="constrained")
-    for axes, name in zip(
-        figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True
-    ):
-        here = rows[rows["images"] == name]
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        condition = rows[rows["images"] == name]
         for place, method in enumerate(PUBLISHED_METHODS):
-            errors = here.loc[here["method"] == method, "error"]
+            errors = condition.loc[condition["method"] == method, "error"]
             beside = place + np.linspace(-0.15, 0.15, len(errors))
-            axes.plot(beside, errors, "o", ms=4, color=_COLOURS[method], alpha=0.7)
-            axes.hlines(
-                errors.mean(), place - 0.3, place + 0.3, color=_COLOURS[method], linewidth=2
-            )
+            colour = _COLOURS[method]
+            axes.plot(beside, errors, "o", ms=4, color=colour, alpha=0.7)
+            axes.hlines(errors.mean(), place - 0.3, place + 0.3, color=colour, linewidth=2)
         axes.set_title(name, fontsize=10)
         axes.set_xticks(range(len(PUBLISHED_METHODS)), PUBLISHED_METHODS, rotation=25, fontsize=9)
     figure.axes[0].set_ylabel("test error (%)")
@@ -251,15 +251,15 @@ def draw_published(rows: pd.DataFrame) -> Figure:
 
 def published_text(rows: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table, from `published_rows` and any of the trainings."""
-    findings = [
-        {
-            "name": name,
-            "minus": {
-                other: mean_interval(here[f"minus {other}"]) for other in ("plain", "resample")
-            },
+    findings = []
+    for name, splits in rows[rows["method"] == "L2RW"].groupby("images"):
+        minus = {
+            "plain": mean_interval(splits["minus plain"]),
+            "resample": mean_interval(splits["minus resample"]),
         }
-        for name, here in rows[rows["method"] == "L2RW"].groupby("images")
-    ]
+        findings.append({"name": name, "minus": minus})
+    least = rows["ratio"].min()
+    worst = rows["ratio"].max()
     means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()
     return render(
         "imbalanced_pair/published",
@@ -267,8 +267,8 @@ def published_text(rows: pd.DataFrame, run: Run) -> str:
         steps=PUBLISHED_STEPS,
         n_trusted=N_TRUSTED,
         n_splits=rows["seed"].nunique(),
-        least=rows["ratio"].min(),
-        worst=rows["ratio"].max(),
-        rises=(means[rows["ratio"].max()] - means[rows["ratio"].min()]).to_dict(),
+        least=least,
+        worst=worst,
+        rises=(means[worst] - means[least]).to_dict(),
         findings=findings,
     )

@@ -1,7 +1,4 @@
-"""4 against 9, imbalanced.
-
-The digits, the network, and the ways to weight the images of a batch.
-"""
+"""4 against 9: the digits, the network, and the ways to weight the images of a batch."""
 
 import time
 from dataclasses import dataclass
@@ -31,17 +28,20 @@ class Run:
 
     method: str  # One of `METHODS`.
     ratio: int  # 9s for each 4 in training, >= 1.
-    seed: int  # Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of them.
+    #: Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of
+    #: them.
+    seed: int
     learning_rate: float  # Learning rate of SGD, without momentum.
     n_train: int = 425  # Training images of both digits, whatever the ratio.
     n_test: int = 80  # Test images per digit.
     batch: int = 100  # Images per step.
     steps: int = 320  # Steps of SGD.
     momentum: float = 0.0  # Momentum of SGD.
-    # Whether the training images are made of the digits that are there by small affine transforms,
-    # as many as are wanted. The trusted images are then no training images.
+    #: Whether the training images are made of the digits that are there by small affine transforms,
+    #: as many as are wanted. The trusted images are then no training images.
     made: bool = False
-    # Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
+    #: Steps between two tests, of which the last quarter is averaged; 0 for a test at the end
+    #: alone.
     test_every: int = 0
 
     @property
@@ -51,9 +51,10 @@ class Run:
 
 
 class Split(NamedTuple):
-    """Images of shape (n, 1, 28, 28), standardised with the training images.
+    """Images and labels.
 
-    Labels (n,), 1 for a 4 and 0 for a 9.
+    Images have the shape (n, 1, 28, 28) and are standardised with the training images. Labels have
+    the shape (n,); they are 1 for a 4 and 0 for a 9.
     """
 
     train_images: Tensor
@@ -72,7 +73,8 @@ class Outcome:
     common: float  # Test 9s taken for 4s, likewise.
     halfway: float  # Test images wrong after half of the steps.
     weight: float  # Share of the 4s in the weights of all examples in all steps.
-    effective: float  # Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
+    #: Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
+    effective: float
     seconds: float  # Processor time of the run.
 
 
@@ -83,38 +85,51 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
     trusted = []
     test = []
     for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):
-        here = rng.permutation(np.flatnonzero(digits == digit))
-        test.append(here[: run.n_test])
-        others = here[run.n_test :]
+        rows = rng.permutation(np.flatnonzero(digits == digit))
+        test.append(rows[: run.n_test])
+        others = rows[run.n_test :]
         trusted.append(others[:N_TRUSTED])
         train.append(np.resize(others[N_TRUSTED:] if run.made else others, n_wanted))
-    parts = [images[np.concatenate(rows)] for rows in (train, trusted, test)]
+
+    train_images = images[np.concatenate(train)]
     if run.made:
-        parts[0] = moved(parts[0], np.random.default_rng([run.seed, 3]))
-    centre = parts[0].mean()
-    spread = parts[0].std()
-    tensors: list[Tensor] = []
-    for values, rows in zip(parts, (train, trusted, test), strict=True):
-        tensors.append(torch.from_numpy((values - centre) / spread).float().reshape(-1, 1, 28, 28))
-        tensors.append(torch.from_numpy((digits[np.concatenate(rows)] == RARE).astype(np.int64)))
-    return Split(*tensors)
+        train_images = moved(train_images, np.random.default_rng([run.seed, 3]))
+    centre = train_images.mean()
+    spread = train_images.std()
+
+    def standardised(values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy((values - centre) / spread).float().reshape(-1, 1, 28, 28)
+
+    def labels(rows: list[NDArray[np.int64]]) -> Tensor:
+        return torch.from_numpy((digits[np.concatenate(rows)] == RARE).astype(np.int64))
+
+    return Split(
+        train_images=standardised(train_images),
+        train_labels=labels(train),
+        trusted_images=standardised(images[np.concatenate(trusted)]),
+        trusted_labels=labels(trusted),
+        test_images=standardised(images[np.concatenate(test)]),
+        test_labels=labels(test),
+    )
 
 
 def moved(images: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Images (n, 784), each rotated by up to 10 degrees, scaled by up to 10 % and shifted by up to 1.5 pixels."""
+    """Images (n, 784), each moved a little in its own way.
+
+    They are rotated by up to 10 degrees, scaled by up to 10 % and shifted by up to 1.5 pixels.
+    """
     angles = np.deg2rad(rng.uniform(-10, 10, len(images)))
     scales = rng.uniform(0.9, 1.1, len(images))
     shifts = rng.uniform(-1.5, 1.5, (len(images), 2))
     centre = np.full(2, 13.5)
     result = np.empty_like(images)
-    for number, (image, angle, scale, shift) in enumerate(
-        zip(images, angles, scales, shifts, strict=True)
-    ):
-        matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
-        offset = centre - matrix @ (centre + shift)
-        result[number] = ndimage.affine_transform(
-            image.reshape(28, 28), matrix, offset, order=1
-        ).ravel()
+    for number, image in enumerate(images):
+        cos = np.cos(angles[number])
+        sin = np.sin(angles[number])
+        matrix = np.array([[cos, -sin], [sin, cos]]) / scales[number]
+        offset = centre - matrix @ (centre + shifts[number])
+        pixels = image.reshape(28, 28)
+        result[number] = ndimage.affine_transform(pixels, matrix, offset, order=1).ravel()
     return result
 
 
@@ -124,9 +139,18 @@ def lenet() -> nn.Sequential:
     Images (b, 1, 28, 28) -> logits (b, 2).
     """
     return nn.Sequential(
-        *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-        *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 2)),
+        nn.Conv2d(1, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(256, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 2),
     )
 
 
@@ -134,29 +158,30 @@ def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) ->
     """Rows of a batch, with replacement; for ``resample`` half of it, or one fewer, are 4s."""
     if run.method != "resample":
         return rng.integers(len(labels), size=run.batch)
-    n_drawn = {1: run.batch // 2, 0: run.batch - run.batch // 2}
-    return np.concatenate(
-        [rng.choice(np.flatnonzero(labels == digit), n) for digit, n in n_drawn.items()]
-    )
+    n_rare = run.batch // 2
+    rare = rng.choice(np.flatnonzero(labels == 1), n_rare)
+    common = rng.choice(np.flatnonzero(labels == 0), run.batch - n_rare)
+    return np.concatenate([rare, common])
 
 
 def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:
-    """Both digits weigh the same over the training set, and a weight is 1 / b on average.
-
-    N / (2 n_class b).
-    """
-    of_class = torch.tensor(
-        [n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)], device=labels.device
-    )
-    return of_class[labels] / len(labels)
+    """N / (2 n_class b): both digits weigh the same, and a weight is 1 / b on average."""
+    common = n_train / (2 * (n_train - n_rare))
+    rare = n_train / (2 * n_rare)
+    by_label = torch.tensor([common, rare], device=labels.device)
+    return by_label[labels] / len(labels)
 
 
 def hard_mining_weights(losses: Tensor, labels: Tensor) -> Tensor:
-    """The 4s of the batch and as many of its 9s, those of the highest loss (one if there is no 4), all alike."""
+    """The 4s of the batch and as many of its 9s, all alike.
+
+    The 9s are those of the highest loss; there is one if there is no 4.
+    """
     is_rare = labels == 1
     n_hard = min(max(1, int(is_rare.sum())), int((~is_rare).sum()))
+    hardest = losses.masked_fill(is_rare, -torch.inf).topk(n_hard).indices
     kept = is_rare.float()
-    kept[losses.masked_fill(is_rare, -torch.inf).topk(n_hard).indices] = 1
+    kept[hardest] = 1
     return kept / kept.sum()
 
 
@@ -165,52 +190,86 @@ def losses_of(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(logits, labels, reduction="none")
 
 
+class _Training:
+    """SGD on sum_i w_i l_i over a batch, with the weights of a method."""
+
+    def __init__(self, run: Run, split: Split) -> None:
+        self.run = run
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            # Channels last is the faster order of memory for few channels on a CPU.
+            network = lenet().to(memory_format=torch.channels_last)
+        self.network = network.to(device_name())
+        self.split = Split(*(part.to(device_name()) for part in split))
+        self.optimiser = torch.optim.SGD(
+            self.network.parameters(), lr=run.learning_rate, momentum=run.momentum
+        )
+        self.learned = LearnedWeights(self.network, losses_of, at_once=True)
+        # Weights have random numbers of their own, so that all but resample draw the same batches.
+        self.rng = np.random.default_rng([run.seed, 2])
+
+    def step(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Take a step with a batch; returns its weights."""
+        if self.run.method == "L2RW":
+            trusted = (self.split.trusted_images, self.split.trusted_labels)
+            gradient = self.learned.gradient((images, labels), trusted)
+            gradient.write()
+            weights = gradient.weights
+        else:
+            losses = losses_of(self.network(images), labels)
+            weights = _weights(self.run, losses.detach(), labels, self.rng)
+            self.optimiser.zero_grad()
+            torch.autograd.backward((weights * losses).sum())
+        self.optimiser.step()
+        return weights
+
+
+@dataclass
+class _Sums:
+    """What the weights of all steps have been."""
+
+    total: float = 0.0
+    rare: float = 0.0
+    effective: float = 0.0  # Examples that count: (sum w)^2 / sum w^2.
+
+    def add(self, weights: Tensor, labels: Tensor) -> None:
+        total = float(weights.sum())
+        self.total += total
+        self.rare += float((weights * labels).sum())
+        # No example has a weight where none of a batch would help the trusted ones.
+        if total:
+            self.effective += total**2 / float((weights**2).sum())
+
+
 def train(run: Run, split: Split) -> Outcome:
-    """Train one network by SGD on sum_i w_i l_i over a batch, with the weights of the method, and test it."""
+    """Train one network with the method of the run, and test it."""
     start = time.process_time()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        # Channels last is the faster order of memory for few channels on a CPU.
-        network = lenet().to(memory_format=torch.channels_last).to(device_name())
     digits = split.train_labels.numpy()
-    split = Split(*(part.to(device_name()) for part in split))
-    optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate, momentum=run.momentum)
-    learned = LearnedWeights(network, losses_of, at_once=True)
-    # Weights have random numbers of their own, so that all but resample draw the same batches.
-    draws, control = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
-    of_rare = of_all = effective = halfway = 0.0
+    training = _Training(run, split)
+    split = training.split
+    rng = np.random.default_rng([run.seed, 1])
+    sums = _Sums()
+    halfway = 0.0
     tests: list[tuple[float, float]] = []
     for step in range(1, run.steps + 1):
-        rows = draw_batch(run, digits, draws)
-        images = split.train_images[rows]
+        rows = draw_batch(run, digits, rng)
         labels = split.train_labels[rows]
-        if run.method == "L2RW":
-            found = learned.gradient((images, labels), (split.trusted_images, split.trusted_labels))
-            found.write()
-            weights = found.weights
-        else:
-            losses = losses_of(network(images), labels)
-            weights = _weights(run, losses.detach(), labels, control)
-            optimiser.zero_grad()
-            torch.autograd.backward((weights * losses).sum())
-        optimiser.step()
-        of_rare += float((weights * labels).sum())
-        of_all += (total := float(weights.sum()))
-        # No example has a weight where none of a batch would help the trusted ones.
-        effective += total**2 / float((weights**2).sum()) if total else 0.0
+        weights = training.step(split.train_images[rows], labels)
+        sums.add(weights, labels)
         if step == (run.steps + 1) // 2:
-            halfway = sum(_wrong(network, split)) / 2
+            halfway = sum(_wrong(training.network, split)) / 2
         if run.test_every and step % run.test_every == 0:
-            tests.append(_wrong(network, split))
-    last = tests[-max(1, len(tests) // 4) :] or [_wrong(network, split)]
+            tests.append(_wrong(training.network, split))
+
+    last = tests[-max(1, len(tests) // 4) :] or [_wrong(training.network, split)]
     rare, common = (float(mean) for mean in np.mean(last, axis=0))
     return Outcome(
-        rare,
-        common,
-        halfway,
-        100 * of_rare / of_all,
-        effective / run.steps,
-        time.process_time() - start,
+        rare=rare,
+        common=common,
+        halfway=halfway,
+        weight=100 * sums.rare / sums.total,
+        effective=sums.effective / run.steps,
+        seconds=time.process_time() - start,
     )
 
 
@@ -227,10 +286,9 @@ def _weights(run: Run, losses: Tensor, labels: Tensor, rng: np.random.Generator)
 def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
     """Per cent of the test images that are wrong, of the 4s and of the 9s."""
     with torch.no_grad():
-        wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
+        is_wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
     is_rare = split.test_labels
-    rare, common = (
-        100 * float((wrong * of_digit).sum() / of_digit.sum())
-        for of_digit in (is_rare, 1 - is_rare)
-    )
+    is_common = 1 - is_rare
+    rare = 100 * float((is_wrong * is_rare).sum() / is_rare.sum())
+    common = 100 * float((is_wrong * is_common).sum() / is_common.sum())
     return rare, common
