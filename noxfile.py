@@ -1,4 +1,4 @@
-"""The fast tests with other versions of Python and of the main packages, and what a release consists of.
+"""The fast tests with other versions of Python and of the main packages, and releases.
 
     nox                      every session of the tests; a Python that is not installed is skipped
     nox -s newest-3.13 -s "older(nnunetv2-2.6)"
@@ -50,7 +50,7 @@ def _fast_tests(session: nox.Session, *pins: str) -> None:
 
 @nox.session
 def dist(session: nox.Session) -> None:
-    """Build sdist and wheel into ``dist``, and install the wheel beside nnU-Net, which must find the trainers."""
+    """Build sdist and wheel into ``dist``; nnU-Net must find the installed trainers."""
     shutil.rmtree("dist", ignore_errors=True)
     direct = Path(session.create_tmp()) / "direct"
     shutil.rmtree(direct, ignore_errors=True)

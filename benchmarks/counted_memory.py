@@ -66,7 +66,7 @@ class PeakMemory(TorchDispatchMode):
 
 
 def count(patch: int = 128) -> dict[str, int]:
-    """Peak bytes of a step with nnU-Net's own loss ("plain"), with the losses of our trainers, and of GILS's ascent."""
+    """Peak bytes of a step, by loss: nnU-Net's own ("plain"), our trainers', GILS's ascent."""
     half = torch.autocast("cpu", dtype=torch.bfloat16)
     with FakeTensorMode(), PeakMemory() as memory:
         network = PlainConvUNet(
@@ -91,7 +91,8 @@ def count(patch: int = 128) -> dict[str, int]:
             with half:
                 ascend(
                     network, network.decoder.seg_layers[-1], data,
-                    lambda output: cross_entropies(loss, output, target), Ascent(steps=2, eta=0.03, gamma=1e-3),
+                    lambda output: cross_entropies(loss, output, target),
+                    Ascent(steps=2, eta=0.03, gamma=1e-3),
                 )  # fmt: skip
 
         step(_nnunets_loss())  # makes the optimiser's momentum
@@ -115,9 +116,13 @@ def _nnunets_loss() -> DeepSupervisionWrapper:
 def _weighted(loss: DiceCELoss) -> Callable[[list[Tensor], list[Tensor]], Tensor]:
     def of_batch(output: list[Tensor], target: list[Tensor]) -> Tensor:
         cases = loss(output, target)
-        one = torch.ones(2)
+        weights_of_one = torch.ones(2)
         weights, _ = ImportanceWeights()(
-            cases.hardness, 0 * one, shares=0.1 * one, explored=0 * one, betas=one
+            cases.hardness,
+            0 * weights_of_one,
+            shares=0.1 * weights_of_one,
+            explored=0 * weights_of_one,
+            betas=weights_of_one,
         )
         return cases.weighted(weights)
 

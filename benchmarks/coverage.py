@@ -1,4 +1,6 @@
-"""How often both kinds of 95 % intervals contain the true value, and how wide they are, by simulation.
+"""How often both kinds of 95 % intervals contain the true value, and how wide they are.
+
+The answers are simulated.
 
 Samples of 6 to 500 cases are drawn from shapes of a fraction, of a distance, and of patients whose
 number of cases depends on how bad they are. `to read` is what tables print, `guaranteed` is what
@@ -72,10 +74,10 @@ class Shape:
         before, after = (
             values.ravel() for values in self.draw(np.random.default_rng(0), (N_TRUE // 64, 64))
         )
-        found = {
+        statistics = {
             name: float(np.quantile(after, percent / 100)) for name, percent in PERCENTILES.items()
         }
-        return found | {
+        return statistics | {
             "mean": float(after.mean()),
             "difference of means": float((after - before).mean()),
         }
@@ -107,20 +109,20 @@ def failing(share: float) -> Draw:
     return both
 
 
-def mixed(at: float, share: float, of_method: float) -> Draw:
+def mixed(at: float, share: float, share_of_method: float) -> Draw:
     """Beta(8, 2), but for a share of the cases at one value: another share with the method."""
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         before = rng.beta(8, 2, size)
         chance = rng.random(size)
         return np.where(chance < share, at, before), np.where(
-            chance < of_method, at, better(before, rng)
+            chance < share_of_method, at, better(before, rng)
         )
 
     return both
 
 
-def distances(sigma: float, at: float = 0, share: float = 0, of_method: float = 0) -> Draw:
+def distances(sigma: float, at: float = 0, share: float = 0, share_of_method: float = 0) -> Draw:
     """Lognormal, but for a share of the cases at one value: another share with the method."""
 
     def both(rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +130,7 @@ def distances(sigma: float, at: float = 0, share: float = 0, of_method: float = 
         chance = rng.random(size)
         after = before * rng.lognormal(-0.2, 0.3, size)
         return np.where(chance < share, at, before), np.where(
-            rng.random(size) < of_method, at, after
+            rng.random(size) < share_of_method, at, after
         )
 
     return both
@@ -143,10 +145,10 @@ def patients(soft: bool) -> Draw:
         n_cases = 1 + rng.binomial(8, 1 - skill) if soft else np.where(skill < 0.5, 6, 1)
         codes = np.repeat(np.arange(n), n_cases)
         before = np.clip(skill[codes] + rng.normal(0, 0.05, len(codes)), 0, 1)
-        of_patients = (
+        patients = (
             patient_values(values, codes).reshape(size) for values in (before, better(before, rng))
         )
-        first, second = of_patients
+        first, second = patients
         return second, first
 
     return both
@@ -200,8 +202,10 @@ def study(name: str, n: int, n_samples: int) -> Iterator[dict[str, object]]:
         zip(STATISTICS, np.moveaxis(intervals(samples, bounded=bounded), 1, 0), strict=True)
     )
     changes = difference_intervals(list(zip(before, samples, strict=True)), bounded=bounded)
-    found = [(statistic, "to read", read[statistic]) for statistic in ("mean", *PERCENTILES)]
-    found += [
+    bounds_of_methods = [
+        (statistic, "to read", read[statistic]) for statistic in ("mean", *PERCENTILES)
+    ]
+    bounds_of_methods += [
         ("mean", "guaranteed", guaranteed_means(samples, bounded=bounded, n_resamples=N_RESAMPLES)),
         ("mean", "Student's t", mean_by_students_t(after, tail=TAIL)),
         ("mean", "bootstrap-t", mean_by_bootstrap_t(after[:N_SLOW], rng)),
@@ -215,10 +219,10 @@ def study(name: str, n: int, n_samples: int) -> Iterator[dict[str, object]]:
         ),
     ]
     for statistic, percent in PERCENTILES.items():
-        found.append(
+        bounds_of_methods.append(
             (statistic, "@95", percentile_bounds(np.sort(after, axis=1), percent, tail=0.05))
         )
-    for statistic, kind, bounds in found:
+    for statistic, kind, bounds in bounds_of_methods:
         yield {"statistic": statistic, "kind": kind, "shape": name, "n": n} | held(
             bounds, shape.truth[statistic]
         )
@@ -239,7 +243,7 @@ def mean_by_bootstrap_t(samples: np.ndarray, rng: np.random.Generator) -> np.nda
 
 
 def held(bounds: np.ndarray, value: float) -> dict[str, object]:
-    """The number of samples with a bound, how often each is wrong and both hold, and the median width."""
+    """The samples with a bound, how often each is wrong and both hold, and the median width."""
     low, high = bounds.T
     printed = ~(np.isnan(low) & np.isnan(high))
     # What the true value is known to.
@@ -247,8 +251,8 @@ def held(bounds: np.ndarray, value: float) -> dict[str, object]:
     wrong = {"low_wrong": low > value + slack, "high_wrong": high < value - slack}
     width = (high - low)[~np.isnan(high - low)]
     shares = {
-        name: float(of_end[printed].mean()) if printed.any() else None
-        for name, of_end in wrong.items()
+        name: float(is_wrong[printed].mean()) if printed.any() else None
+        for name, is_wrong in wrong.items()
     }
     holds = ~(wrong["low_wrong"] | wrong["high_wrong"])
     return {
@@ -271,18 +275,20 @@ def markdown(rows: pd.DataFrame) -> str:
     How often the intervals to read hold, and how often a bound for verdicts is wrong.
     """
     at = (20, 50, 200)
-    heads = [f"{of}, to read: {'/'.join(map(str, at))}" for of in ("mean", "difference")]
+    heads = [f"{what}, to read: {'/'.join(map(str, at))}" for what in ("mean", "difference")]
     columns = ["shape", heads[0], "guaranteed", heads[1], "guaranteed", "`@95`"]
     lines = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
     for name in SHOWN:
-        of_shape = rows[rows["shape"] == name]
+        rows_of_shape = rows[rows["shape"] == name]
         cells = [name]
         for statistic in ("mean", "difference of means"):
-            of_kind = dict(list(of_shape[of_shape["statistic"] == statistic].groupby("kind")))
-            by_size = of_kind["to read"].set_index("n")["coverage"]
+            rows_by_kind = dict(
+                list(rows_of_shape[rows_of_shape["statistic"] == statistic].groupby("kind"))
+            )
+            by_size = rows_by_kind["to read"].set_index("n")["coverage"]
             cells.append("/".join(f"{100 * by_size[n]:.0f}" for n in at) + " %")
-            cells.append(_worst(of_kind["guaranteed"]))
-        cells.append(_worst(of_shape[of_shape["kind"] == "@95"]))
+            cells.append(_worst(rows_by_kind["guaranteed"]))
+        cells.append(_worst(rows_of_shape[rows_of_shape["kind"] == "@95"]))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,6 @@
-"""How often intervals of repeated trainings contain the true difference, and how wide they are, by simulation.
+"""How often intervals of repeated trainings contain the true difference, and how wide they are.
+
+The answers are simulated.
 
 Both methods have the same number of trainings, evaluated on the same cases. Scores of the baseline
 are Beta(8, 2), those of the method Beta(12, 2), through a Gaussian copula: a score's normal deviate
@@ -88,17 +90,17 @@ def study(spread: str, n_trainings: int, n: int, n_samples: int) -> Iterator[dic
     truth = {name: after[name] - before[name] for name in KEPT}
     pairs = [scores(rng, spread, n_trainings, n) for _ in range(n_samples)]
     bounded = [True] * n_samples
-    found = differences_over_trainings(pairs, bounded=bounded, n_resamples=N_RESAMPLES)
+    differences = differences_over_trainings(pairs, bounded=bounded, n_resamples=N_RESAMPLES)
     for name in KEPT:
-        bounds = found[[f"{name}_difference_low", f"{name}_difference_high"]].to_numpy()
+        bounds = differences[[f"{name}_difference_low", f"{name}_difference_high"]].to_numpy()
         yield {"statistic": name, "method": "printed"} | held(bounds, truth[name])
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
-    of_cases = difference_intervals(means, bounded=bounded)
-    yield {"statistic": "mean", "method": "cases only"} | held(of_cases[:, 0], truth["mean"])
+    for_cases = difference_intervals(means, bounded=bounded)
+    yield {"statistic": "mean", "method": "cases only"} | held(for_cases[:, 0], truth["mean"])
     changes = np.array([after.mean(axis=1) - before.mean(axis=1) for before, after in pairs])
     half = stats.t.ppf(0.975, n_trainings - 1) * changes.std(axis=1, ddof=1) / np.sqrt(n_trainings)
-    of_trainings = changes.mean(axis=1)[:, None] + np.outer(half, [-1, 1])
-    yield {"statistic": "mean", "method": "trainings only"} | held(of_trainings, truth["mean"])
+    for_trainings = changes.mean(axis=1)[:, None] + np.outer(half, [-1, 1])
+    yield {"statistic": "mean", "method": "trainings only"} | held(for_trainings, truth["mean"])
     resampled = np.array([pigeonhole(after - before, rng) for before, after in pairs])
     yield {"statistic": "mean", "method": "percentile bootstrap"} | held(resampled, truth["mean"])
 
@@ -109,18 +111,18 @@ def scores(
     """The scores of both methods, shape (n_trainings, n) each."""
     size, skewed = SPREADS[spread]
     common = rng.normal(size=n)
-    found = []
+    scores_by_shape = []
     for shape in SHAPES:
         effect = (
             1 - rng.exponential(size=(n_trainings, 1))
             if skewed
             else rng.normal(size=(n_trainings, 1))
         )
-        of_case = np.sqrt(COMMON) * common + np.sqrt(OF_METHOD) * rng.normal(size=n)
+        per_case = np.sqrt(COMMON) * common + np.sqrt(OF_METHOD) * rng.normal(size=n)
         rest = np.sqrt(1 - COMMON - OF_METHOD) * rng.normal(size=(n_trainings, n))
-        deviates = size * effect + np.sqrt(1 - size**2) * (of_case + rest)
-        found.append(quantiles(shape, deviates))
-    return found[0], found[1]
+        deviates = size * effect + np.sqrt(1 - size**2) * (per_case + rest)
+        scores_by_shape.append(quantiles(shape, deviates))
+    return scores_by_shape[0], scores_by_shape[1]
 
 
 @cache
@@ -129,9 +131,12 @@ def true_statistics(shape: tuple[int, int], spread: str) -> dict[str, float]:
     size, skewed = SPREADS[spread]
     effects = (1 - stats.expon.ppf(GRID) if skewed else ndtri(GRID)) if size else np.zeros(1)
     values = quantiles(shape, size * effects[:, None] + np.sqrt(1 - size**2) * ndtri(GRID))
-    found = {name: np.percentile(values, percent, axis=1) for name, percent in PERCENTILES.items()}
-    found |= {"mean": values.mean(axis=1), "iqr": found["p75"] - found["p25"]}
-    return {name: float(of_trainings.mean()) for name, of_trainings in found.items()}
+    statistics = {
+        name: np.percentile(values, percent, axis=1) for name, percent in PERCENTILES.items()
+    }
+    statistics["mean"] = values.mean(axis=1)
+    statistics["iqr"] = statistics["p75"] - statistics["p25"]
+    return {name: float(numbers.mean()) for name, numbers in statistics.items()}
 
 
 def quantiles(shape: tuple[int, int], deviates: np.ndarray) -> np.ndarray:
@@ -167,7 +172,7 @@ def held(bounds: np.ndarray, value: float) -> dict[str, object]:
 
 
 def markdown(rows: pd.DataFrame) -> str:
-    """Coverage, with the median width in points of Dice, per spread and number of trainings, with 50 cases."""
+    """Coverage and median width in points of Dice of 50 cases, by spread and trainings."""
     methods = [
         ("mean", m) for m in ("printed", "cases only", "trainings only", "percentile bootstrap")
     ]
@@ -177,12 +182,12 @@ def markdown(rows: pd.DataFrame) -> str:
         f"| trainings differ | trainings | {' | '.join(heads)} |",
         "| --- | ---: |" + " ---: |" * len(heads),
     ]
-    of_size = rows[rows["n"] == 50].set_index(["spread", "trainings", "statistic", "method"])
+    rows_of_size = rows[rows["n"] == 50].set_index(["spread", "trainings", "statistic", "method"])
     for spread in SPREADS:
         for n_trainings in N_TRAININGS:
             cells = []
             for statistic, method in methods:
-                row = of_size.loc[(spread, n_trainings, statistic, method)]
+                row = rows_of_size.loc[(spread, n_trainings, statistic, method)]
                 cells.append(f"{100 * row['coverage']:.0f} % ({100 * row['width']:.1f})")
             lines.append(f"| {spread} | {n_trainings} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The cost of scoring, compared with nnU-Net, panoptica and surface-distance on synthetic label maps.
+"""The cost of scoring beside nnU-Net, panoptica and surface-distance on synthetic label maps.
 
 Three claims, each measured in turns in one run, so that a slow moment of the machine affects every
 side:
@@ -7,9 +7,10 @@ side:
 - Dice, HD95 and NSD of a case, in process, reading included: ours over panoptica's and
 surface-distance's. - A folder, as a command, start-up included: `nnunet-dro evaluate` over
 `nnUNetv2_evaluate_simple`, with as many
-  workers. Peak memory is that of all processes of the command together (proportional set size, sampled).
+  workers. Peak memory is that of all processes of the command together (proportional set size,
+  sampled).
 
-    pip install -e ".[peers]"      # best in an environment of its own; `make benchmarks-peers` does both
+    pip install -e ".[peers]"  # best in an environment of its own: make benchmarks-peers
     python benchmarks/evaluation.py [--out FILE] [--data FOLDER]
 """
 
@@ -74,9 +75,8 @@ def main() -> None:
         title="Scoring, reading included: median seconds per case (per folder, for commands)"
     )
     for column in columns:
-        table.add_column(
-            column.replace("_", " "), justify="left" if column in columns[:3] else "right"
-        )
+        side = "left" if column in columns[:3] else "right"
+        table.add_column(column.replace("_", " "), justify=side)
     for row in rows:
         cells = (row.get(column) for column in columns)
         table.add_row(
@@ -294,8 +294,8 @@ def memory_of(process: psutil.Process) -> int:
     """The proportional set size, in which memory that processes share counts once."""
     total = 0
     try:
-        for one in (process, *process.children(recursive=True)):
-            total += one.memory_full_info().pss
+        for each in (process, *process.children(recursive=True)):
+            total += each.memory_full_info().pss
     except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
         pass
     return total

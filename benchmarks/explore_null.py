@@ -1,4 +1,4 @@
-"""How often `nnunet-dro explore` claims something where there is nothing, and how often it finds what is there.
+"""How often `nnunet-dro explore` claims what is not there, and how often it finds what is.
 
 Null: attributes and scores of the cases are drawn independently; a run claims something if it
 confirms a combination. The scores have four shapes: Beta(8, 2); the same with 10 % of the cases at
@@ -156,12 +156,12 @@ def one_run(setting: Setting, rng: np.random.Generator) -> dict[str, float]:
         for c, row in zip(outcome.candidates, outcome.rows, strict=True)
         if row["confirmed"]
     ]
-    found = any(set(parts) == planted for parts in confirmed)
+    is_found = any(set(parts) == planted for parts in confirmed)
     return {
         "claims": bool(confirmed),
         "combinations": outcome.n_combinations,
         "carried_over": len(outcome.rows),
-        "found": found if setting.kind == "planted" else np.nan,
+        "found": is_found if setting.kind == "planted" else np.nan,
         "strata_alone": margins_differ(attributes, labels[0])
         if setting.kind == "planted"
         else np.nan,
@@ -244,8 +244,8 @@ def null_table(rows: pd.DataFrame) -> str:
         how, sort=False
     ):
         sums = inside.groupby("n")[["claimed", "runs"]].sum()
-        of_size = sums["claimed"] / sums["runs"]
-        cells = [f"{100 * of_size[n]:.1f} %" if n in of_size.index else "" for n in sizes]
+        shares = sums["claimed"] / sums["runs"]
+        cells = [f"{100 * shares[n]:.1f} %" if n in shares.index else "" for n in sizes]
         what = f"{n_attributes}, by {('two', 'three')[most - 2]}"
         what += (
             f", {n_labels} labels"
@@ -260,14 +260,13 @@ def null_table(rows: pd.DataFrame) -> str:
 
 
 def planted_table(rows: pd.DataFrame) -> str:
-    """Share of the runs in which the planted combination is confirmed, with three carried over (the default)."""
+    """Share of the runs that confirm the planted combination, with three candidates."""
     planted = rows[rows["kind"] == "planted"]
     lines = ["| cases | points | explore | any stratum alone |", "| ---: | ---: | ---: | ---: |"]
     for (n, points), inside in planted.groupby(["n", "points"]):
-        found = inside.set_index("candidates")["found"][3]
-        lines.append(
-            f"| {n} | {points} | {100 * found:.0f} % | {100 * inside['strata_alone'].mean():.0f} % |"
-        )
+        confirmed = 100 * inside.set_index("candidates")["found"][3]
+        alone = 100 * inside["strata_alone"].mean()
+        lines.append(f"| {n} | {points} | {confirmed:.0f} % | {alone:.0f} % |")
     return "\n".join(lines)
 
 

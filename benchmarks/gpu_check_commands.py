@@ -35,7 +35,8 @@ class Project:
     """nnU-Net's three folders, and its commands in them."""
 
     def __init__(self, root: Path, findings: Any) -> None:
-        self.root, self.findings = root, findings
+        self.root = root
+        self.findings = findings
         self.raw = root / "raw" / DATASET
         self.plans = root / "preprocessed" / DATASET / "nnUNetPlans.json"
         self.log = root / "commands.log"
@@ -114,7 +115,7 @@ class Project:
 
 
 def train(findings: Any) -> None:
-    """Each of six trainers trains until it is stopped after an epoch, continues with --c, and predicts."""
+    """Six trainers are stopped after an epoch, continue with --c, and predict."""
     root = Path(tempfile.mkdtemp(prefix="gpu-check-"))
     project = Project(root, findings)
     try:

@@ -83,45 +83,44 @@ def parity(findings: Any) -> None:
 
     Importance weights train others, by more than this allows.
     """
-    cudnn.benchmark, cudnn.deterministic = False, True
+    cudnn.benchmark = False
+    cudnn.deterministic = True
     cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    modes = (
-        ("single precision", "mixed precision", "compiled")
-        if findings.is_gpu
-        else ("single precision",)
-    )
+    modes = ("single precision",)
+    if findings.is_gpu:
+        modes = ("single precision", "mixed precision", "compiled")
     for (dimensions, setting), mode in itertools.product(
         SMALL[findings.device.type].items(), modes
     ):
         what = f"parity {dimensions}, {mode}"
-        if findings.is_late(what):
-            continue
-        # Autocast to single precision changes nothing.
-        torch.set_autocast_dtype(
-            "cuda", torch.float32 if mode == "single precision" else torch.float16
-        )
-        try:
-            start, plain, losses = _trained("nnUNetTrainer", setting, findings.device, mode)
-            _, again, _ = _trained("nnUNetTrainer", setting, findings.device, mode)
-            _, mine, my_losses = _trained("nnUNetTrainerDRO_beta0", setting, findings.device, mode)
-            _, weighted, _ = _trained(
-                "nnUNetTrainerHWS", setting, findings.device, mode, beta=100.0
-            )
-        finally:
-            torch.set_autocast_dtype("cuda", torch.float16)
-        moved = (plain - start).norm()
-        of_two_runs, difference, of_weighted = (
-            float((other - plain).norm() / moved) for other in (again, mine, weighted)
-        )
-        limit = SINGLE_LIMIT if mode == "single precision" else max(HALF_LIMIT, 5 * of_two_runs)
-        findings.check(
-            what,
-            difference < limit < of_weighted and np.isfinite(losses).all(),
-            difference=difference,
-            difference_of_two_plain_runs=of_two_runs,
-            difference_with_weights=of_weighted,
-            largest_difference_of_losses=float(np.abs(np.subtract(losses, my_losses)).max()),
-        )
+        if not findings.is_late(what):
+            _check_parity(findings, what, setting, mode)
+
+
+def _check_parity(findings: Any, what: str, setting: Setting, mode: str) -> None:
+    # Autocast to single precision changes nothing.
+    is_single = mode == "single precision"
+    torch.set_autocast_dtype("cuda", torch.float32 if is_single else torch.float16)
+    try:
+        start, plain, losses = _trained("nnUNetTrainer", setting, findings.device, mode)
+        _, again, _ = _trained("nnUNetTrainer", setting, findings.device, mode)
+        _, mine, my_losses = _trained("nnUNetTrainerDRO_beta0", setting, findings.device, mode)
+        _, weighted, _ = _trained("nnUNetTrainerHWS", setting, findings.device, mode, beta=100.0)
+    finally:
+        torch.set_autocast_dtype("cuda", torch.float16)
+    moved = (plain - start).norm()
+    between_runs, difference, by_weights = (
+        float((other - plain).norm() / moved) for other in (again, mine, weighted)
+    )
+    limit = SINGLE_LIMIT if is_single else max(HALF_LIMIT, 5 * between_runs)
+    findings.check(
+        what,
+        difference < limit < by_weights and np.isfinite(losses).all(),
+        difference=difference,
+        difference_of_two_plain_runs=between_runs,
+        difference_with_weights=by_weights,
+        largest_difference_of_losses=float(np.abs(np.subtract(losses, my_losses)).max()),
+    )
 
 
 def _trained(
@@ -188,16 +187,18 @@ def amp(findings: Any) -> None:
 def _errors_of_losses(
     trainer: Any, findings: Any, *, regions: bool, ignore: bool
 ) -> tuple[float, float, bool]:
-    """Relative errors of the hardness and of the loss against double precision, and whether both are single."""
+    """Relative errors of hardness and loss to double precision, and whether both are single."""
     edge = 96 if findings.is_gpu else 16
     generator = torch.Generator().manual_seed(1)
     n_heads = trainer.label_manager.num_segmentation_heads
     logits = (12 * torch.randn((2, n_heads, edge, edge, edge), generator=generator)).half()
-    n_channels, n_values = (n_heads + ignore, 2) if regions else (1, 3 + ignore)
+    n_channels = n_heads + ignore if regions else 1
+    n_values = 2 if regions else 3 + ignore
     target = torch.randint(0, n_values, (2, n_channels, edge, edge, edge), generator=generator)
     target = target.bool() if regions else target.to(torch.int16)
     loss = trainer.loss.per_case
-    loss.scale_weights, loss.factors = (1.0,), torch.ones(1, device=findings.device)
+    loss.scale_weights = (1.0,)
+    loss.factors = torch.ones(1, device=findings.device)
     with torch.autocast("cuda") if findings.is_gpu else nullcontext():
         cases = loss(
             [logits.to(findings.device) if findings.is_gpu else logits.float()],

@@ -170,7 +170,7 @@ def make_batch(
     n_cases: int | None = None,
     beta: float = 100.0,
 ) -> Batch:
-    """A random batch as nnU-Net's workers would send it, in pinned memory if the trainer is on a GPU.
+    """A random batch as nnU-Net's workers send it, in pinned memory if the trainer is on a GPU.
 
     It has as many cases as the setting says if ``n_cases`` is not given.
     """
@@ -200,7 +200,7 @@ def make_batch(
     batch: Batch = {"data": data, "target": targets, ENTRY: draws.rows()}
     if trainer.device.type == "cuda":
         batch = {
-            key: [one.pin_memory() for one in value]
+            key: [tensor.pin_memory() for tensor in value]
             if isinstance(value, list)
             else value.pin_memory()
             for key, value in batch.items()
@@ -224,7 +224,8 @@ def _environment(**variables: str) -> Any:
 
 def as_nnunet_sets_cudnn() -> None:
     """Let cuDNN measure its algorithms, as `nnUNetv2_train` does."""
-    cudnn.deterministic, cudnn.benchmark = False, True
+    cudnn.deterministic = False
+    cudnn.benchmark = True
 
 
 def forget_everything_compiled() -> None:

@@ -134,8 +134,8 @@ def made_evaluation(
     keys = pd.MultiIndex.from_product([cases, labels], names=["case", "label"])
     fractions = np.clip(quality + rng.normal(0, 0.08, (len(setting.metrics), len(keys))), 0, 1)
     columns = {
-        metric: 40 * (1 - of_metric) if metric == "hd95" else of_metric
-        for metric, of_metric in zip(setting.metrics, fractions, strict=True)
+        metric: 40 * (1 - values) if metric == "hd95" else values
+        for metric, values in zip(setting.metrics, fractions, strict=True)
     }
     counts = {
         "n_reference": 100,

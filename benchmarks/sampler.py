@@ -1,4 +1,6 @@
-"""Times a draw and an update of the hardness table against softmax + numpy.random.choice, for 100 to 10 million cases.
+"""Times a draw and an update of the hardness table against softmax + numpy.random.choice.
+
+There are 100 to 10 million cases.
 
 The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: it keeps a vector
 of losses, and in each iteration computes the softmax of all losses and calls `numpy.random.choice`.
@@ -58,7 +60,8 @@ def main() -> None:
     subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
     rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
     table = Table(
-        title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds"
+        title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: "
+        f"microseconds, median of {ROUNDS} rounds"
     )
     for column in (
         "items",
@@ -71,18 +74,21 @@ def main() -> None:
     ):
         table.add_column(column, justify="right")
     for row in rows:
+        items = f"{row['n']:,} cells" if "names_s" in row else f"{row['n']:,}"
+        n_decimals = 5 if row["ratio"] < 0.01 else 2
         table.add_row(
-            f"{row['n']:,} cells" if "names_s" in row else f"{row['n']:,}",
+            items,
             f"{row['table_us']:.1f}",
             f"{row['growth']:.2f} x",
             f"{row['distinct']:.2f} x",
             f"{row['choice_us']:,.1f}",
-            f"{row['ratio']:.5f}" if row["ratio"] < 0.01 else f"{row['ratio']:.2f}",
+            f"{row['ratio']:.{n_decimals}f}",
             f"{row['bytes_per_case']:.1f}",
         )
     Console().print(table)
     Console().print(
-        f"Creating {rows[-1]['n']:,} cells: names {rows[-1]['names_s']:.2f} s and {rows[-1]['names_mb']:.0f} MB, "
+        f"Creating {rows[-1]['n']:,} cells: names {rows[-1]['names_s']:.2f} s and "
+        f"{rows[-1]['names_mb']:.0f} MB, "
         f"the table's own objects {rows[-1]['table_s']:.2f} s and {rows[-1]['table_mb']:.0f} MB"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +101,7 @@ def main() -> None:
 
 
 def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
-    """One row: a table of n cases or sub-volumes, compared with the paper's method and a small table."""
+    """One row: a table of n cases or sub-volumes beside the paper's method and a small table."""
     rng = np.random.default_rng(0)
     losses = rng.normal(0.5, 0.1, size=n)
     table = filled([str(i) for i in range(n)] if subvolumes is None else subvolumes.names, losses)
@@ -120,10 +126,12 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
         losses[indices] = fresh[i % 1000]
 
     n_theirs = max(3, min(2000, 2_000_000 // n))
-    mine, its_small, its_independent = (
-        partial(ours, *of) for of in ((table, subvolumes), (small, None), (independent, subvolumes))
+    methods = (
+        (partial(ours, table, subvolumes), 2000),
+        (theirs, n_theirs),
+        (partial(ours, small, None), 2000),
+        (partial(ours, independent, subvolumes), 2000),
     )
-    methods = ((mine, 2000), (theirs, n_theirs), (its_small, 2000), (its_independent, 2000))
     times = np.array(
         [[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)]
     )
@@ -151,7 +159,7 @@ def filled(
 
 
 def construction(subvolumes: Subvolumes) -> dict[str, float]:
-    """Seconds and megabytes of Python objects for creating the names of the cells, and a table of them."""
+    """Seconds and megabytes of Python objects that the names of the cells, and a table, take."""
     row: dict[str, float] = {}
     names = subvolumes.names
     for what, make in (

@@ -65,22 +65,22 @@ QUICK = Size(200, 3, (2, 3))
 
 @dataclass
 class Clock:
-    """The steps so far: their seconds, the most memory up to their end, and the size of what they made."""
+    """The steps so far: seconds, most memory up to the end, and size of the result."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def time(self, step: str, function: Callable[[], Any]) -> Any:
         """Run a step."""
         seconds = time.perf_counter()
-        of_processor = time.process_time()
-        found = function()
+        processor_seconds = time.process_time()
+        result = function()
         row = {"step": step, "seconds": time.perf_counter() - seconds}
-        row |= {"processor_seconds": time.process_time() - of_processor}
+        row |= {"processor_seconds": time.process_time() - processor_seconds}
         row |= {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
         self.rows.append(
-            row | {"mb": len(found.encode()) / 1e6 if isinstance(found, str) else None}
+            row | {"mb": len(result.encode()) / 1e6 if isinstance(result, str) else None}
         )
-        return found
+        return result
 
     def with_sum(self) -> list[dict[str, Any]]:
         """The rows, and one of their sums."""
@@ -126,8 +126,8 @@ def main() -> None:
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function gives in a new process, whose peak memory is its own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as one:
-        return one.submit(function, *arguments).result()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def show(command: str, size: Size, rows: list[dict[str, Any]]) -> None:
@@ -147,7 +147,7 @@ def show(command: str, size: Size, rows: list[dict[str, Any]]) -> None:
 
 
 def measure_evaluate(size: Size) -> list[dict[str, Any]]:
-    """A row per step of `nnunet-dro evaluate` after the label maps have been read, and one of their sums."""
+    """A row per step of `nnunet-dro evaluate` after the label maps are read, and their sum."""
     scores, strata = drawn_scores(size, rng=np.random.default_rng(0))
     clock = Clock()
     statistics = clock.time("statistics", lambda: summarise(scores, strata, metrics=METRICS))
@@ -170,7 +170,7 @@ def measure_evaluate(size: Size) -> list[dict[str, Any]]:
 
 
 def measure_compare(size: Size) -> list[dict[str, Any]]:
-    """A row per step of `nnunet-dro compare` with two evaluations of the same cases, and one of their sums."""
+    """A row per step of `nnunet-dro compare` of two evaluations, and their sum."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
         folders = {name: Path(scratch) / name for name in ("baseline", "method")}
@@ -224,17 +224,23 @@ def drawn_scores(
     prediction = np.where(absent | missed, 0, rng.integers(100, 100_000, n))
     scores["dice"] = np.where(absent, np.nan, np.where(missed, 0, rng.beta(8, 2, n)))
     scores["hd95"] = np.where(absent | missed, np.nan, rng.gamma(2, 2, n))
-    scores["n_reference"], scores["n_prediction"] = reference, prediction
+    scores["n_reference"] = reference
+    scores["n_prediction"] = prediction
     scores["n_intersection"] = np.minimum(reference, prediction)
-    scores["reference_ml"], scores["prediction_ml"] = reference * 1e-3, prediction * 1e-3
+    scores["reference_ml"] = reference * 1e-3
+    scores["prediction_ml"] = prediction * 1e-3
     strata = {ALL: pd.Series(pd.Categorical([ALL] * len(cases), ordered=True), index=cases)}
     for place, n_strata in enumerate(size.n_strata):
         shares = np.geomspace(1, 20, n_strata)
         codes = rng.choice(n_strata, size.n_cases, p=shares / shares.sum())
         names = [f"stratum_{k}" for k in range(n_strata)]
-        of_case = pd.Series(pd.Categorical.from_codes(codes, names, ordered=True), index=cases)
-        strata[f"attribute_{place}"] = of_case
-        scores[f"attribute_{place}"] = np.repeat(of_case.astype(object).to_numpy(), size.n_labels)
+        stratum_of_case = pd.Series(
+            pd.Categorical.from_codes(codes, names, ordered=True), index=cases
+        )
+        strata[f"attribute_{place}"] = stratum_of_case
+        scores[f"attribute_{place}"] = np.repeat(
+            stratum_of_case.astype(object).to_numpy(), size.n_labels
+        )
     return scores, strata
 
 

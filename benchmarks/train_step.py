@@ -2,7 +2,8 @@
 
 Both train on the same batches in turn, in one process.
 
-    python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...] [--quick] [--out FILE]
+    python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...]
+                                    [--quick] [--out FILE]
 
 On a GPU it also compares the peak memory, of one trainer at a time, and counts the device
 synchronisations of a step; torch.compile and cuDNN's search for the fastest algorithms are used
@@ -17,6 +18,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +64,8 @@ def main() -> None:
         "--trainers",
         nargs="+",
         default=TRAINERS,
-        help="Trainers to time. The options la and vs are not possible, because they count the voxels of a dataset.",
+        help="Trainers to time. The options la and vs are not possible, because they count the "
+        "voxels of a dataset.",
     )
     parser.add_argument(
         "--quick",
@@ -86,19 +89,8 @@ def main() -> None:
             if is_gpu:
                 row["memory_ratio"] = _memory_ratio(trainer, setting, device)
             rows.append({"setting": name, "trainer": trainer.removeprefix("nnUNetTrainer"), **row})
-    table = Table(
-        title=f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn"
-    )
-    for column in rows[0]:
-        table.add_column(
-            column.replace("_", " "),
-            justify="left" if column in ("setting", "trainer") else "right",
-        )
-    for row in rows:
-        table.add_row(
-            *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
-        )
-    Console().print(table)
+    title = f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn"
+    Console().print(_shown(rows, title))
     machine = {
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if is_gpu else f"{torch.get_num_threads()} threads",
@@ -108,6 +100,19 @@ def main() -> None:
     out = arguments.out or results / f"train_step{'_gpu' if is_gpu else ''}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+
+
+def _shown(rows: list[dict[str, Any]], title: str) -> Table:
+    table = Table(title=title)
+    for column in rows[0]:
+        side = "left" if column in ("setting", "trainer") else "right"
+        table.add_column(column.replace("_", " "), justify=side)
+    for row in rows:
+        cells = [
+            f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()
+        ]
+        table.add_row(*cells)
+    return table
 
 
 def measure(
@@ -150,8 +155,8 @@ def _is_compiled() -> bool:
 
 def _memory_ratio(name: str, setting: Setting, device: torch.device) -> float:
     mine, plain = (
-        peak_memory(one, setting, device, compiled=_is_compiled())
-        for one in (name, "nnUNetTrainer")
+        peak_memory(trainer, setting, device, compiled=_is_compiled())
+        for trainer in (name, "nnUNetTrainer")
     )
     return mine / plain
 

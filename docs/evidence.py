@@ -1,7 +1,8 @@
 """Numbers of the documentation that come from committed tables, as docs/evidence.toml lists them.
 
     python docs/evidence.py            write the tables into their pages, and the pictures
-    python docs/evidence.py --check    change nothing; exit with 1 if a table or picture is old or a number wrong
+    python docs/evidence.py --check    change nothing; exit with 1 if a table or picture is old or a
+                                       number wrong
 
 A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400,
 method=plain/DRO``. Values with ``/`` between them are taken in that order, and ``;`` separates
@@ -86,7 +87,10 @@ def listed() -> dict[str, Any]:
 
 
 def with_tables(text: str, page: str, evidence: dict[str, Any]) -> str:
-    """The text of a page with its tables made anew, each between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``."""
+    """The text of a page with its tables made anew.
+
+    Each stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+    """
     for table in evidence["table"]:
         if table["page"] == page:
             begin, end = (f"<!-- {word} {table['name']} -->" for word in ("begin", "end"))
@@ -129,7 +133,7 @@ def shown(cell: str) -> str:
 
 
 def numbers_of(picture: dict[str, Any]) -> pd.DataFrame:
-    """Of each panel (``stratum``) and arm (``method``) the difference, its interval and the share of the draws."""
+    """Difference, interval and share of the draws by panel (``stratum``) and arm (``method``)."""
     rows = []
     for panel, arm in product(picture["panels"], picture["arms"]):
         numbers = [math.nan] * 4
@@ -150,11 +154,11 @@ def draw(drawn: pd.DataFrame, words: str, file: Path) -> None:
 
     panels = drawn.groupby("stratum", sort=False)
     figure = draw_intervals(drawn, list(panels.groups), words)
-    for axes, (_, of) in zip(figure.axes, panels, strict=True):
-        axes.set_ylim(len(of) - 0.6, -0.6)
+    for axes, (_, rows) in zip(figure.axes, panels, strict=True):
+        axes.set_ylim(len(rows) - 0.6, -0.6)
         axes.margins(x=0.12)
         for place, (difference, share) in enumerate(
-            zip(of["difference"], of["share"], strict=True)
+            zip(rows["difference"], rows["share"], strict=True)
         ):
             if not math.isnan(share):
                 at = {
@@ -197,13 +201,13 @@ def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
             wrong.append(f"{page}: {phrase!r} is not on the page")
         elif not proved(phrase, source):
             wrong.append(f"{page}: {phrase!r}, but {values(source)} in {source}")
-    known = sorted(
+    listed = sorted(
         [phrase for phrase, _ in phrases] + about.get("settings", []), key=len, reverse=True
     )
     for block in blocks:
         if about.get("whole") or "results/" in block:
             rest = re.sub(r"^\d+\. ", "", block)
-            for phrase in known:
+            for phrase in listed:
                 rest = rest.replace(phrase, " ")
             wrong += [f"{page}: nothing proves {n} in {block[:90]!r}" for n in numbers_in(rest)]
     return wrong
@@ -212,8 +216,8 @@ def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
 def proved(phrase: str, source: str) -> bool:
     """Whether the numbers of a phrase are those of its source, rounded."""
     numbers = numbers_in(phrase)
-    found = values(source)
-    return len(numbers) == len(found) and all(map(is_rounded, numbers, found))
+    proof = values(source)
+    return len(numbers) == len(proof) and all(map(is_rounded, numbers, proof))
 
 
 def numbers_in(text: str) -> list[str]:
@@ -239,7 +243,8 @@ def values(source: str) -> list[float]:
     if " minus " in source:
         source, _, size = source.partition(" of ")
         left, right = (
-            np.reshape(values(one), (-1, int(size or 1))).mean(1) for one in source.split(" minus ")
+            np.reshape(values(side), (-1, int(size or 1))).mean(1)
+            for side in source.split(" minus ")
         )
         interval = ttest_rel(left, right).confidence_interval()
         return [float((left - right).mean()), float(interval.low), float(interval.high)]
@@ -264,8 +269,8 @@ def _cells(query: str, first: str) -> list[str]:
     pairs = [
         condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition
     ]
-    found = []
-    for chosen in product(*(of.split("/") for _, of in pairs)):
+    texts = []
+    for chosen in product(*(allowed.split("/") for _, allowed in pairs)):
         wanted = dict(zip((key for key, _ in pairs), chosen, strict=True))
         rows = [
             row
@@ -273,14 +278,14 @@ def _cells(query: str, first: str) -> list[str]:
             if all(row[key] == value for key, value in wanted.items())
         ]
         if limit:
-            found.append(str(sum(float(row[column]) <= float(limit) for row in rows)))
+            texts.append(str(sum(float(row[column]) <= float(limit) for row in rows)))
             continue
         if len(rows) != 1:
             raise ValueError(f"{name} has {len(rows)} rows with {wanted}, for {query!r}")
         text = rows[0][column]
         text = re.findall(r"[-+]?\d[\d.]*", text)[int(place) - 1] if place else text
-        found.append(str(float(text) * float(factor)) if star else text)
-    return found
+        texts.append(str(float(text) * float(factor)) if star else text)
+    return texts
 
 
 @cache

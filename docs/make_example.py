@@ -1,4 +1,4 @@
-"""Makes the pages of docs/example, which show what the commands write to somebody who has not run them yet.
+"""Makes the pages of docs/example, which show what the commands write.
 
     python docs/make_example.py --demo nnunet-dro-demo      (make example)
 
@@ -60,8 +60,8 @@ def main(words: Sequence[str] | None = None) -> None:
     shutil.rmtree(work, ignore_errors=True)
     raw = next((demo / "nnUNet_raw").iterdir())
     fold = next((demo / "nnUNet_results" / raw.name).glob("*beta0_*/fold_0"))
-    known = ["--dataset-json", raw / "dataset.json", "--cases", raw / "cases.csv"]
-    scored = [*known, "--by", "centre", "--metrics", "dice,hd95"]
+    about_cases = ["--dataset-json", raw / "dataset.json", "--cases", raw / "cases.csv"]
+    scored = [*about_cases, "--by", "centre", "--metrics", "dice,hd95"]
     run("evaluate", raw / "labelsTs", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
     run("report", work / "evaluation", "--images", raw / "imagesTs", "--viewer")
     run(

@@ -1,4 +1,4 @@
-"""Writes the tables in docs/trainers.md, options.md, training.md and CONTRIBUTING.md from texts of the package.
+"""Writes the tables of docs and CONTRIBUTING.md that say what the package says.
 
     python docs/option_tables.py            write them into the pages
     python docs/option_tables.py --check    change nothing; exit with 1 if a page differs
@@ -83,17 +83,17 @@ def trainers_table(page: str) -> str:
 
 
 def options_table(page: str) -> str:
-    """A row for each option in the order in which names give them, linked to its section of the page."""
+    """A row for each option, in the order of names, linked to its section of the page."""
     rows = [("option", "meaning", "default", "trainers", "source")]
     rows += [
         (
-            _linked(one.form, page),
-            _escaped(one.help),
-            default_of(one),
-            trainers_with(one),
-            one.source,
+            _linked(option.form, page),
+            _escaped(option.help),
+            default_of(option),
+            trainers_with(option),
+            option.source,
         )
-        for one in OPTIONS
+        for option in OPTIONS
     ]
     return _table(rows)
 
