@@ -13,7 +13,8 @@ from nnunet_dro.nnunet.folders import Fold
 def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
     """The mean Dice of every case over the labels, and notes on folds without.
 
-    Fold ``all`` is left out: it validates cases that it was trained on.
+    Fold ``all`` is left out: it validates cases that it was trained on. So are the cases in another
+    fold's validation that splits_final.json has in its training part.
     """
     parts = []
     lacking = []
@@ -28,11 +29,12 @@ def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
             lacking.append(name)
             continue
         try:
-            scores, _ = read_summary(path, None, Scoring(("dice",)))
+            scores, inputs = read_summary(path, None, Scoring(("dice",)))
         except ValueError as error:
             notes.append(f"The validation of {name} is left out: {error}")
         else:
             parts.append(scores.groupby("case")["dice"].mean())
+            notes += inputs.notes
 
     if not parts:
         return pd.Series(dtype="float64", name="validation_dice"), notes

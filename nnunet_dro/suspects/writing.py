@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_writable, write_files
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, folds_of
+from nnunet_dro.nnunet.splits_file import read_splits
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.search import find_suspects
 from nnunet_dro.suspects.terminal import suspects_table
@@ -124,7 +124,7 @@ def _splits_without(nnunet_file: Path, excluded: Collection[str]) -> str:
 
     They stay in ``val``, so that results can be compared.
     """
-    splits = _read_splits(nnunet_file)
+    splits = read_splits(nnunet_file)
     cases = {case for fold in splits for part in fold.values() for case in part}
     strangers = sorted(set(excluded) - cases)
     if strangers:
@@ -143,26 +143,6 @@ def _splits_without(nnunet_file: Path, excluded: Collection[str]) -> str:
             )
     # In ASCII, because nnU-Net reads the file in the encoding of the locale.
     return json.dumps(splits, indent=4) + "\n"
-
-
-def _read_splits(path: Path) -> list[dict[str, list[str]]]:
-    """The ``train`` and ``val`` cases of each of nnU-Net's folds."""
-    splits = []
-    try:
-        content = read_json(path)
-        if not (isinstance(content, list) and content):
-            raise TypeError("it is no list of folds")
-
-        for fold in content:
-            train = [str(case) for case in fold["train"]]
-            val = [str(case) for case in fold["val"]]
-            splits.append({"train": train, "val": val})
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"`{SPLITS_FILE}` must be a list of folds, got {str(path)!r}. Write it again with "
-            "`nnunet-dro splits --force`."
-        ) from error
-    return splits
 
 
 def _next_steps(where: Path, *, is_kept: bool, n_excluded: int) -> list[str]:

@@ -522,6 +522,83 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(
     assert summary["inputs"]["references_without_prediction"] == expected
 
 
+@pytest.fixture
+def divided_again(trained):
+    """The same after another division: fold 0 is now trained on case_00, whose prediction by the
+    network of the earlier division nnU-Net leaves in fold_0/validation."""
+    dataset = trained / "preprocessed" / "Dataset007_Tiny"
+    model = trained / "results" / dataset.name / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
+    (dataset / "prediction" / "case_02.nii.gz").rename(
+        model / "fold_0" / "validation" / "case_02.nii.gz"
+    )
+    folds = [(["case_00", "case_01"], ["case_02"]), (["case_00", "case_02"], ["case_01"])]
+    splits = [{"train": train, "val": val} for train, val in folds]
+    (dataset / "splits_final.json").write_text(json.dumps(splits))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("options", "dice"),
+    [((), {"case_01": 0.75, "case_02": 0.5}), (("-f", 0), {"case_02": 0.5})],
+)
+def test_training_cases_of_a_fold_are_not_evaluated(trained, divided_again, options, dice):
+    done(run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0))
+
+    assert made.dice_of(trained / "out") == dice
+    assert (
+        "Left out, for splits_final.json has them in the training part of fold_0: case_00."
+        in made.summary_of(trained / "out")["notes"]
+    )
+
+
+def test_training_cases_in_a_summary_are_not_evaluated(trained, divided_again):
+    references = trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations"
+    counts = {"TP": 3, "FP": 1, "FN": 1}
+    entries = [
+        {
+            "reference_file": str(references / f"{case}.nii.gz"),
+            "prediction_file": f"/elsewhere/{case}.nii.gz",
+            "metrics": {"1": counts, "2": counts},
+        }
+        for case in ("case_00", "case_02")
+    ]
+    summary = divided_again / "fold_0" / "validation" / "summary.json"
+    summary.write_text(json.dumps({"metric_per_case": entries}))
+
+    done(run("evaluate", references, summary, "-o", trained / "out", "--bootstrap", 0))
+
+    assert set(made.scores_of(trained / "out")["case"]) == {"case_02"}
+    assert "training part of fold_0: case_00." in " ".join(
+        made.summary_of(trained / "out")["notes"]
+    )
+
+
+def test_a_fold_with_training_cases_only_is_refused(trained, divided_again):
+    (divided_again / "fold_0" / "validation" / "case_02.nii.gz").unlink()
+    done(run("evaluate", *_OF_MODEL, "-o", trained / "both", "--bootstrap", 0))
+    assert made.dice_of(trained / "both") == {"case_01": 0.75}
+
+    made.check_refused(
+        run("evaluate", *_OF_MODEL, "-f", 0, "-o", trained / "out", "--bootstrap", 0),
+        trained,
+        "must have cases that the fold is not trained on, got only case_00",
+        "fold_0/validation",
+        "--val",
+    )
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '[{"val": []}]'])
+def test_unusable_folds_are_named_before_a_model_is_evaluated(trained, divided_again, content):
+    splits = trained / "preprocessed" / "Dataset007_Tiny" / "splits_final.json"
+    splits.write_text(content)
+    made.check_refused(
+        run("evaluate", *_OF_MODEL, "-o", trained / "out"),
+        trained,
+        "`splits_final.json` must be a list of folds",
+        "nnunet-dro splits --force",
+    )
+
+
 @pytest.mark.parametrize("chosen", ["folds", "folder", "only"])
 def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, chosen):
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"

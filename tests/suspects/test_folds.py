@@ -164,6 +164,23 @@ def test_fold_without_a_log_or_a_validation_is_named(model):
     )
 
 
+def test_a_prediction_of_a_training_case_does_not_count(model):
+    # nnU-Net leaves the predictions of an earlier division in fold_X/validation, and counts them.
+    folds = [CASES[2 * fold : 2 * fold + 2] for fold in range(5)]
+    folds[3] = ["case_6"]
+    splits = [{"train": [c for c in CASES if c not in val], "val": val} for val in folds]
+    dataset = model.parents[1].with_name("nnUNet_preprocessed") / model.parent.name
+    dataset.mkdir(parents=True)
+    (dataset / "splits_final.json").write_text(json.dumps(splits))
+
+    result = find_suspects(model, by="dice")
+
+    rows = result.table.set_index("case")
+    assert np.isnan(rows.loc["case_7", "validation_dice"])
+    assert rows["validation_dice"].notna().sum() == 9
+    assert any("training part of fold_3: case_7." in note for note in result.notes)
+
+
 def test_validation_of_fold_all_does_not_count(model):
     folder = fold_folder(model.parents[1], fold="all")
     write_log(folder, "hardness.csv", ranked("hardness.csv", CASES))

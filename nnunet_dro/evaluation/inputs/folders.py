@@ -12,6 +12,11 @@ from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, 
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import FOLD_NAME
+from nnunet_dro.nnunet.splits_file import (
+    note_on_training_cases,
+    only_training_cases,
+    training_cases_in,
+)
 
 _VALIDATION_CURE = "Make the predictions with nnUNetv2_train ... --val."
 
@@ -53,7 +58,7 @@ def find_inputs(
 
     notes: list[str] = []
     folders = _validation_folders(prediction, notes, folds)
-    predictions = _predictions(folders or [prediction])
+    predictions = _predictions(folders or [prediction], notes)
     _check_common(references, predictions, reference, prediction)
 
     is_part = bool(folds) or is_one_fold(prediction)
@@ -84,11 +89,22 @@ def find_inputs(
     )
 
 
-def _predictions(folders: Sequence[Path]) -> dict[str, Path]:
-    """The label maps of some folders, of which no two may have the same case."""
+def _predictions(folders: Sequence[Path], notes: list[str]) -> dict[str, Path]:
+    """The label maps of some folders, of which no two may have the same case.
+
+    Those of training cases are left out, and a note on them is added.
+    """
     predictions: dict[str, Path] = {}
+    left_out: list[str] = []
     for folder in folders:
-        label_maps = list_label_maps(folder)
+        label_maps = dict(list_label_maps(folder))
+        trained_on = training_cases_in(folder, label_maps)
+        if trained_on:
+            notes.append(note_on_training_cases(folder, trained_on))
+            left_out += trained_on
+        for case in trained_on:
+            del label_maps[case]
+
         in_both = sorted(label_maps.keys() & predictions.keys())
         if in_both:
             cure = "Give one fold, or the folder of one training."
@@ -97,6 +113,9 @@ def _predictions(folders: Sequence[Path]) -> dict[str, Path]:
                 f"got {name_some(in_both)} in several folds. {cure}"
             )
         predictions |= label_maps
+
+    if not predictions:
+        raise only_training_cases(folders[0], left_out)
     return predictions
 
 

@@ -16,6 +16,11 @@ from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.nnunet.splits_file import (
+    note_on_training_cases,
+    only_training_cases,
+    training_cases_in,
+)
 
 
 def read_summary(
@@ -29,7 +34,8 @@ def read_summary(
         scoring: The metrics, which must follow from voxel counts.
 
     Returns:
-        The scores, without volumes in ml, and the files of the cases.
+        The scores, without volumes in ml, and the files of the cases. Cases that the fold is
+        trained on are left out, with a note.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -37,6 +43,11 @@ def read_summary(
     """
     _check_metrics(scoring, path)
     entries = _entries(path, labels)
+    trained_on = training_cases_in(path.parent, [entry.pair.case for entry in entries])
+    entries = [entry for entry in entries if entry.pair.case not in trained_on]
+    if not entries:
+        raise only_training_cases(path, trained_on)
+
     names: dict[str, Any] = {}
     if labels:
         names = dict.fromkeys(labels.values)
@@ -65,7 +76,11 @@ def read_summary(
                     "prediction_ml": float("nan"),
                 }
             )
-    inputs = Inputs(method_of(path), tuple(entry.pair for entry in entries))
+    notes = []
+    if trained_on:
+        notes.append(note_on_training_cases(path.parent, trained_on))
+    pairs = tuple(entry.pair for entry in entries)
+    inputs = Inputs(method_of(path), pairs, tuple(notes))
     return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
 
 

@@ -1,0 +1,75 @@
+"""nnU-Net's file of folds, and predictions that are older than it."""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from nnunet_dro.files.json_file import read_json
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold
+
+
+def read_splits(path: Path) -> list[dict[str, list[str]]]:
+    """The ``train`` and ``val`` cases of each of nnU-Net's folds."""
+    splits = []
+    try:
+        content = read_json(path)
+        if not (isinstance(content, list) and content):
+            raise TypeError("it is no list of folds")
+
+        for fold in content:
+            train = [str(case) for case in fold["train"]]
+            val = [str(case) for case in fold["val"]]
+            splits.append({"train": train, "val": val})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"`{SPLITS_FILE}` must be a list of folds, got {str(path)!r}. Write it again with "
+            "`nnunet-dro splits --force`."
+        ) from error
+    return splits
+
+
+def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
+    """The cases in a fold's folder ``validation`` that nnU-Net trains this fold on, sorted.
+
+    nnU-Net never empties the folder: after another division into folds, predictions of the earlier
+    one stay there, and its summary.json counts them. There are none where the folder is not that
+    of a fold, or splits_final.json is not known or does not have the fold.
+
+    Raises:
+        ValueError: If splits_final.json is not usable.
+    """
+    folder = validation.absolute().parent
+    if validation.name != "validation" or not re.fullmatch(r"fold_\d+", folder.name, re.ASCII):
+        return []
+    try:
+        fold = Fold.of(folder)
+    except (ValueError, FileNotFoundError):
+        return []
+
+    preprocessed = fold.dataset_folder("nnUNet_preprocessed")
+    if preprocessed is None or not (preprocessed / SPLITS_FILE).is_file():
+        return []
+    splits = read_splits(preprocessed / SPLITS_FILE)
+    number = int(fold.number)
+    if number >= len(splits):
+        return []
+
+    return sorted(set(splits[number]["train"]) & set(cases))
+
+
+def note_on_training_cases(validation: Path, cases: Collection[str]) -> str:
+    """A sentence on the cases that `training_cases_in` finds."""
+    fold = validation.absolute().parent.name
+    names = name_some(cases, at_most=20)
+    return f"Left out, for {SPLITS_FILE} has them in the training part of {fold}: {names}."
+
+
+def only_training_cases(prediction: Path, cases: Collection[str]) -> ValueError:
+    """The error where `training_cases_in` leaves nothing to evaluate."""
+    return ValueError(
+        "`prediction` must have cases that the fold is not trained on, got only "
+        f"{name_some(cases)} in {str(prediction)!r}, which {SPLITS_FILE} has in its training part. "
+        "Validate again (nnUNetv2_train ... --val); if the network was trained with other folds, "
+        "copy the label maps to a folder that is not called validation."
+    )
