@@ -19,10 +19,12 @@ from tests.code_form import (
 )
 
 #: Most statements by folder, docstrings not counted. A ratchet: who needs room finds it here first,
-#: and where much of a bound is unused, it is lowered.
-MOST_STATEMENTS = {"nnunet_dro": 17_300, "tests": 20_500, "experiments": 4_400}
+#: and where much of a bound is unused, it is lowered. Taking packed lines apart cost a third more
+#: statements for hardly more syntax nodes, so these bounds are as loose as today's code: ideas have
+#: to go before they can fall.
+MOST_STATEMENTS = {"nnunet_dro": 22_700, "tests": 21_200, "experiments": 5_000}
 #: Most statements of a module, and of a function: more are two things.
-MOST_STATEMENTS_OF_A_MODULE = 210
+MOST_STATEMENTS_OF_A_MODULE = 220
 MOST_STATEMENTS_OF_A_FUNCTION = 40
 #: Most lines of a module. Lines do not measure size; a file that long is hard to find one's way in.
 MOST_LINES_OF_A_MODULE = 400
