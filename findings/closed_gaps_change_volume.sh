@@ -24,7 +24,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet highdicom==0.28.2 pydicom==3.0.2 SimpleITK==2.5.7 numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet --no-compile highdicom==0.28.2 pydicom==3.0.2 SimpleITK==2.5.7 numpy==2.4.6
 cd "$folder"
 
 venv/bin/python - <<'PYTHON'

@@ -24,7 +24,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet SimpleITK==2.5.7 pynrrd==1.1.3 numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet --no-compile SimpleITK==2.5.7 pynrrd==1.1.3 numpy==2.4.6
 cd "$folder"
 
 venv/bin/python - <<'PYTHON'
