@@ -20,7 +20,7 @@ from tests.code_form import (
 
 #: Most statements by folder, docstrings not counted. A ratchet: who needs room finds it here first,
 #: and where much of a bound is unused, it is lowered. Taking packed lines apart cost a third more
-#: statements for hardly more syntax nodes, so these bounds are as loose as today's code: ideas have
+#: statements for a tenth more syntax nodes, so these bounds are as loose as today's code: ideas have
 #: to go before they can fall.
 MOST_STATEMENTS = {"nnunet_dro": 22_700, "tests": 21_200, "experiments": 5_000}
 #: Most statements of a module, and of a function: more are two things.
