@@ -126,6 +126,9 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
     if np.issubdtype(values.dtype, np.integer):
         return values
 
+    if values.dtype == np.float16:
+        # Half precision does not hold the largest label.
+        values = values.astype(np.float32)
     rounded: npt.NDArray[Any] = np.rint(values)
     is_wrong = _are_no_integers(values, rounded, INTEGER_TOLERANCE)
     if not is_wrong.any():

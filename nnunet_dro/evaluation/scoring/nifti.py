@@ -190,6 +190,9 @@ def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
     if not 1 <= n_axes <= 7 or not kind.sizeof_hdr <= offset < np.inf:
         raise UnusualNiftiError
 
+    if kind is Nifti2Header and reader is Reader.ITK:
+        # SimpleITK 2.5 reads no NIfTI-2, so that nnU-Net goes on to its next reader.
+        reader = Reader.NIBABEL
     try:
         grid = nifti_grid(header, (int(z), int(y), int(x)), reader, path)
     except (HeaderDataError, ValueError) as error:
