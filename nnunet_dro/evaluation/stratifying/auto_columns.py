@@ -95,9 +95,10 @@ def with_auto_columns(
 
         note = f"{column} is the {ATTRIBUTES[name].definition}"
         if n_groups > MOST_GROUPS:
-            specs = [_with_thirds(spec, column) for spec in specs]
-            if specs != list(options.by):
+            with_thirds = [_with_thirds(spec, column) for spec in specs]
+            if with_thirds != specs:
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
+            specs = with_thirds
         notes.append(f"{note}.")
     return table, specs, notes
 

@@ -142,3 +142,14 @@ def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
         "in ml; it is cut into thirds of the cases, unless --by says otherwise."
     )
     assert "cut" not in notes[1]
+
+
+def test_only_attributes_that_are_cut_into_thirds_are_said_to_be(tmp_path):
+    files = references(tmp_path, range(1, 8))
+    for n, one in enumerate(files):
+        write_map(one.reference, np.ones((4, 8, 8 + n), np.uint8), spacing=(1, 1, 1))
+
+    _, specs, notes = with_columns(files, "auto:size", "auto:volume:0,0.3")
+
+    assert specs == ["auto:size:q3", "auto:volume:0,0.3"]
+    assert ["thirds" in note for note in notes] == [True, False]
