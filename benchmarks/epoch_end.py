@@ -1,7 +1,8 @@
 """Processor time of the end of an epoch, and the size of the log, where there are many cases.
 
-A training is played without images: in every epoch 500 cases get losses, and the log is written. The times are those of the last epochs of the training, in which the log is longest.
-Pictures are drawn as often as the log ever draws them, as in a training whose epochs are long.
+A training is played without images: in every epoch 500 cases get losses, and the log is written.
+The times are those of the last epochs of the training, in which the log is longest. Pictures are
+drawn as often as the log ever draws them, as in a training whose epochs are long.
 
     python benchmarks/epoch_end.py [--cases N] [--epochs N] [--measured N] [--out FILE]
 """

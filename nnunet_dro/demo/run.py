@@ -71,11 +71,14 @@ class _Run:
         self.preprocessed = out / "nnUNet_preprocessed" / DATASET_NAME
 
         n_processes = str(min(os.cpu_count() or 1, 8))
+        n_workers = os.environ.get("nnUNet_n_proc_DA", n_processes)
+        if n_workers.strip() == "0":
+            n_workers = "1"  # nnU-Net trains without workers, but cannot plan without one
         self.environment = {
             "nnUNet_raw": str(self.dataset.parent),
             "nnUNet_preprocessed": str(out / "nnUNet_preprocessed"),
             "nnUNet_results": str(out / "nnUNet_results"),
-            "nnUNet_n_proc_DA": os.environ.get("nnUNet_n_proc_DA", n_processes),
+            "nnUNet_n_proc_DA": n_workers,
             "nnUNet_def_n_proc": os.environ.get("nnUNet_def_n_proc", n_processes),
             # Compiling takes longer than these trainings.
             "nnUNet_compile": "false",
@@ -262,7 +265,7 @@ def _training_environment(device: str) -> dict[str, str]:
     machine. Workers compete with it for cores, and batches in their queue were drawn by old losses.
     """
     variables = {}
-    if device != "cuda":
+    if device != "cuda" or "nnUNet_n_proc_DA" in os.environ:
         variables["nnUNet_n_proc_DA"] = "0"
     if device == "cpu":
         variables["OMP_NUM_THREADS"] = "1"

@@ -27,6 +27,7 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from nnunet_dro.trainers.data.dataloading import loader_of
+from nnunet_dro.trainers.data.preprocessed_cases import not_preprocessed
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.registry import find_trainer
@@ -71,8 +72,7 @@ class FinishedModel:
         """
         training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = self.trainer.preprocessed_dataset_folder
-        preprocessed = set(self.trainer.dataset_class.get_identifiers(folder))
-        missing = sorted((training | validation) - preprocessed)
+        missing = not_preprocessed(Path(folder), training | validation)
         if missing:
             raise FileNotFoundError(
                 "`nnUNet_preprocessed` must hold every case of the fold, got no "

@@ -30,6 +30,7 @@ from nnunet_dro.trainers.data.dataloading import (
     put_loader,
 )
 from nnunet_dro.trainers.data.image_rarity import image_rarity, rarest_cases
+from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.draws_without_effect import warnings_of_draws
@@ -116,6 +117,13 @@ class HardnessWeighted(_Trainer):
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
+
+    def get_tr_and_val_datasets(self) -> tuple[Any, Any]:
+        """nnU-Net's training and validation cases, all of which must be preprocessed."""
+        train, validation = super().get_tr_and_val_datasets()
+        cases = [*train.identifiers, *validation.identifiers]
+        check_preprocessed(Path(self.preprocessed_dataset_folder), cases)
+        return train, validation
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders; the one for training draws from the hardness table."""

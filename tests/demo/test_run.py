@@ -322,3 +322,17 @@ def test_default_trainers_are_found_by_nnunet_under_their_names():
     assert trainers["DRO"] == "nnUNetTrainerDRO_10epochs_140iters"
     for name in trainers.values():
         assert trainer_class(name).__name__ == name
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_without_workers_the_demo_plans_with_one_all_the_same(
+    tmp_path, nnunet, monkeypatch, device
+):
+    """nnU-Net trains without workers, but cannot plan without one."""
+    monkeypatch.setenv("nnUNet_n_proc_DA", "0")
+    demo(tmp_path / "out", device=device)
+
+    plan, *trainings = [e["nnUNet_n_proc_DA"] for e in nnunet.environments[:3]]
+
+    assert plan == "1"
+    assert trainings == ["0", "0"]

@@ -331,6 +331,25 @@ def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_pa
     assert (preprocessed / raw.name / "splits_final.json").is_file()
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_splits_refuses_other_folds_than_those_of_the_raw_dataset(tmp_path, monkeypatch, force):
+    """nnUNetv2_plan_and_preprocess copies these, and fails where others are in the way."""
+    raw = make_raw_dataset(tmp_path)
+    preprocessed = tmp_path / "preprocessed"
+    monkeypatch.setenv("nnUNet_preprocessed", str(preprocessed))
+    own = preprocessed / raw.name / "splits_final.json"
+    own.parent.mkdir(parents=True)
+    run("splits", raw, "--folds", 3, "-o", raw / "splits_final.json")
+
+    result = run("splits", raw, "--folds", 2, *force)
+
+    made.check_refused(result, tmp_path, raw / "splits_final.json", "Rename or remove that file")
+    assert not own.exists()
+
+    assert run("splits", raw, "--folds", 3, *force).exit_code == 0
+    assert own.read_bytes() == (raw / "splits_final.json").read_bytes()
+
+
 def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     raw = make_raw_dataset(tmp_path, n_cases=2)
     command = ("splits", raw, "--stratify", "camera", "--folds", 2, "-o", tmp_path / "out.json")

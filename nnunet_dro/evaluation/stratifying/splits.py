@@ -15,6 +15,7 @@ import pandas as pd
 from nnunet_dro.evaluation.stratifying.folds import centres_apart, validation_sets
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
 from nnunet_dro.files.case_table import read_cases
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
@@ -249,6 +250,8 @@ def split_dataset(
         leave_out=leave_out,
         folds=folds,
     )
+    if output is None:
+        _check_raw_splits(splits, folder / SPLITS_FILE)
     option = "stratify" if stratify else "leave_out"
     stratum_of_case = _strata(table, divided_by, training_cases(folder), option)
     write_splits(splits, path, force=force)
@@ -261,6 +264,31 @@ def split_dataset(
     if table_path and not cases:
         notes.append(f"The case table is {table_path}; --cases names another.")
     return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
+
+
+def _check_raw_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path) -> None:
+    """Raise FileExistsError if the raw dataset has other folds than those to be written.
+
+    nnUNetv2_plan_and_preprocess copies them, and stops where other folds are in the way.
+    """
+    if not path.is_file():
+        return
+
+    try:
+        is_same = _folds(read_json(path)) == _folds(splits)
+    except (ValueError, KeyError, TypeError):
+        is_same = False
+    if not is_same:
+        cure = "Rename or remove that file, then write the folds."
+        raise FileExistsError(
+            f"`dataset` must have no other folds in its raw folder, got {str(path)!r}, with which "
+            f"nnUNetv2_plan_and_preprocess would fail. {cure}"
+        )
+
+
+def _folds(splits: Sequence[Mapping[str, Sequence[str]]]) -> list[tuple[set[str], set[str]]]:
+    """The training and the validation cases of each fold, in no order."""
+    return [(set(fold["train"]), set(fold["val"])) for fold in splits]
 
 
 def write_splits(

@@ -1,0 +1,40 @@
+"""A fold that names cases which nobody has preprocessed."""
+
+import json
+
+import pytest
+
+from nnunet_dro.trainers.data.preprocessed_cases import not_preprocessed
+
+
+@pytest.mark.parametrize("endings", [(".b2nd", "_seg.b2nd", ".pkl"), (".npz", ".pkl")])
+def test_cases_without_an_image_are_not_preprocessed(tmp_path, endings):
+    for case in ("a", "b.c", "lung_seg"):
+        for ending in endings:
+            (tmp_path / f"{case}{ending}").touch()
+
+    assert not_preprocessed(tmp_path, ["a", "b.c", "lung_seg"]) == []
+    assert not_preprocessed(tmp_path, ["ghost", "a", "b", "a ghost"]) == ["a ghost", "b", "ghost"]
+
+
+def test_cases_of_another_format_are_not_looked_for(tmp_path):
+    (tmp_path / "a.zarr").touch()
+
+    assert not_preprocessed(tmp_path, ["a", "b"]) == []
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_a_trainer_names_them_before_it_starts(start, project, part):
+    file = project("labels").preprocessed / "splits_final.json"
+    before = file.read_bytes() if file.exists() else None
+    fold = {"train": ["case_00", "case_01"], "val": ["case_02"]}
+    fold[part].append("ghost")
+    file.write_text(json.dumps([fold]))
+
+    try:
+        with pytest.raises(FileNotFoundError, match=r"got ghost.* Run nnUNetv2_preprocess again"):
+            start("nnUNetTrainerDRO")
+    finally:
+        file.unlink()
+        if before is not None:
+            file.write_bytes(before)
