@@ -1,4 +1,1 @@
-"""What reweighting cannot change.
-
-Six digits and three ways to weight them, with models trained to the end.
-"""
+"""What reweighting cannot change: six digits and three ways to weight them, to the end."""

@@ -19,20 +19,20 @@ _SETTING_COLOURS = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9", "#8C5
 
 def draw(finished: Finished, limits: tuple[float, float]) -> Figure:
     """A panel with the distances per setting; the losses, the group weights and the networks."""
-    descents = [(run, found) for run, found in finished.values() if isinstance(run, Setting)]
-    trained = [(run, found) for run, found in finished.values() if isinstance(run, Network)]
+    descents = [(run, result) for run, result in finished.values() if isinstance(run, Setting)]
+    trained = [(run, result) for run, result in finished.values() if isinstance(run, Network)]
     figure = Figure(figsize=(12, 14), layout="constrained")
     panels = figure.subplots(4, 3).ravel()
-    for axes, (setting, found) in zip(panels, descents, strict=False):
-        _draw_distances(axes, setting, found, limits)
+    for axes, (setting, result) in zip(panels, descents, strict=False):
+        _draw_distances(axes, setting, result, limits)
     for axes in (panels[0], panels[4]):
         axes.legend(frameon=False, fontsize=9)
     _draw_losses(panels[7], [setting for setting, _ in descents])
     _draw_of_group_dro(panels[8:10], descents)
     _draw_networks(panels[10:], trained)
-    lines = panels[9].get_lines()
+
     figure.legend(
-        handles=lines,
+        handles=panels[9].get_lines(),
         title="settings in (h), (i) and (j)",
         ncols=4,
         loc="outside lower center",
@@ -44,25 +44,33 @@ def draw(finished: Finished, limits: tuple[float, float]) -> Figure:
 
 
 def _draw_distances(
-    axes: Axes, setting: Setting, found: Mapping[str, Any], limits: tuple[float, float]
+    axes: Axes, setting: Setting, result: Mapping[str, Any], limits: tuple[float, float]
 ) -> None:
-    apart = np.array(found["directions" if setting.directions else "weights"])
+    what = "weights"
+    low = 1e-8  # rounding alone is below it
+    if setting.directions:
+        what = "directions"
+        low = 0.03
+
+    apart = np.array(result[what])
     for m, label, style, _, colour in _LINES:
-        axes.plot(found["steps"], apart[:, m - 1], style, color=colour, linewidth=2, label=label)
+        axes.plot(result["steps"], apart[:, m - 1], style, color=colour, linewidth=2, label=label)
         if setting.polynomial:
             axes.axhline(
-                limits[m - 1], color=colour, linestyle=":", linewidth=1.2, label=f"limit, {label}"
+                limits[m - 1],
+                color=colour,
+                linestyle=":",
+                linewidth=1.2,
+                label=f"limit, {label}",
             )
-    # Rounding alone is below 1e-8.
-    low = 0.03 if setting.directions else 1e-8
     axes.set(
         title=setting.name,
         xscale="log",
         yscale="log",
         ylim=(low, 1.0),
         xlabel="step of gradient descent",
+        ylabel=f"distance of {what}",
     )
-    axes.set_ylabel("distance of directions" if setting.directions else "distance of weights")
 
 
 def _draw_losses(axes: Axes, chosen: Sequence[Setting]) -> None:
@@ -70,8 +78,8 @@ def _draw_losses(axes: Axes, chosen: Sequence[Setting]) -> None:
     margins = np.linspace(-1, 3, 801)
     for setting, colour in zip(chosen, _SETTING_COLOURS, strict=True):
         if setting.directions:
-            values = LOSSES[setting.loss](margins[None], np.ones(1))[0][0]
-            axes.plot(margins, values, color=colour, linewidth=2)
+            values, _ = LOSSES[setting.loss](margins[None], np.ones(1))
+            axes.plot(margins, values[0], color=colour, linewidth=2)
     axes.set(title="losses of classification", xlabel="margin", ylabel="loss", ylim=(0, None))
 
 
@@ -79,11 +87,10 @@ def _draw_of_group_dro(
     panels: Sequence[Axes], descents: Sequence[tuple[Setting, Mapping[str, Any]]]
 ) -> None:
     """Training losses of Group DRO, and its weight of the second group."""
-    for (setting, found), colour in zip(descents, _SETTING_COLOURS, strict=True):
-        for axes, values in zip(
-            panels, (np.array(found["losses"])[:, 2], found["weight of the 1"]), strict=True
-        ):
-            axes.plot(found["steps"], values, color=colour, linewidth=2, label=setting.name)
+    for (setting, result), colour in zip(descents, _SETTING_COLOURS, strict=True):
+        losses = np.array(result["losses"])[:, 2]
+        for axes, values in zip(panels, (losses, result["weight of the 1"]), strict=True):
+            axes.plot(result["steps"], values, color=colour, linewidth=2, label=setting.name)
     panels[0].set(
         title="training loss of Group DRO",
         ylabel="mean of the six",
@@ -101,18 +108,23 @@ def _draw_networks(
     """Distances of functions and weights from ERM's against the width, a marker per seed."""
     units = [network.units for network, _ in trained]
     for m, label, _, marker, colour in _LINES:
-        outputs = [found["functions"][m - 1] for _, found in trained]
-        weights = [found["weights"][-1][m - 1] / found["norm"][-1] for _, found in trained]
+        outputs = [result["functions"][m - 1] for _, result in trained]
+        weights = [result["weights"][-1][m - 1] / result["norm"][-1] for _, result in trained]
         for axes, values in zip(panels, (outputs, weights), strict=True):
             axes.plot(units, values, marker, color=colour, fillstyle="none", label=label)
     panels[0].set(
-        title="wide networks: functions", ylabel="largest difference of outputs", ylim=(1e-5, 1.0)
+        title="wide networks: functions",
+        ylabel="largest difference of outputs",
+        ylim=(1e-5, 1.0),
     )
     panels[1].set(
-        title="wide networks: weights", ylabel="distance / movement of ERM", ylim=(1e-3, 1.0)
+        title="wide networks: weights",
+        ylabel="distance / movement of ERM",
+        ylim=(1e-3, 1.0),
     )
+    widths = sorted(set(units))
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlabel="units of the hidden layer")
-        axes.set_xticks(sorted(set(units)), [str(width) for width in sorted(set(units))])
+        axes.set_xticks(widths, [str(width) for width in widths])
         axes.minorticks_off()
     panels[0].legend(frameon=False, fontsize=9)

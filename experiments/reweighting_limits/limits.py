@@ -8,13 +8,14 @@ from experiments.reweighting_limits.losses import TAIL_POWER, FloatArray
 
 
 def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
-    """The direction, of length 1, to which descent with a polynomially tailed loss and fixed weights converges.
+    """The direction, of length 1, to which descent converges.
 
-    The unit vector that makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of
-    large margins z = M theta. Up to its length it is the theta that makes ||theta||^2 / 2 + sum_i
-    w_i z_i^-alpha / alpha smallest. Of all theta with the same margins the shortest is M' (M M')^-1
-    z, so that is a convex problem in z > 0. M has the examples times their targets, shape (n, d),
-    linearly independent, and w > 0 the shape (n,).
+    The loss has a polynomial tail, and the weights are fixed. The direction is the unit vector that
+    makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of large margins
+    z = M theta. Up to its length it is the theta that makes
+    ||theta||^2 / 2 + sum_i w_i z_i^-alpha / alpha smallest. Of all theta with the same margins the
+    shortest is M' (M M')^-1 z, so that is a convex problem in z > 0. M has the examples times their
+    targets, shape (n, d), linearly independent, and w > 0 the shape (n,).
 
     Source: Zhai et al. 2023, theorem 8, after Ji et al. 2020: the direction is that of the
     regularisation path.
@@ -27,7 +28,7 @@ def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
 
     start = np.ones(len(weights))
     options = {"ftol": 1e-15, "gtol": 1e-12}
-    found = minimize(
+    minimum = minimize(
         objective,
         start,
         jac=True,
@@ -35,26 +36,26 @@ def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
         bounds=[(1e-9, None)] * len(start),
         options=options,
     )
-    theta = margins.T @ inverse @ found.x
+    theta = margins.T @ inverse @ minimum.x
     return np.asarray(theta / np.linalg.norm(theta))
 
 
 def widest_margin(margins: FloatArray) -> FloatArray:
-    """The unit vector with the largest smallest margin (Zhai et al. 2023, eq. 17 and 18).
+    """The unit vector with the largest smallest margin.
 
-    M as for `tail_limit`.
+    M is that of `tail_limit`.
+
+    Source: Zhai et al. 2023, eq. (17) and (18).
     """
     inverse = np.linalg.inv(margins @ margins.T)
-    bounds = [(1.0, None)] * len(margins)
-    start = np.ones(len(margins))
-    z = minimize(
+    minimum = minimize(
         lambda z: (z @ inverse @ z / 2, inverse @ z),
-        start,
+        np.ones(len(margins)),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
-    ).x
-    theta = margins.T @ inverse @ z
+        bounds=[(1.0, None)] * len(margins),
+    )
+    theta = margins.T @ inverse @ minimum.x
     return np.asarray(theta / np.linalg.norm(theta))
 
 
@@ -73,7 +74,7 @@ def tail_distances(
         return float(losses[groups == 1].mean() - losses[groups == 0].mean())
 
     plain = limit(sizes[1] / sizes.sum())
-    apart = [
-        np.linalg.norm(limit(share) - plain) for share in (0.5, brentq(surplus, 1e-3, 1 - 1e-3))
-    ]
-    return float(apart[0]), float(apart[1])
+    weighting = limit(0.5)
+    # Group DRO ends where the losses of both groups are the same.
+    group_dro = limit(brentq(surplus, 1e-3, 1 - 1e-3))
+    return float(np.linalg.norm(weighting - plain)), float(np.linalg.norm(group_dro - plain))

@@ -31,7 +31,9 @@ def logistic_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatAr
 def smooth_polynomial_loss(
     predictions: FloatArray, targets: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """A loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets y of 1 and -1.
+    """A loss of the margin z = y f with a polynomial tail, and its derivative by f.
+
+    The targets y are 1 and -1. The loss is
 
     log(1 + exp(-z)) for z <= 0, log(2) (1 + z / (2 alpha log 2))^-alpha for z > 0, with alpha = 1:
     where they meet both are log 2 and fall with slope 1/2. It is that of
@@ -48,13 +50,16 @@ def smooth_polynomial_loss(
 def polynomial_loss(
     predictions: FloatArray, targets: FloatArray, *, beta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Eq. 19: a loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets of 1 and -1.
+    """A loss of the margin z = y f with a polynomial tail, and its derivative by f.
+
+    The targets y are 1 and -1. The loss is
 
     log(1 + exp(-z)) + c for z < beta, (z - (beta - 1))^-alpha for z >= beta, with alpha = 1, and c
     such that both are 1 where they meet. There the slope jumps from -1 / (1 + exp(beta)) to -alpha:
     with alpha = 1 the loss is neither differentiable nor convex at beta, where the derivative is
-    that of the tail. Source: Zhai et al. 2023, eq. 19 and appendix C (the shift c), after Wang et
-    al. 2022.
+    that of the tail.
+
+    Source: Zhai et al. 2023, eq. (19) and appendix C (the shift c), after Wang et al. 2022.
     """
     margins = predictions * targets
     values, slopes = logistic_loss(np.minimum(margins, beta), np.ones(1))

@@ -1,6 +1,6 @@
-"""Do four theorems hold on small problems.
+"""Do four theorems hold on small problems?
 
-On penalised networks, on the largest step, and on the trusted loss?
+They are on penalised networks, on the largest step, and on the trusted loss.
 """
 
 import time
@@ -47,12 +47,12 @@ LIMITS = {
 def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -> float:
     """The largest of `STEPS` with which SGD with hardness weighted sampling converges, in octaves.
 
-    NaN if none does.
-
     The hidden weights of a ReLU network are trained on (f - y)^2 / 2 of random examples of length
     1. Batches are drawn, with replacement, by the softmax of beta times the losses: exact ones, or
     those when each was last drawn, which begin exact. One converges if the norm of the gradient of
-    the KL loss is at most `NORM` after the last step (Fidon et al. 2020, Theorems B.1 and B.2).
+    the KL loss is at most `NORM` after the last step. NaN if none does.
+
+    Source: Fidon et al. 2020, Theorems B.1 and B.2.
     """
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(N, D))
@@ -79,15 +79,17 @@ def largest_step(beta: float, seed: int, *, stale: bool, length: int = LENGTH) -
             batch = inputs[drawn]
             wrong, slopes = errors(batch, targets[drawn])
             losses[rows, drawn] = wrong**2 / 2
-            weights -= (
-                STEPS[:, None, None] / BATCH * ((wrong[..., None] * slopes).swapaxes(1, 2) @ batch)
-            )
+            gradient = (wrong[..., None] * slopes).swapaxes(1, 2) @ batch
+            weights -= STEPS[:, None, None] / BATCH * gradient
+
         wrong, slopes = errors(inputs, targets)
         pulls = np.exp(beta * (wrong**2 - (wrong**2).max(axis=1, keepdims=True)) / 2)
         pulls *= wrong / pulls.sum(axis=1, keepdims=True)
-        norms = np.linalg.norm((pulls[..., None] * slopes).swapaxes(1, 2) @ inputs, axis=(1, 2))
-        found = STEPS[norms <= NORM]
-    return float(np.log2(found.max())) if len(found) else float("nan")
+        gradient = (pulls[..., None] * slopes).swapaxes(1, 2) @ inputs
+        converged = STEPS[np.linalg.norm(gradient, axis=(1, 2)) <= NORM]
+    if len(converged) == 0:
+        return float("nan")
+    return float(np.log2(converged.max()))
 
 
 def trusted_loss(
@@ -99,48 +101,87 @@ def trusted_loss(
     limit: str,
     length: int = 3000,
 ) -> Mapping[str, float]:
-    """What the logistic loss G of the trusted examples does while weights of a linear model are learnt from them.
+    """What the logistic loss G of the trusted examples does while weights are learnt from them.
 
-    theta <- theta - alpha / n sum_i max(<grad G, grad f_i>, 0) grad f_i, with alpha at a limit:
-    ``limit`` of `LIMITS`; otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1
-    / L. The first ``n_trusted`` of the images (n, d) are trusted, targets are 1 and -1.
+    theta <- theta - alpha / n sum_i max(<grad G, grad f_i>, 0) grad f_i
 
-    Returned are ``rises``, the share of the steps after which G is larger, in per cent,
-    ``exponent``, that of the smallest ||grad G||^2 so far against the steps T, from a thirtieth of
-    them to the last, and ``of the bound``, the largest ratio of the former to C / sqrt(T) in per
-    cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha sigma^2 / 2), by Jensen's
-    inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
-    Source: Ren et al. 2018, Lemma 1 with eq. 30, and Theorem 2.
+    for a linear model, with alpha at a limit: ``limit`` of `LIMITS`; otherwise the weights of
+    Algorithm 1, which sum to 1, with alpha / n of 1 / L. The first ``n_trusted`` of the images
+    (n, d) are trusted, targets are 1 and -1.
+
+    Returns:
+        ``rises``, the share of the steps after which G is larger, in per cent, ``exponent``, that
+        of the smallest ||grad G||^2 so far against the steps T, from a thirtieth of them to the
+        last, and ``of the bound``, the largest ratio of the former to C / sqrt(T) in per cent,
+        where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha sigma^2 / 2), by Jensen's
+        inequality, and p the chance of an image to be in a batch; NaN where kappa is not above 0.
+
+    Source: Ren et al. 2018, Lemma 1 with eq. (30), and Theorem 2.
     """
-    rng = np.random.default_rng(seed)
+    n = min(100, len(images))
+    smooth = np.linalg.norm(images[:n_trusted], 2) ** 2 / n_trusted / 4
+    square = (images**2).sum(axis=1).max()
+    step = 1 / smooth
+    kappa = 0.0
+    if limit in LIMITS:
+        step = LIMITS[limit](n, smooth, square) / n
+        kappa = step * (1 - smooth * square * step * n / 2)
+
+    values, squares = _descend_by_trusted(
+        images,
+        targets,
+        n_trusted,
+        np.random.default_rng(seed),
+        step=step,
+        are_normalised=limit not in LIMITS,
+        length=length,
+    )
+    least = np.minimum.accumulate(squares)
+    first = length // 30
+    exponent = np.log(least[-1] / least[first - 1]) / np.log(length / first)
+    constant = np.nan
+    if kappa > 1e-12 * step:
+        constant = np.sqrt(values[0] * len(images) / n / kappa)
+    largest_ratio = (least * np.sqrt(np.arange(1, length + 1))).max() / constant
+    rises = 100 * float((np.diff(values) > 0).mean())
+    return {
+        "rises": rises,
+        "exponent": float(exponent),
+        "of the bound": float(100 * largest_ratio),
+    }
+
+
+def _descend_by_trusted(
+    images: FloatArray,
+    targets: FloatArray,
+    n_trusted: int,
+    rng: np.random.Generator,
+    *,
+    step: float,
+    are_normalised: bool,
+    length: int,
+) -> tuple[list[float], list[float]]:
+    """G and ||grad G||^2 before each step of `trusted_loss`, whose ``step`` is alpha / n."""
     n = min(100, len(images))
     trusted = images[:n_trusted]
-    of_trusted = targets[:n_trusted]
-    smooth = np.linalg.norm(trusted, 2) ** 2 / n_trusted / 4
-    square = (images**2).sum(axis=1).max()
-    alpha = LIMITS[limit](n, smooth, square) / n if limit in LIMITS else 1 / smooth
     theta = np.zeros(images.shape[1])
     values = []
     squares = []
     for _ in range(length):
-        losses, slopes = logistic_loss((trusted @ theta)[None], of_trusted)
+        losses, slopes = logistic_loss((trusted @ theta)[None], targets[:n_trusted])
         gradient = slopes[0] @ trusted / n_trusted
         values.append(losses.mean())
         squares.append(gradient @ gradient)
-        batch = rng.choice(len(images), n, replace=False)
-        pulls = logistic_loss((images[batch] @ theta)[None], targets[batch])[1][0]
-        weights = np.maximum(pulls * (images[batch] @ gradient), 0)
-        if limit not in LIMITS:
+
+        rows = rng.choice(len(images), n, replace=False)
+        batch = images[rows]
+        _, slopes = logistic_loss((batch @ theta)[None], targets[rows])
+        pulls = slopes[0]
+        weights = np.maximum(pulls * (batch @ gradient), 0)
+        if are_normalised:
             weights /= weights.sum() or 1
-        theta = theta - alpha * (weights * pulls) @ images[batch]
-    least = np.minimum.accumulate(squares)
-    first = length // 30
-    exponent = np.log(least[-1] / least[first - 1]) / np.log(length / first)
-    kappa = alpha * (1 - smooth * square * alpha * n / 2) if limit in LIMITS else 0.0
-    constant = np.sqrt(values[0] * len(images) / n / kappa) if kappa > 1e-12 * alpha else np.nan
-    of_bound = 100 * (least * np.sqrt(np.arange(1, length + 1))).max() / constant
-    rises = 100 * float((np.diff(values) > 0).mean())
-    return {"rises": rises, "exponent": float(exponent), "of the bound": float(of_bound)}
+        theta = theta - step * (weights * pulls) @ batch
+    return values, squares
 
 
 #: Width and steps of the penalised networks, and the factors of their penalty, the strongest first.
@@ -166,66 +207,96 @@ class Theorem:
 
 
 def penalised(theorem: Theorem) -> Iterator[Row]:
-    """Outputs on held-out digits against plain ERM and the widest margin (Zhai et al. 2023, Theorems 6 and 9)."""
-    units, steps = (32, 500) if theorem.quick else (WIDTH, N_STEPS)
+    """Outputs on held-out digits against plain ERM and the widest margin.
+
+    Source: Zhai et al. 2023, Theorems 6 and 9.
+    """
+    units = 32 if theorem.quick else WIDTH
+    steps = 500 if theorem.quick else N_STEPS
     images, targets, groups = six_digits()
     images, held_out = in_unit_ball(images, held_out_digits())
 
-    def trained(loss: str, mu: float) -> tuple[Any, float]:
+    def trained(loss: str, mu: float) -> tuple[FloatArray, float]:
         """Outputs, and the mean loss of importance weighting."""
         network = Network(units, theorem.seed, steps, loss, mu)
         end, outputs = train_network(images, targets, groups, held_out, network)
         return outputs, float(end.losses[0, 1].mean())
 
-    plain = trained("squared loss", 0.0)[0][0]
-    # The output weights begin with 0: linearised, the network is linear in its units at the start.
-    first = first_weights(Network(units, theorem.seed, steps), images.shape[1])
-    features, others = (
-        np.tanh(np.column_stack([of, np.ones(len(of))]) @ first.T) for of in (images, held_out)
+    (plain, *_), _ = trained("squared loss", 0.0)
+    widest = _widest_outputs(
+        first_weights(Network(units, theorem.seed, steps), images.shape[1]),
+        images,
+        targets,
+        held_out,
     )
-    widest = others @ widest_margin(features * targets[:, None])
     for mu in PENALTIES:
         outputs, risk = trained("squared loss", mu)
         apart = np.abs(outputs[1] - plain).max()
         yield f"mu {mu:g}", "outputs apart", float(apart)
         yield f"mu {mu:g}", "over the root of the risk", float(apart / np.sqrt(risk))
+
         outputs, risk = trained("logistic loss", mu)
         yield f"mu {mu:g}", "logistic risk", risk
-        for method, of in zip(METHODS[:2], outputs, strict=False):
-            others_sign = np.sign(of) != np.sign(widest)
-            yield f"mu {mu:g}", f"other sign, {method}", 100 * float(others_sign.mean())
-            largest = np.abs(widest[others_sign]).max(initial=0) / np.abs(widest).max()
-            yield f"mu {mu:g}", f"largest margin there, {method}", 100 * float(largest)
+        for name, value in _other_signs(outputs, widest):
+            yield f"mu {mu:g}", name, value
+
+
+def _widest_outputs(
+    start: FloatArray, images: FloatArray, targets: FloatArray, held_out: FloatArray
+) -> FloatArray:
+    """Outputs on held-out digits of the linearised network with the widest margin.
+
+    The output weights begin with 0: linearised, the network is linear in its units at the start.
+    """
+
+    def features(digits: FloatArray) -> FloatArray:
+        return np.tanh(np.column_stack([digits, np.ones(len(digits))]) @ start.T)
+
+    return features(held_out) @ widest_margin(features(images) * targets[:, None])
+
+
+def _other_signs(outputs: FloatArray, widest: FloatArray) -> Iterator[tuple[str, float]]:
+    """Where the sign is not that of the widest margin: how often, and with how large a margin."""
+    for method, outputs_of_method in zip(METHODS[:2], outputs, strict=False):
+        is_other = np.sign(outputs_of_method) != np.sign(widest)
+        yield f"other sign, {method}", 100 * float(is_other.mean())
+        largest = np.abs(widest[is_other]).max(initial=0) / np.abs(widest).max()
+        yield f"largest margin there, {method}", 100 * float(largest)
 
 
 def steps_of_sampling(theorem: Theorem) -> Iterator[Row]:
     """The largest step of hardness weighted sampling, in octaves."""
+    length = 100 if theorem.quick else LENGTH
     for beta in BETAS:
-        found = {
-            name: largest_step(
-                beta, theorem.seed, stale=name == "stale", length=100 if theorem.quick else LENGTH
-            )
-            for name in ("exact", "stale")
-        }
-        yield from ((f"beta {beta:g}", name, value) for name, value in found.items())
-        yield f"beta {beta:g}", "stale - exact", found["stale"] - found["exact"]
+        exact = largest_step(beta, theorem.seed, stale=False, length=length)
+        stale = largest_step(beta, theorem.seed, stale=True, length=length)
+        yield f"beta {beta:g}", "exact", exact
+        yield f"beta {beta:g}", "stale", stale
+        yield f"beta {beta:g}", "stale - exact", stale - exact
 
 
 def steps_of_trusted(theorem: Theorem) -> Iterator[Row]:
     """What the trusted loss does with weights that are learnt from ten trusted 4s and 9s."""
     images, labels = load_digits()
     rng = np.random.default_rng(theorem.seed)
-    common, rare = (rng.permutation(np.flatnonzero(labels == digit)) for digit in (9, 4))
+    common = rng.permutation(np.flatnonzero(labels == 9))
+    rare = rng.permutation(np.flatnonzero(labels == 4))
     trusted = (common[:N_TRUSTED], rare[:N_TRUSTED])
     rest = (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE])
     chosen = np.concatenate([*trusted, *rest])
-    length = 60 if theorem.quick else 3000
     targets = np.where(labels[chosen] == 4, 1.0, -1.0)
+    length = 60 if theorem.quick else 3000
     for limit in (*LIMITS, "normalised weights"):
-        found = trusted_loss(
-            images[chosen], targets, 2 * N_TRUSTED, theorem.seed, limit=limit, length=length
+        numbers = trusted_loss(
+            images[chosen],
+            targets,
+            2 * N_TRUSTED,
+            theorem.seed,
+            limit=limit,
+            length=length,
         )
-        yield from ((limit, name, value) for name, value in found.items())
+        for name, value in numbers.items():
+            yield limit, name, value
 
 
 THEOREMS = {"penalty": penalised, "sampling": steps_of_sampling, "trusted": steps_of_trusted}
@@ -237,34 +308,39 @@ def _make(options: Options, name: str, theorem: Theorem) -> Mapping[str, Any]:
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
-    rows = [(run.name, run.seed, *row) for run, found in finished.values() for row in found["rows"]]
+    rows = []
+    for theorem, result in finished.values():
+        rows += [(theorem.name, theorem.seed, *row) for row in result["rows"]]
     return {"-all": pd.DataFrame(rows, columns=["theorem", "seed", "setting", "what", "value"])}
 
 
 def summary(values: pd.DataFrame) -> pd.DataFrame:
-    """Mean and 95 % t-interval over the seeds, and those of the change from the setting before, of the same seeds."""
+    """Mean and 95 % t-interval over the seeds.
+
+    The ``change`` is that from the setting before, of the same seeds.
+    """
     wide = values.pivot(index=["theorem", "setting", "what"], columns="seed", values="value")
     order = values[["theorem", "setting", "what"]].drop_duplicates()
     rows: list[dict[str, object]] = []
     before: dict[tuple[str, str], pd.Series] = {}
     for theorem, setting, what in order.itertuples(index=False, name=None):
-        of = wide.loc[theorem, setting, what]
+        by_seed = wide.loc[theorem, setting, what]
+        changes = by_seed - before.get((theorem, what), np.nan)
         row: dict[str, object] = {"theorem": theorem, "setting": setting, "what": what}
-        row |= dict(zip(("mean", "low", "high"), mean_interval(of), strict=True))
-        change = mean_interval(of - before.get((theorem, what), np.nan))
-        rows.append(row | dict(zip(("change", "change low", "change high"), change, strict=True)))
-        before[theorem, what] = of
+        row["mean"], row["low"], row["high"] = mean_interval(by_seed)
+        row["change"], row["change low"], row["change high"] = mean_interval(changes)
+        rows.append(row)
+        before[theorem, what] = by_seed
     return pd.DataFrame(rows)
 
 
 def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
     """A row per setting and a column per quantity, each a mean and its interval."""
-    of = table[table["theorem"] == theorem]
-    texts = [
-        f"{mean:.3g} [{low:.3g}, {high:.3g}]"
-        for mean, low, high in of[["mean", "low", "high"]].to_numpy()
-    ]
-    shown = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna()))
+    rows = table[table["theorem"] == theorem]
+    intervals = rows[["mean", "low", "high"]].to_numpy()
+    texts = [f"{mean:.3g} [{low:.3g}, {high:.3g}]" for mean, low, high in intervals]
+    text = pd.Series(texts, rows.index).where(rows["mean"].notna())
+    shown = rows.assign(text=text)
     return wide_table(shown, "setting", "what", "text")
 
 
@@ -273,21 +349,27 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     n_seeds = tables["-all"]["seed"].nunique()
     shown = {theorem: _shown(table, theorem) for theorem in THEOREMS}
     text = render(
-        "reweighting_limits/theorems", n_seeds=n_seeds, shown=shown, units=WIDTH, steps=N_STEPS
+        "reweighting_limits/theorems",
+        n_seeds=n_seeds,
+        shown=shown,
+        units=WIDTH,
+        steps=N_STEPS,
     )
     return Page(text, table, shown=table.iloc[:0])
+
+
+def _runs(options: Options) -> list[Mapping[str, Theorem]]:
+    runs = {}
+    for name in THEOREMS:
+        for seed in options.seeds:
+            runs[f"{name}-seed{seed}"] = Theorem(name, seed, options.quick)
+    return [runs]
 
 
 EXPERIMENT = Experiment(
     name="theorems",
     title="More theorems",
-    runs=lambda options: [
-        {
-            f"{name}-seed{seed}": Theorem(name, seed, options.quick)
-            for name in THEOREMS
-            for seed in options.seeds
-        }
-    ],
+    runs=_runs,
     make=_make,
     minutes=lambda run: 0.1,
     tables=_tables,
