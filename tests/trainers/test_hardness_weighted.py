@@ -169,6 +169,26 @@ def test_mixin_works_with_nnunets_other_trainers(start, cls):
     assert trainer.loss.pooled is None
     assert ("The hardness of a case is the loss of its last patch" in log_of(trainer)) == is_unknown
     assert ("`earned` looks for losses that fall" in log_of(trainer)) == (cls is DROWithCE)
+    assert ("set options = DROOptions(share=0.5)" in log_of(trainer)) == (cls is DROWithTopK)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("nnUNetTrainerDRO_hardLoss", "`earned` concludes"),
+        ("nnUNetTrainerDRO_guarded0.5_hardLoss", "`guarded` concludes"),
+        ("nnUNetTrainerDRO", ""),
+        ("nnUNetTrainerDRO_hardPresent", ""),
+        ("nnUNetTrainerDRO_share0.5_hardLoss", ""),
+        ("nnUNetTrainerHWS", ""),
+    ],
+)
+def test_the_log_warns_where_empty_patches_make_training_plain(start, name, word):
+    trainer, _ = start(name, "2d_small")
+
+    log = log_of(trainer)
+    assert ("If 5 % of the last patches" in log) == bool(word)
+    assert word in log
 
 
 def test_mixin_says_when_a_trainer_does_not_use_its_loss(start):
