@@ -3,6 +3,7 @@
 import csv
 import datetime
 import json
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.json_file import read_json, without_twins
 from nnunet_dro.naming import name_some, repeated
 
 CASE_TABLE_FILE = "cases.csv"  # Name of the case table in the folders of a dataset.
@@ -45,9 +46,10 @@ def find_case_table(*folders: Path | None) -> Path | None:
 def read_cases(path: Path) -> pd.DataFrame:
     r"""Read a case table.
 
-    It is a CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per
-    case, which the column ``case``, or else ``case_id``, or else ``participant_id``, names. JSON is
-    a list of records, a mapping from cases to attributes, or a mapping from columns to entries.
+    It is a CSV (commas, semicolons or tabs), TSV, XLSX (its first sheet) or JSON file with a row
+    per case, which the column ``case``, or else ``case_id``, or else ``participant_id``, names.
+    JSON is a list of records, a mapping from cases to attributes, or a mapping from columns to
+    entries.
 
     Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers
     are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
@@ -97,16 +99,35 @@ def _refusal(rule: str, got: str, path: Path, cure: str) -> ValueError:
 
 def _read_text(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        first = file.readline()
-        file.seek(0)
-        # Spreadsheets write semicolons where the decimal mark is a comma.
-        separator = ","
-        if path.suffix.lower() == ".tsv":
-            separator = "\t"
-        elif ";" in first and "," not in first:
-            separator = ";"
-        rows = csv.reader(file, delimiter=separator, strict=True)
-        return [_texts(row) for row in rows]
+        lines = file.readlines()
+
+    first_rows: list[list[str]] = []
+    separator = "\t" if path.suffix.lower() == ".tsv" else None
+    # Excel writes and reads such a first line, which is no row of the table.
+    declared = re.fullmatch(r'"?sep=(.)"?', lines[0].rstrip("\r\n")) if lines else None
+    if declared:
+        separator = declared[1]
+        first_rows.append([])
+        lines = lines[1:]
+    if separator is None:
+        separator = _separator_of(lines[0]) if lines else ","
+
+    rows = csv.reader(lines, delimiter=separator, strict=True)
+    return [*first_rows, *(_texts(row) for row in rows)]
+
+
+def _separator_of(names: str) -> str:
+    """What separates the names of columns in the first line of a CSV file.
+
+    It is the one that makes a name of the cases' column. Spreadsheets write semicolons where the
+    decimal mark is a comma, and tabs into what is then called .csv.
+    """
+    separators = {}
+    for separator in (",", ";", "\t"):
+        columns = _texts(next(csv.reader([names], delimiter=separator), []))
+        has_cases = any(name in columns for name in _IDENTIFIERS)
+        separators[separator] = (has_cases, len(columns))
+    return max(separators, key=lambda separator: separators[separator])
 
 
 def _read_xlsx(path: Path) -> list[list[str]]:
@@ -127,7 +148,7 @@ def _read_xlsx(path: Path) -> list[list[str]]:
 
 
 def _read_json(path: Path) -> list[list[str]]:
-    content = read_json(path, encoding="utf-8-sig", object_pairs_hook=_without_twins)
+    content = read_json(path, encoding="utf-8-sig", object_pairs_hook=_stripped_names)
     is_mapping = isinstance(content, dict)
     parts = list(content.values()) if is_mapping else content
     if is_mapping and parts and all(isinstance(part, list) for part in parts):
@@ -164,11 +185,8 @@ def _rows_of_records(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 _READERS = {".csv": _read_text, ".tsv": _read_text, ".xlsx": _read_xlsx, ".json": _read_json}
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = repeated(name for name, _ in pairs)
-    if twice:
-        raise ValueError(f"{twice[0]!r} is duplicated")
-    return {name.strip(): value for name, value in pairs}
+def _stripped_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name.strip(): value for name, value in without_twins(pairs).items()}
 
 
 def _texts(row: Iterable[Any]) -> list[str]:

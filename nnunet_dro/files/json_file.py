@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnunet_dro.naming import repeated
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -40,3 +42,11 @@ def read_json(
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError as error:
         raise ValueError("its brackets are nested too deeply") from error
+
+
+def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping in which no name is twice, for `read_json`; JSON would keep the last one only."""
+    twice = repeated(name for name, _ in pairs)
+    if twice:
+        raise ValueError(f"{twice[0]!r} is duplicated")
+    return dict(pairs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.json_file import read_json, without_twins
 from nnunet_dro.naming import name_some, nearest_names
 
 #: The file in which nnU-Net keeps the description of a dataset.
@@ -42,14 +42,14 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no JSON, or has no names at its top.
+        ValueError: If it is no JSON, has a name twice, or has no names at its top.
     """
     if not path.is_file():
         got = f"{str(path)!r}, which does not exist"
         raise FileNotFoundError(f"`dataset_json` must be a file, got {got}. Check the path.")
 
     try:
-        content = read_json(path, encoding="utf-8-sig")
+        content = read_json(path, encoding="utf-8-sig", object_pairs_hook=without_twins)
     except ValueError as error:
         raise ValueError(
             f"`dataset_json` must be JSON, got {str(path)!r}: {error}. Correct it."
@@ -65,7 +65,7 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
 def read_if_usable(path: Path) -> Mapping[str, Any] | None:
     """Read a dataset.json or plans.json, or give None if it does not exist or is damaged."""
     try:
-        content = read_json(path, encoding="utf-8-sig")
+        content = read_json(path, encoding="utf-8-sig", object_pairs_hook=without_twins)
     except (OSError, ValueError):
         return None
     return content if isinstance(content, Mapping) else None

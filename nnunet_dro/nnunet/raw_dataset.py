@@ -68,12 +68,16 @@ def training_cases(raw_dataset: Path) -> list[str]:
     cases: list[str] = []
     try:
         description = read_dataset_json(path)
+    except ValueError as error:
+        raise ValueError(f"`dataset` must have a usable dataset.json, but {error}") from error
+
+    try:
         listed = description.get("dataset")
         if listed is not None:
             cases = sorted(listed.keys())
         else:
             ending = str(description["file_ending"])
-    except (ValueError, KeyError, AttributeError) as error:
+    except (KeyError, AttributeError) as error:
         cure = (
             "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
         )

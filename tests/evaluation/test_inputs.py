@@ -385,6 +385,14 @@ FITTING = (50, 3, 2, 52, 53)
         (None, ["Check the path"]),
         ("{", ["summary.json of nnU-Net", "beside the predictions"]),
         ("[]", ["summary.json of nnU-Net"]),
+        (
+            '{"id": "x", "results": {"all": [{"1": {"Dice": 0.5}}], "mean": {}}, "task": "T"}',
+            [
+                "nnU-Net v1 wrote",
+                "does not have the numbers of voxels",
+                "folder of the predictions",
+            ],
+        ),
         ('{"metric_per_case": []}', ["must have cases"]),
         ('{"metric_per_case": [{"prediction_file": "a.nii.gz"}]}', ["summary.json of nnU-Net"]),
         ({"case_00": (1, float("nan"), 0)}, ["summary.json of nnU-Net"]),

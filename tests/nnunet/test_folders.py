@@ -114,7 +114,13 @@ def test_byte_order_mark_is_no_damage_and_an_absent_file_is(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{", "must be JSON"), (b"\xff\xff", "must be JSON"), (b"[]", "must be a mapping")],
+    [
+        (b'{"labels": {"background": 0, "vessel": 3, "vessel": 4}}', "'vessel' is duplicated"),
+        (b'{"labels": {}, "labels": {"vessel": 4}}', "'labels' is duplicated"),
+        (b"{", "must be JSON"),
+        (b"\xff\xff", "must be JSON"),
+        (b"[]", "must be a mapping"),
+    ],
 )
 def test_damaged_file_is_refused_by_name_or_passed_over(tmp_path, content, message):
     path = tmp_path / "dataset.json"

@@ -16,6 +16,7 @@ from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.nnunet.splits_file import (
     note_on_training_cases,
     only_training_cases,
@@ -155,9 +156,13 @@ def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
             "Check the path."
         ) from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = ""
         cure = "Give the one that nnU-Net writes beside the predictions."
+        if _is_of_version_1(path):
+            what = ", which nnU-Net v1 wrote: it does not have the numbers of voxels"
+            cure = "Give the folder of the predictions instead."
         raise ValueError(
-            f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}. {cure}"
+            f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}{what}. {cure}"
         ) from error
 
     if not entries:
@@ -177,6 +182,13 @@ def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
         got = f"{name_some(twice)} twice in {str(path)!r}"
         raise ValueError(f"`prediction` must hold a case once, got {got}. Remove an entry.")
     return entries
+
+
+def _is_of_version_1(path: Path) -> bool:
+    """Whether a file that is no summary.json of nnU-Net v2 is one of version 1."""
+    content = read_if_usable(path) or {}
+    results = content.get("results")
+    return isinstance(results, Mapping) and "all" in results
 
 
 def _entry(stored: Mapping[str, Any], labels: Labels | None) -> _Entry:

@@ -12,6 +12,16 @@ from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 #: Formats that store no position in space, whatever libraries make of their tags.
 PICTURES = (".png", ".bmp")
 
+#: A tag that every DICOM file has, as ITK names it: the class of what it holds.
+_SOP_CLASS = "0008|0016"
+
+#: What to do with DICOM. ITK takes the frames of a segmentation for neighbours, whatever gaps are
+#: between them, and their values for 255.
+CONVERT_DICOM = (
+    "Convert DICOM segmentations to label maps first, on the grid of the image (with dcmqi or 3D "
+    "Slicer)."
+)
+
 
 def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     """Read a label map with SimpleITK.
@@ -32,6 +42,10 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
             f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}"
         ) from error
 
+    if image.HasMetaDataKey(_SOP_CLASS):
+        raise ValueError(
+            f"`path` must be a label map, got {str(path)!r}, which is DICOM. {CONVERT_DICOM}"
+        )
     values = _values_of(image, path)
     while values.ndim > 3 and values.shape[0] == 1:
         values = values[0]
@@ -51,7 +65,14 @@ def _values_of(image: Any, path: Path) -> npt.NDArray[Any]:
     import SimpleITK
 
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-    is_coloured = image.GetNumberOfComponentsPerPixel() > 1
+    n_components = image.GetNumberOfComponentsPerPixel()
+    is_coloured = n_components > 1
+    # The layers of 3D Slicer can be equal, and are no greys even then.
+    if is_coloured and path.name.lower().endswith(".seg.nrrd"):
+        raise ValueError(
+            f"`path` must hold one layer of labels, got {n_components} in {str(path)!r}. In 3D "
+            "Slicer, export the segmentation as a label map (to files, or to a labelmap node)."
+        )
 
     value_of_ones = None
     if path.suffix.lower() in PICTURES:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
-from nnunet_dro.evaluation.scoring.itk import one_channel, read_with_itk
+from nnunet_dro.evaluation.scoring.itk import CONVERT_DICOM, one_channel, read_with_itk
 from nnunet_dro.evaluation.scoring.nifti import (
     NIFTI_ENDINGS,
     UnusualNiftiError,
@@ -197,9 +197,11 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
 
     if not files:
         endings = ", ".join(LABEL_MAP_ENDINGS)
-        got = f"none in {str(folder)!r}"
+        cure = "Check the path."
+        if any(path.suffix.lower() == ".dcm" for path in folder.iterdir()):
+            cure = CONVERT_DICOM
         raise FileNotFoundError(
-            f"`folder` must hold label maps ({endings}), got {got}. Check the path."
+            f"`folder` must hold label maps ({endings}), got none in {str(folder)!r}. {cure}"
         )
     return files
 

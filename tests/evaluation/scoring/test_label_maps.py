@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.itk import read_with_itk
-from nnunet_dro.evaluation.scoring.label_maps import read_label_map
+from nnunet_dro.evaluation.scoring.label_maps import list_label_maps, read_label_map
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
 from tests.evaluation.made_folders import write_map
@@ -309,6 +309,31 @@ def test_four_axes_and_colours_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"one channel.*a\.png"):
         read_label_map(tmp_path / "a.png")
+
+
+def test_layers_of_a_segmentation_are_no_greys_even_where_they_are_equal(tmp_path):
+    layer = SimpleITK.GetImageFromArray(VALUES.astype(np.uint8))
+    path = tmp_path / "a.seg.nrrd"
+    SimpleITK.WriteImage(SimpleITK.Compose([layer, layer]), str(path))
+    with pytest.raises(
+        ValueError, match=r"one layer of labels, got 2 in .*a\.seg\.nrrd.*label map"
+    ):
+        read_label_map(path)
+
+    SimpleITK.WriteImage(layer, str(path))
+    assert (read_label_map(path).values == VALUES).all()
+
+
+def test_dicom_is_called_what_it_is(tmp_path):
+    # ITK knows it by its content, whatever its name.
+    plane = SimpleITK.GetImageFromArray(VALUES[:1].astype(np.uint8))
+    SimpleITK.WriteImage(plane, str(tmp_path / "a.dcm"))
+    with pytest.raises(FileNotFoundError, match=r"label maps .*got none.*Convert DICOM"):
+        list_label_maps(tmp_path)
+
+    (tmp_path / "a.dcm").rename(tmp_path / "a.nrrd")
+    with pytest.raises(ValueError, match=r"a\.nrrd', which is DICOM\. Convert DICOM seg"):
+        read_label_map(tmp_path / "a.nrrd")
 
 
 def test_unreadable_file_is_named(tmp_path, monkeypatch):

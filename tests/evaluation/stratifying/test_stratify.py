@@ -64,6 +64,34 @@ def test_tables_are_read_as_text(table_of, text, expected):
     assert table_of(text, "cases.TSV" if "\t" in text else "cases.csv").to_dict("list") == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("case\tsite\n007\tA\n", ["case", "site"]),
+        ("case\tage, years; roughly\n007\t61\n", ["case", "age, years; roughly"]),
+        # Excel's first line names the separator, whatever the others look like.
+        ("sep=;\ncase;site\n007;A\n", ["case", "site"]),
+        ("\ufeffsep=;\r\ncase;site\r\n007;A\r\n", ["case", "site"]),
+        ("sep=,\ncase,site\n007,A\n", ["case", "site"]),
+        ("sep=\t\ncase\tsite\n007\tA\n", ["case", "site"]),
+        ('case;"age, years"\n007;61\n', ["case", "age, years"]),
+        ("age, years;case_id\n61;007\n", ["age, years", "case"]),
+        ('case,"a;b;c;d"\n007,A\n', ["case", "a;b;c;d"]),
+        ("case\n007\n", ["case"]),
+    ],
+)
+def test_separators_of_spreadsheets_are_understood(table_of, text, columns):
+    table = table_of(text)
+
+    assert table.columns.tolist() == columns
+    assert table["case"].tolist() == ["007"]
+
+
+def test_rows_are_numbered_as_in_an_editor_below_the_line_of_excel(table_of):
+    with pytest.raises(ValueError, match="1 for 2 columns in row 4"):
+        table_of("sep=;\ncase;site\na;A\nb\n")
+
+
 def test_sheet_gives_text(sheet_of):
     table = sheet_of(
         ["case", "age", "site", 2],
