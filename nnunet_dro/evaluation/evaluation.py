@@ -19,13 +19,13 @@ from nnunet_dro.evaluation.judging.early_check import (
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.scoring.grid import Rules
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import (
     ScoredPair,
     ScoredPairs,
+    notes_on_rules,
     score_pairs,
     sha256_of,
 )
@@ -325,28 +325,9 @@ def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
                 "the prediction has the label; Dice counts them as 0."
             )
 
-    yield from _notes_on_rules(scored.rules)
+    yield from notes_on_rules(scored.rules)
     if in_pixels(scores):
         units = {METRICS[name].unit for name in scoring.metrics}
         sizes = [noun for unit, noun in _SIZES.items() if unit in units]
         if sizes:
             yield f"The images have no voxel size: {' and '.join(sizes)} are in pixels (px)."
-
-
-def _notes_on_rules(rules: Mapping[str, Rules | str]) -> Iterator[str]:
-    """Sentences on cases whose headers say two things of where the voxels lie."""
-    only_other = [case for case, rule in rules.items() if rule == Rules.ONLY_OTHER]
-    if only_other:
-        yield (
-            "Reference and prediction fit only where the headers of both are read as the other of "
-            f"ITK and nibabel reads them, which was done: {name_some(only_other)}. Their sform and "
-            "their qform or voxel size differ."
-        )
-
-    differing = [case for case, rule in rules.items() if rule == Rules.DIFFER]
-    if differing:
-        yield (
-            "ITK and nibabel lay other voxels of the prediction on those of the reference, since "
-            f"sform and qform differ: {name_some(differing)}. The rule of nnU-Net's reader for the "
-            'dataset was used; "overwrite_image_reader_writer" in dataset.json names another.'
-        )

@@ -144,7 +144,7 @@ def _turn(grid: Grid, reference: Grid) -> FloatArray | None:
     if grid.affine is None or reference.affine is None:
         return None
     # From voxel indices of the map to those of the reference, both (x, y, z).
-    mapping: FloatArray = np.linalg.solve(reference.affine, grid.affine)
+    mapping: npt.NDArray[Any] = np.linalg.solve(reference.affine, grid.affine)
     if not _permutes_voxels(mapping, grid.shape, reference.shape):
         return None
     return np.rint(mapping[:3, :3])

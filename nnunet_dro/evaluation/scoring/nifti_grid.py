@@ -55,25 +55,31 @@ def nifti_grid(header: Any, shape: tuple[int, int, int], reader: Reader, path: P
     has_lengths = _mend_pixdim(header)
     lengths = header["pixdim"][1:4].astype(np.float64)
     unit_mm = _UNITS_MM.get(int(header["xyzt_units"]) & 7, 1.0)
-
     by_nibabel = _in_mm(_NIFTI_TO_ITK @ header.get_best_affine(), unit_mm)
-    by_itk = _itk_affine(header, lengths) if has_lengths else None
+
+    by_itk = None
+    if has_lengths:
+        by_itk = _itk_affine(header, lengths)
     by_itk = affine_in_header(path) if by_itk is None else _in_mm(by_itk, unit_mm)
 
     if not _is_usable(by_nibabel):
         return None if by_itk is None else Grid(shape, by_itk)
     if reader is Reader.ITK and by_itk is not None:
-        return Grid(shape, by_itk, other_affine=_unless_same(by_nibabel, by_itk))
+        other = _unless_same(by_nibabel, by_itk)
+        return Grid(shape, by_itk, other_affine=other)
 
     voxel_size = lengths * unit_mm
     if reader is Reader.REORIENTING and not _is_upright(by_nibabel):
         voxel_size = side_lengths(by_nibabel)
     x, y, z = voxel_size.tolist()
+    other = None
+    if by_itk is not None:
+        other = _unless_same(by_itk, by_nibabel)
     return Grid(
         shape,
         by_nibabel,
         voxel_size=(z, y, x),
-        other_affine=None if by_itk is None else _unless_same(by_itk, by_nibabel),
+        other_affine=other,
         is_by_other_rule=reader is Reader.ITK,
     )
 
@@ -144,10 +150,12 @@ def _may_pass_for_similar(sform: FloatArray, qform: FloatArray) -> bool:
     difference = np.abs(sform - qform)
     if difference.max() <= _SAME_MM:
         return False
+    if difference[:3, 3].max() > _MAYBE_SIMILAR_MM:
+        return False
+
     sizes = np.linalg.svd(sform[:3, :3], compute_uv=False)
-    sizes -= np.linalg.svd(qform[:3, :3], compute_uv=False)
-    have_same_origin = difference[:3, 3].max() <= _MAYBE_SIMILAR_MM
-    return bool(have_same_origin and np.abs(sizes).max() <= _MAYBE_SIMILAR_MM)
+    sizes_of_qform = np.linalg.svd(qform[:3, :3], compute_uv=False)
+    return bool(np.abs(sizes - sizes_of_qform).max() <= _MAYBE_SIMILAR_MM)
 
 
 def _in_mm(affine: FloatArray, unit_mm: float) -> FloatArray:

@@ -146,8 +146,8 @@ def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
 
 def test_only_attributes_that_are_cut_into_thirds_are_said_to_be(tmp_path):
     files = references(tmp_path, range(1, 8))
-    for n, one in enumerate(files):
-        write_map(one.reference, np.ones((4, 8, 8 + n), np.uint8), spacing=(1, 1, 1))
+    for n, paths in enumerate(files):
+        write_map(paths.reference, np.ones((4, 8, 8 + n), np.uint8), spacing=(1, 1, 1))
 
     _, specs, notes = with_columns(files, "auto:size", "auto:volume:0,0.3")
 
