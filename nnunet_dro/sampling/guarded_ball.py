@@ -7,12 +7,12 @@ Pure functions; `GuardedBall` in `rules` draws by them.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.rarity import check_cap
 from nnunet_dro.sampling.rules import Rule
@@ -27,11 +27,8 @@ _LEAST_MEDIAN = 0.05
 #: Largest beta. Fidon et al. 2022 use 100 and found 1,000 unstable. It keeps differences that are
 #: small beside a loss, those between equal cases say, from deciding who is drawn.
 LARGEST_BETA = 100.0
-#: The relative error of the divergence, and the most steps towards it.
+#: The relative error of the divergence.
 _TOLERANCE = 1e-3
-_MOST_STEPS = 30
-#: Steps towards a larger divergence are not longer than this exponent makes them.
-_SMALLEST_EXPONENT = 0.25
 
 
 def learnt(losses: FloatArray) -> FloatArray:
@@ -147,14 +144,26 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
     if deviation == 0:
         return NO_TILT
 
-    def divergence(beta: float) -> float:
+    def divergence(beta: float) -> tuple[float, float]:
         ratio, _ = _ratio(excess, part, bounds, beta)
-        return float(part @ (ratio * np.log(np.maximum(ratio, 1e-300))))
+        value = float(part @ (ratio * np.log(np.maximum(ratio, 1e-300))))
+
+        # Cases at their bounds stay there: only the others change with beta.
+        free = np.where(ratio < bounds, part * ratio, 0.0)
+        exponents = beta * excess
+        mean = float(free @ exponents) / max(float(free.sum()), 1e-300)
+        return value, float(free @ (exponents - mean) ** 2)
 
     wanted = math.log(1 / share)
     # For small beta, the divergence is beta^2 variance / 2.
     start = math.sqrt(2 * wanted) / deviation
-    beta = _solution(divergence, wanted, start)
+    beta = beta_of_divergence(
+        divergence,
+        wanted,
+        start=start,
+        largest=LARGEST_BETA,
+        tolerance=_TOLERANCE,
+    )
     _, kappa = _ratio(excess, part, bounds, beta)
     return Tilt(beta, kappa, largest, float(np.median(losses)), cap)
 
@@ -178,29 +187,6 @@ def _ratio(
             ratio[is_bound] = bounds[is_bound]
             return ratio, kappa
         is_bound |= is_new
-
-
-def _solution(divergence: Callable[[float], float], wanted: float, start: float) -> float:
-    """The beta of a divergence, by the secant method on logarithms; `LARGEST_BETA` if it is larger.
-
-    The divergence grows with beta, like a power of it with an exponent of 2 at first and less
-    later on.
-    """
-    largest = math.log(LARGEST_BETA)
-    position = min(math.log(start), largest)
-    exponent = 2.0
-    last = None
-    for _ in range(_MOST_STEPS):
-        missing = math.log(wanted / max(divergence(math.exp(position)), 1e-300))
-        is_beyond = position == largest and missing > 0
-        if abs(missing) < _TOLERANCE or is_beyond:
-            break
-        if last is not None and position != last[0]:
-            exponent = (last[1] - missing) / (position - last[0])
-            exponent = min(max(exponent, _SMALLEST_EXPONENT), 2.0)
-        last = (position, missing)
-        position = min(position + missing / exponent, largest)
-    return min(math.exp(position), LARGEST_BETA)
 
 
 @dataclass(frozen=True, eq=False)

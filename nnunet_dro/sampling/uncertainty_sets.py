@@ -9,18 +9,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import (
-    FloatArray,
-    checked_losses,
-    effective_cases,
-    kl_probabilities,
-)
+from nnunet_dro.sampling.balls import beta_of_divergence
+from nnunet_dro.sampling.divergences import FloatArray, checked_losses, kl_probabilities
 
 #: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as
 #: far as floats go.
 _LARGEST_EXPONENT = 1e6
-#: Bisections in log(beta), which leave a relative error of about 1e-9.
-_N_BISECTIONS = 50
 #: How far the hardest are learnt, relative to the others, where they earn nothing and all of the
 #: concentration.
 _EARNS_NOTHING = 0.1
@@ -141,6 +135,7 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
         ValueError: If ``share`` is out of range, or ``losses`` is empty or not finite.
 
     Example:
+        >>> from nnunet_dro.sampling import effective_cases
         >>> losses = np.array([0.1, 0.2, 0.3, 0.9])
         >>> beta = kl_ball_beta(losses, share=0.5)
         >>> round(effective_cases(kl_probabilities(losses, beta=beta)), 6)
@@ -156,19 +151,30 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     if share == 1 or spread <= 1e-9 * max(1.0, float(np.abs(losses).max())):
         return 0.0
 
-    # The effective number of cases falls with beta.
-    n_wanted = share * len(losses)
+    excess = losses - losses.max()
+    wanted = math.log(1 / share)
+    # For small beta, the divergence is beta^2 variance / 2.
+    return beta_of_divergence(
+        lambda beta: _divergence(excess, beta),
+        wanted,
+        start=math.sqrt(2 * wanted) / float(excess.std()),
+        largest=_LARGEST_EXPONENT / spread,
+    )
 
-    low = math.log(1e-6 / spread)
-    high = math.log(_LARGEST_EXPONENT / spread)
-    for _ in range(_N_BISECTIONS):
-        middle = (low + high) / 2
-        probabilities = kl_probabilities(losses, beta=math.exp(middle))
-        if effective_cases(probabilities) > n_wanted:
-            low = middle
-        else:
-            high = middle
-    return math.exp(low)
+
+def _divergence(excess: FloatArray, beta: float) -> tuple[float, float]:
+    """KL(q || uniform) of q = softmax(beta * losses), and its derivative by log(beta).
+
+    With the losses seen from the largest, x, and e = beta x, it is q.e - log(mean(exp(e))), and the
+    derivative is the variance of e under q.
+    """
+    exponents = beta * excess
+    growth = np.exp(exponents)
+    total = float(growth.sum())
+    mean = float(growth @ exponents) / total
+
+    variance = float(growth @ (exponents - mean) ** 2) / total
+    return mean - math.log(total / len(excess)), variance
 
 
 def earned_share(losses: FloatArray, *, share: float) -> float:

@@ -66,6 +66,18 @@ def test_limits():
     np.testing.assert_array_equal(LOSSES, before)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.75, 0.99])
+@pytest.mark.parametrize("n", [7, 129, 1000])
+def test_the_share_is_met_where_one_loss_is_far_above_the_others(n, share):
+    """The divergence is then no power of beta: it rises all at once."""
+    losses = np.random.default_rng(n).normal(-0.9, 1e-3, n)
+    losses[0] = 0.0
+    beta = kl_ball_beta(losses, share=share)
+    q = kl_probabilities(losses, beta=beta)
+
+    assert effective_cases(q) == pytest.approx(max(1, share * n), rel=1e-6)
+
+
 def test_a_table_follows_its_losses():
     """Once all cases were seen the share holds, whatever happens to the spread of the losses."""
     table = HardnessTable([f"case_{i}" for i in range(6)], rule=KLBall(0.0, 0.5), exploration=0.0)

@@ -214,7 +214,7 @@ def test_an_empty_or_damaged_log_is_refused_by_name(tmp_path, file, content, mes
     assert str(tmp_path) in str(error.value)
 
 
-def test_the_mean_of_folds_has_the_epochs_that_all_have_written_and_all_draws(tmp_path):
+def test_the_mean_of_folds_has_common_epochs_and_all_draws(tmp_path):
     """Of many cases, one fold has written every second epoch and the other every one."""
     logs = []
     for name, step in (("every", 1), ("second", 2)):
