@@ -18,6 +18,7 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
 from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
+from nnunet_dro.nnunet.splits_file import training_cases_in
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
 from nnunet_dro.pages.svg import N_COLOURS
 
@@ -97,15 +98,23 @@ class RawImages:
         return read_label_map(reference_file).values
 
     def _prediction(self, case: str, grid: Grid, reference_file: Path) -> LabelMap | None:
-        """The prediction of nnU-Net's validation; one that cannot be used is as good as none."""
+        """The prediction of nnU-Net's validation; one that cannot be used is as good as none.
+
+        So is one in a fold that is trained on the case.
+        """
         if not self.ending:
             return None
         name = f"fold_[0-9]*/validation/{escape(case)}{self.ending}"
-        path = min(self.model.glob(name), default=None)
-        if path is None:
-            return None
-
         try:
+            paths = [
+                path
+                for path in sorted(self.model.glob(name))
+                if not training_cases_in(path.parent, [case])
+            ]
+            if not paths:
+                return None
+
+            path = paths[0]
             reader = reader_for(reference_file, self.labels.reader)
             prediction = read_label_map(path, reader)
             return align(

@@ -172,6 +172,31 @@ def test_files_that_dataset_json_names_are_read_or_refused(made):
         source.read("x")
 
 
+def test_no_picture_shows_the_prediction_of_a_training_case(made, monkeypatch):
+    values = np.zeros((3, 9, 9))
+    values[1, 2:4, 2:4] = 1
+    raw = write_raw(made, values)
+    # Fold 0 was divided anew, and is now trained on the case; fold 1 validates it.
+    for fold in "01":
+        folder = fold_folder(made, fold=fold) / "validation"
+        folder.mkdir()
+        predicted = SimpleITK.GetImageFromArray((values * (fold == "1")).astype(np.uint8))
+        SimpleITK.WriteImage(predicted, str(folder / "a.b.nii.gz"))
+
+    def prediction():
+        source, _ = find_images(Fold.of(fold_folder(made)))
+        return source.read("a.b").prediction
+
+    assert not prediction().any()
+
+    dataset = made / "preprocessed" / raw.name
+    dataset.mkdir(parents=True)
+    monkeypatch.setenv("nnUNet_preprocessed", str(dataset.parent))
+    splits = [{"train": ["a.b"], "val": ["c"]}, {"train": ["c"], "val": ["a.b"]}]
+    (dataset / "splits_final.json").write_text(json.dumps(splits))
+    assert prediction().sum() == 4
+
+
 @pytest.mark.parametrize("configuration", ["3d_fullres", "3d_small", "2d"])
 @pytest.mark.parametrize("kind", ["labels", "regions_ignore"])
 def test_pictures_of_a_project_that_nnunet_preprocessed(
