@@ -118,8 +118,18 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         absent=_values_of_absent_label(scoring, grid, is_missing=is_missing),
         sha256=pair.sha256,
         lesions=lesions,
-        rules=rules_of_pair(grid_of_prediction, reference.grid),
+        rules=_rules(grid_of_prediction, reference.grid, labels),
     )
+
+
+def _rules(grid: Grid, reference: Grid, labels: Labels | None) -> Rules | None:
+    """What readers need to know of the rules for the headers of a pair."""
+    rules = rules_of_pair(grid, reference)
+    names_reader = labels is not None and labels.reader is not None
+    # Where the dataset names its reader, it says which of two rules is meant.
+    if rules is Rules.DIFFER and names_reader:
+        return None
+    return rules
 
 
 def _read_prediction(

@@ -302,6 +302,7 @@ def test_pairs_that_fit_by_the_other_rule_or_by_both_are_told(tmp_path):
 
         # The dataset names the reader.
         metrics, told = scored(path, tmp_path / "a.nii.gz", Reader.NIBABEL)
+        assert told is None
         assert metrics == pytest.approx(looped(reference, prediction, (2, 1, 1)))
 
     # As nnU-Net's own reader writes it.
