@@ -29,10 +29,13 @@ def warnings_of_draws(
         word = "guarded" if isinstance(table.rule, GuardedBall) else "earned"
         lines += _of_losses_never_learnt(word, loss, options.history.hardness)
 
-    if len(table) == 1:
+    if len(cases) == 1:
+        effect = "is the same as plain training"
+        if len(table) > 1:
+            effect = "can choose among its sub-volumes only"
         lines.append(
             f"WARNING: fold {fold} has one training case, {cases[0]}. With a single case, hardness "
-            "weighted sampling is the same as plain training."
+            f"weighted sampling {effect}."
         )
     return lines
 
