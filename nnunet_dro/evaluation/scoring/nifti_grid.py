@@ -55,11 +55,12 @@ def nifti_grid(header: Any, shape: tuple[int, int, int], reader: Reader, path: P
     has_lengths = _mend_pixdim(header)
     lengths = header["pixdim"][1:4].astype(np.float64)
     unit_mm = _UNITS_MM.get(int(header["xyzt_units"]) & 7, 1.0)
-    by_nibabel = _in_mm(_NIFTI_TO_ITK @ header.get_best_affine(), unit_mm)
+    best = _NIFTI_TO_ITK @ header.get_best_affine()
+    by_nibabel = _in_mm(best, unit_mm)
 
     by_itk = None
     if has_lengths:
-        by_itk = _itk_affine(header, lengths)
+        by_itk = _itk_affine(header, best, lengths)
     by_itk = affine_in_header(path) if by_itk is None else _in_mm(by_itk, unit_mm)
 
     if not _is_usable(by_nibabel):
@@ -105,7 +106,7 @@ def _mend_pixdim(header: Any) -> bool:
     return bool(is_length[:n_axes].all())
 
 
-def _itk_affine(header: Any, lengths: FloatArray) -> FloatArray | None:
+def _itk_affine(header: Any, best: FloatArray, lengths: FloatArray) -> FloatArray | None:
     """The affine of ITK: the directions and the origin of one form, and the lengths of pixdim.
 
     It is None where the rule hangs on rounding, or where ITK may refuse the header.
@@ -118,15 +119,13 @@ def _itk_affine(header: Any, lengths: FloatArray) -> FloatArray | None:
         # A voxel size alone: ITK does not turn the axes.
         return np.diag([*lengths, 1.0])
 
-    form: FloatArray
-    if sform_code == _SCANNER or qform_code <= 0:
-        form = header.get_sform()
-    else:
-        form = header.get_qform()
-        if sform_code > 0 and _may_pass_for_similar(header.get_sform(), form):
+    # Nibabel's best affine is the sform, or the qform where the sform has no code.
+    form = best
+    if sform_code > _SCANNER and qform_code > 0:
+        form = _NIFTI_TO_ITK @ header.get_qform()
+        if _may_pass_for_similar(best, form):
             return None
 
-    form = _NIFTI_TO_ITK @ form
     sides = side_lengths(form)
     if not np.isfinite(form).all() or not (sides > 0).all():
         return None
@@ -159,6 +158,8 @@ def _may_pass_for_similar(sform: FloatArray, qform: FloatArray) -> bool:
 
 
 def _in_mm(affine: FloatArray, unit_mm: float) -> FloatArray:
+    if unit_mm == 1:
+        return affine
     scaled = affine.copy()
     scaled[:3] *= unit_mm
     return scaled
