@@ -42,7 +42,7 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
         # What is added needs no plain training once more.
         methods = dict.fromkeys(options.methods)
 
-    stages = []
+    stages: list[Mapping[str, Run]] = []
     for seed in options.seeds:
         stage = {}
         for method in methods:

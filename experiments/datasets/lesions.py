@@ -60,8 +60,8 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
         fluid |= ellipsoid(positions, place, (1.6 * width, 2.4 * width, width)) < 1
     intensity[fluid] = rng.uniform(0.1, 0.2)
 
-    volume = _log_uniform(*np.log(VOLUME), rng)
-    contrast = _log_uniform(*np.log(CONTRAST), rng)
+    volume = _log_uniform(np.log(VOLUME[0]), np.log(VOLUME[1]), rng)
+    contrast = _log_uniform(np.log(CONTRAST[0]), np.log(CONTRAST[1]), rng)
     if centre == "b" and rng.random() < FAINT:
         contrast = _log_uniform(np.log(CONTRAST[0]), np.log(CONTRAST).mean(), rng)
     lesion = _lesion(positions, inner & ~fluid, volume, rng)

@@ -47,7 +47,7 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
 def _draw_methods(axes: Axes, epochs: pd.DataFrame, column: str) -> None:
     for method, rows in epochs.groupby("method", sort=False):
         curves = rows.pivot(index="epoch", columns="seed", values=column)
-        colour = _COLOURS[method]
+        colour = _COLOURS[str(method)]
         style = "--" if method == ROLES.plain else "-"
         axes.plot(curves, color=colour, alpha=0.25, linewidth=0.6)
         axes.plot(

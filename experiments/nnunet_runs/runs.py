@@ -88,8 +88,8 @@ class SeedRuns:
         if not self.raw.is_dir():
             self.study.write(self.raw, np.random.default_rng(self.seed))
         number = self.study.dataset[len("Dataset") :][:3]
-        plan = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.network.parent)
-        plan += ("--no_pbar", "-npfp", "2", "-np", "2")
+        words = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.network.parent)
+        plan = (*words, "--no_pbar", "-npfp", "2", "-np", "2")
         # The planner wants the number of workers, and fails with none.
         self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))

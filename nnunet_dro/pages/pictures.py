@@ -210,11 +210,11 @@ def _edges(mask: npt.NDArray[np.bool_]) -> dict[Vertex, list[Vertex]]:
 
 def _subpath(loop: list[Vertex]) -> str:
     """One loop as relative steps; corners on a straight line are left out."""
-    befores = [loop[-1], *loop[:-1]]
-    afters = [*loop[1:], loop[0]]
+    earlier = [loop[-1], *loop[:-1]]
+    later = [*loop[1:], loop[0]]
 
     turns = []
-    for before, corner, after in zip(befores, loop, afters, strict=True):
+    for before, corner, after in zip(earlier, loop, later, strict=True):
         # The corners before and after a turn differ in both coordinates.
         x_differs = before[0] != after[0]
         y_differs = before[1] != after[1]
