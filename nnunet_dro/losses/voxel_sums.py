@@ -127,22 +127,17 @@ class VoxelSums(nn.Module):
         """
         mask = self._taking_part(target)
         if self.regions:
-            predicted = logits > 0
             if mask is not None:
-                predicted = predicted & mask
-            return predicted.flatten(2).any(2)[:, self.first :]
+                logits = logits.masked_fill(~mask, -torch.inf)
+            largest = logits[:, self.first :].flatten(2).amax(2)
+            return largest > 0
 
-        # The same as argmax, and several times as fast on a CPU.
-        labels = logits.max(1).indices
-
-        # Voxels that are ignored get a class of their own, which is left out at the end.
-        n_channels = logits.shape[1]
+        # Where the logit of a class misses the largest one by 0, the class is predicted. This is
+        # several times as fast as an argmax. Background has all equal logits.
+        largest = logits.amax(1, keepdim=True)
+        if self.first == 1:
+            largest = largest.masked_fill(logits[:, :1] == largest, torch.inf)
         if mask is not None:
-            labels = labels.masked_fill(~mask[:, 0], n_channels)
-        is_predicted = torch.zeros(
-            (len(logits), n_channels + 1),
-            dtype=torch.bool,
-            device=logits.device,
-        )
-        is_predicted.scatter_(1, labels.flatten(1), True)
-        return is_predicted[:, self.first : n_channels]
+            largest = largest.masked_fill(~mask, torch.inf)
+        above = logits[:, self.first :] - largest
+        return above.flatten(2).amax(2) >= 0
