@@ -1,4 +1,1 @@
-"""Rare modalities of cell nuclei.
-
-Which way of drawing finds them without being told, and what do the others pay?
-"""
+"""Rare modalities of cell nuclei: which way of drawing finds them, and what do others pay?"""

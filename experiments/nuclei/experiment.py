@@ -1,6 +1,4 @@
-"""Rare modalities of cell nuclei.
-
-Which way of drawing finds them without being told, and what do the others pay?
+"""Rare modalities of cell nuclei: which way of drawing finds them, and what do others pay?
 
 A training takes about four minutes of a processor core.
 """
@@ -25,7 +23,7 @@ from experiments.datasets.nuclei import (
     read_table,
     split_nuclei,
 )
-from experiments.nuclei import methods, training
+from experiments.nuclei import methods, patches, training
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES
 from experiments.nuclei.training import Run, train
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
@@ -40,8 +38,7 @@ def divided_images(data: Path, seed: int, quick: bool) -> tuple[list[Image], lis
     """The training and the test images of a seed, read once for all its runs in a process."""
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
     split = split_nuclei(read_table(data), rng=np.random.default_rng([seed, 0]), n_test=n_test)
-    train_images, test_images = (read_nuclei(data, split[side]) for side in ("train", "test"))
-    return train_images, test_images
+    return read_nuclei(data, split["train"]), read_nuclei(data, split["test"])
 
 
 def minutes(run: Run) -> float:
@@ -59,13 +56,13 @@ def scores_of_runs(finished: Finished) -> pd.DataFrame:
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     read_table(options.data)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
-    return [
-        {
-            f"{method}-seed{seed}": Run(METHODS[method], seed, iterations)
-            for method in options.methods
-        }
-        for seed in options.seeds
-    ]
+    stages = []
+    for seed in options.seeds:
+        stage = {}
+        for method in options.methods:
+            stage[f"{method}-seed{seed}"] = Run(METHODS[method], seed, iterations)
+        stages.append(stage)
+    return stages
 
 
 def make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -82,12 +79,16 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     means = 100 * plain.pivot_table(index="stratum", columns="iteration", values="mean")
     # Points that plain training gains from the half to the end.
     rise = means.iloc[:, -1] - means.iloc[:, -2]
+    trainers = scores.drop_duplicates("method").set_index("method")["trainer"]
     text = render(
         "nuclei/page",
-        *(dataset, methods, training),
+        dataset,
+        methods,
+        patches,
+        training,
         decision=rule[1:].to_dict("records"),
         n_rare=len(ROLES.rare),
-        trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
+        trainers=trainers.to_dict(),
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         iterations=scores["iteration"].max(),
         n_seeds=scores["seed"].nunique(),

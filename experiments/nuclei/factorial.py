@@ -43,8 +43,11 @@ def run_of(setting: Setting, seed: int, iterations: int) -> FactorialRun:
 def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
     read_table(options.data)
     iterations = WORDS.iterations[options.quick]
-    made = [run_of(setting, seed, iterations) for seed in options.seeds for setting in settings()]
-    return [{f"{run.setting.name}-seed{run.seed}": run for run in made}]
+    runs = {}
+    for seed in options.seeds:
+        for setting in settings():
+            runs[f"{setting.name}-seed{seed}"] = run_of(setting, seed, iterations)
+    return [runs]
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -52,9 +55,8 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     parts = []
     for name, (run, result) in finished.items():
         dice = ScoredRun.of(name, run, result, label="nucleus").dice
-        part = statistics_of(
-            run.setting, run.seed, dice[dice["iteration"] == run.iterations], ["stratum"]
-        )
+        at_the_end = dice[dice["iteration"] == run.iterations]
+        part = statistics_of(run.setting, run.seed, at_the_end, ["stratum"])
         parts.append(part.assign(clipped=100 * result["clipped_share"]))
     return {"-all": pd.concat(parts, ignore_index=True)}
 

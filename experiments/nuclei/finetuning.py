@@ -56,9 +56,9 @@ def _runs(options: Options) -> list[Mapping[str, Run]]:
         first[f"{PLAIN}-seed{seed}"] = StartingRun(METHODS[PLAIN], seed, iterations)
         first[f"{DRO}-seed{seed}"] = Run(METHODS[DRO], seed, iterations)
         for method, (drawing, rate) in (FINETUNED | SLOWER).items():
-            later[f"{method}-seed{seed}"] = OptimisedRun(
-                METHODS[drawing], seed, max(1, iterations // 10), rate
-            )
+            length = max(1, iterations // 10)
+            run = OptimisedRun(METHODS[drawing], seed, length, rate)
+            later[f"{method}-seed{seed}"] = run
     return [first, later]
 
 
@@ -89,17 +89,15 @@ def _in_order(scores: pd.DataFrame) -> pd.DataFrame:
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
     # Trainings of different lengths are compared at their ends.
-    found = differences(scores.assign(iteration=0), FINETUNING_ROLES)
-    table = results_table(found, FINETUNING_ROLES).drop(columns="iteration")
+    changes = differences(scores.assign(iteration=0), FINETUNING_ROLES)
+    table = results_table(changes, FINETUNING_ROLES).drop(columns="iteration")
     lengths = scores.drop_duplicates("method").set_index("method")["iteration"]
-    gains = (
-        found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
-    )
+    rare = changes[changes["stratum"].isin(ROLES.rare)]
+    gains = rare.groupby("method", sort=False)["difference"].mean()
     shown = methods_by_stratum(table, PLAIN)
     shown.insert(1, "length", shown["method"].map(lengths))
-    shown["rare, mean"] = [
-        f"{gains[method]:+.1f}" if method != PLAIN else "" for method in shown["method"]
-    ]
+    shown["rare, mean"] = shown["method"].map(gains.map("{:+.1f}".format))
+    shown.loc[shown["method"] == PLAIN, "rare, mean"] = ""
     text = render(
         "nuclei/finetuning",
         trainers={method: METHODS[drawing] for method, (drawing, _) in FINETUNED.items()},
@@ -113,7 +111,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         text,
         table,
         shown=shown,
-        pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)},
+        pictures={"": partial(draw_differences, changes, scores, FINETUNING_ROLES)},
     )
 
 

@@ -13,16 +13,14 @@ FEATURES = (8, 16, 32, 64)
 def _block(n_in: int, n_out: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for n in (n_in, n_out):
-        layers += [
-            nn.Conv2d(n, n_out, 3, padding=1, bias=False),
-            nn.InstanceNorm2d(n_out, affine=True),
-        ]
+        layers.append(nn.Conv2d(n, n_out, 3, padding=1, bias=False))
+        layers.append(nn.InstanceNorm2d(n_out, affine=True))
         layers.append(nn.LeakyReLU(0.01))
     return nn.Sequential(*layers)
 
 
 class UNet(nn.Module):
-    """Logits of two classes, shape (b, 2, height, width), for images of shape (b, 3, height, width)."""
+    """Images (b, 3, height, width) -> logits of two classes (b, 2, height, width)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,4 @@
-"""One training on nuclei.
-
-How its patches are drawn, and its Dice on the test images on the way and at the end.
-"""
+"""One training on nuclei, and its Dice on the way and at the end."""
 
 import time
 from collections.abc import Sequence
@@ -26,17 +23,11 @@ from experiments.datasets.division import (
 from experiments.datasets.nuclei import TEST_SIZE, Image
 from experiments.device import device_name
 from experiments.nuclei.network import UNet
+from experiments.nuclei.patches import BATCH, Batch, draw_patches
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.registry import parse_trainer_name
 
-#: Side of a patch, and patches of a batch, of which the last third contains foreground, as in
-#: nnU-Net.
-PATCH = 64
-BATCH = 8
-N_FOREGROUND = 3
-#: Intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH).
-Batch = tuple[Tensor, Tensor]
 #: Settings of nnU-Net's optimiser.
 LEARNING_RATE = 1e-2
 MOMENTUM = 0.99
@@ -48,9 +39,8 @@ LARGEST_NORM = 12.0
 class Run:
     """One training and everything that determines it."""
 
-    trainer: (
-        str  # Name of the trainer whose way of drawing and weighting is taken, without its length.
-    )
+    #: Name of the trainer whose way of drawing and weighting is taken, without its length.
+    trainer: str
     seed: int  # Seed of the split, the first weights, the draws and the augmentation.
     iterations: int  # Length of the training.
 
@@ -82,26 +72,27 @@ class OptimisedRun(Run):
 class Result:
     """What came out of a run."""
 
-    # Rows with the iteration, the modality, the test case and its Dice in [0, 1].
+    #: Rows with the iteration, the modality, the test case and its Dice in [0, 1].
     dice: list[tuple[int, str, str, float]] = field(default_factory=list)
-    # Rows with the iteration, the modality and its share of the draws so far, in [0, 1].
+    #: Rows with the iteration, the modality and its share of the draws so far, in [0, 1].
     share: list[tuple[int, str, float]] = field(default_factory=list)
     clipped_share: float = 0.0  # Share of the importance weights that were clipped, in [0, 1].
     seconds: float = 0.0  # Processor time of the run.
 
 
 class Sampler:
-    """Draws images and weights their losses as the trainer of that name does, by modality unless groups are given."""
+    """Draws images and weights their losses as the trainer of that name does.
+
+    The groups of the trainer are the modalities, unless others are given.
+    """
 
     def __init__(self, trainer: str, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
         _, options = parse_trainer_name(trainer)
         history = options.history
         self.importance = options.importance
-        self.pooled = (
-            PooledHardness(len(images), memory=history.memory)
-            if history.hardness == "pooled"
-            else None
-        )
+        self.pooled: PooledHardness | None = None
+        if history.hardness == "pooled":
+            self.pooled = PooledHardness(len(images), memory=history.memory)
         self.table = HardnessTable(
             [image.case for image in images],
             rule=options.rule(groups or [image.modality for image in images]),
@@ -138,18 +129,19 @@ class Sampler:
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
         # What a group counts, before the losses of this batch change it.
-        of_rule = self.table.rule.loss_weights(draws.indices, draws.probabilities)
-        weights = (
-            torch.ones(len(hardness)) if of_rule is None else torch.from_numpy(of_rule).float()
-        )
+        group_weights = self.table.rule.loss_weights(draws.indices, draws.probabilities)
+        weights = torch.ones(len(hardness))
+        if group_weights is not None:
+            weights = torch.from_numpy(group_weights).float()
         if self.importance is None:
             return weights
-        names = ("stale_losses", "shares", "explored", "betas")
-        stale, shares, explored, betas = (
-            torch.from_numpy(getattr(draws, name)).float() for name in names
-        )
+
         corrections, clipped = self.importance(
-            hardness, stale, shares=shares, explored=explored, betas=betas
+            hardness,
+            torch.from_numpy(draws.stale_losses).float(),
+            shares=torch.from_numpy(draws.shares).float(),
+            explored=torch.from_numpy(draws.explored).float(),
+            betas=torch.from_numpy(draws.betas).float(),
         )
         self.n_clipped += int(clipped.sum())
         return weights * corrections
@@ -201,47 +193,60 @@ def train(
     optimiser = SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
     loss = (loss or DiceCELoss(batch_dice=True, do_bg=False, hardness="pooled")).to(device_name())
     result = Result()
-    sampler = sampler or Sampler(run.trainer, train_images, groups_of(run, train_images, loss))
-    to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
+    if sampler is None:
+        sampler = Sampler(run.trainer, train_images, groups_of(run, train_images, loss))
+    to_draw = np.random.default_rng([run.seed, 1])
+    to_augment = np.random.default_rng([run.seed, 2])
     tests = [image.centre(TEST_SIZE) for image in test_images]
     modalities = np.array([image.modality for image in train_images])
     if fill:
-        fill_stale_losses(
-            sampler, network, loss, train_images, np.random.default_rng([run.seed, 3])
-        )
-    for iteration in range(run.iterations):
+        rng = np.random.default_rng([run.seed, 3])
+        fill_stale_losses(sampler, network, loss, train_images, rng)
+
+    for n_done in range(run.iterations):
         for group in optimiser.param_groups:
-            group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
+            group["lr"] = run.optimiser["lr"] * (1 - n_done / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
-        sampler.step(optimiser, loss, network, draw_patches(train_images, draws, to_augment), draws)
-        if iteration + 1 in run.moments:
-            result.dice += [
-                (iteration + 1, image.modality, image.case, dice_of(network, image))
-                for image in tests
-            ]
-            shares = (
-                pd.Series(sampler.draws).groupby(modalities, sort=False).sum() / sampler.draws.sum()
-            )
-            result.share += [
-                (iteration + 1, str(modality), share) for modality, share in shares.items()
-            ]
+        batch = draw_patches(train_images, draws, to_augment)
+        sampler.step(optimiser, loss, network, batch, draws)
+        if n_done + 1 in run.moments:
+            result.dice += _dice_rows(network, tests, n_done + 1)
+            result.share += _share_rows(sampler, modalities, n_done + 1)
+
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
 
 
+def _dice_rows(
+    network: UNet, images: Sequence[Image], iteration: int
+) -> list[tuple[int, str, str, float]]:
+    return [(iteration, image.modality, image.case, dice_of(network, image)) for image in images]
+
+
+def _share_rows(
+    sampler: Sampler, modalities: NDArray[np.str_], iteration: int
+) -> list[tuple[int, str, float]]:
+    n_drawn = pd.Series(sampler.draws).groupby(modalities, sort=False).sum()
+    shares = n_drawn / sampler.draws.sum()
+    return [(iteration, str(modality), share) for modality, share in shares.items()]
+
+
 def groups_of(run: Run, images: Sequence[Image], loss: DiceCELoss) -> list[str]:
     """What the trainer's column has of each image.
 
-    Its modality, another's, or a weight by its Dice when held out.
+    That is its modality, that of another one, or a weight by its Dice when it is held out.
     """
-    column = getattr(parse_trainer_name(run.trainer)[1], "column", "")
+    _, options = parse_trainer_name(run.trainer)
+    column = getattr(options, "column", "")
     modalities = [image.modality for image in images]
     if column == SHUFFLED:
         return shuffled(modalities, run.seed)
     if column != HELD_OUT:
         return modalities
-    plain = Run("nnUNetTrainerDRO_beta0", run.seed, max(1, round(HELD_OUT_LENGTH * run.iterations)))
+
+    length = max(1, round(HELD_OUT_LENGTH * run.iterations))
+    plain = Run("nnUNetTrainerDRO_beta0", run.seed, length)
     dice = np.zeros(len(images))
     for fold in range(FOLDS):
         network = new_network(run.seed).to(device_name())
@@ -259,7 +264,10 @@ def fill_stale_losses(
     images: Sequence[Image],
     rng: np.random.Generator,
 ) -> None:
-    """Give every image its stale loss in one pass without gradient, as a finetuning does before its first batch."""
+    """Give every image its stale loss in one pass without gradient.
+
+    A finetuning does so before its first batch.
+    """
     if not sampler.table.rule.needs_losses:
         return
     with torch.no_grad():
@@ -269,66 +277,12 @@ def fill_stale_losses(
             sampler.weighted_loss(loss, network(intensities), labels, draws)
 
 
-def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> Batch:
-    """A patch of each image that was drawn."""
-    n_free = BATCH - N_FOREGROUND
-    patches = [
-        draw_patch(images[i], foreground=place >= n_free, rng=rng)
-        for place, i in enumerate(draws.indices)
-    ]
-    intensities, labels = (
-        torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True)
-    )
-    return intensities.to(device_name()), labels[:, None].to(device_name())
-
-
 def dice_of(network: UNet, image: Image) -> float:
     """Dice of the predicted nuclei of an image; 1 if there are none in prediction and reference."""
     intensities = torch.from_numpy(image.intensities).to(device_name())
     predicted = network.predict(intensities).cpu().numpy()
     reference = image.labels > 0
     total = int(predicted.sum()) + int(reference.sum())
-    return 1.0 if total == 0 else 2 * int((predicted & reference).sum()) / total
-
-
-def draw_patch(
-    image: Image, *, foreground: bool, rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """A patch (3, PATCH, PATCH) turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
-
-    With ``foreground`` it is centred at a nucleus, if there is one. Its labels (PATCH, PATCH) are
-    returned, too.
-    """
-    corner = [int(rng.integers(length - PATCH + 1)) for length in image.labels.shape]
-    if foreground and image.labels.any():
-        pixels = np.argwhere(image.labels)
-        centre = pixels[rng.integers(len(pixels))]
-        corner = np.clip(centre - PATCH // 2, 0, np.array(image.labels.shape) - PATCH).tolist()
-    window = np.s_[..., corner[0] : corner[0] + PATCH, corner[1] : corner[1] + PATCH]
-    turns = int(rng.integers(4))
-    mirror = slice(None, None, -1 if rng.random() < 0.5 else 1)
-    values, labels = (
-        np.rot90(array[window], turns, (-2, -1))[..., mirror].copy()
-        for array in (image.intensities, image.labels)
-    )
-    return _augmented(values, rng).astype(np.float32), labels.astype(np.int64)
-
-
-def _augmented(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    if rng.random() < 0.15:
-        values = values + rng.normal(0, rng.uniform(0, 0.3), values.shape)
-    if rng.random() < 0.15:
-        values = values * rng.uniform(0.75, 1.25)
-    if rng.random() < 0.15:
-        lowest = values.min()
-        highest = values.max()
-        mean = values.mean()
-        values = np.clip((values - mean) * rng.uniform(0.75, 1.25) + mean, lowest, highest)
-    if rng.random() < 0.3:
-        mean = values.mean()
-        deviation = values.std()
-        lowest = values.min()
-        span = np.ptp(values) + 1e-6
-        values = ((values - lowest) / span) ** rng.uniform(0.7, 1.5) * span + lowest
-        values = (values - values.mean()) / (values.std() + 1e-6) * deviation + mean
-    return values
+    if total == 0:
+        return 1.0
+    return 2 * int((predicted & reference).sum()) / total

@@ -1,9 +1,7 @@
-"""Eight images of one modality.
+"""Do label smoothing, GI-LS or an ascent in styles help on domains in no training?
 
-Do label smoothing, GI-LS or an ascent in styles help on domains in no training?
-
-A training takes one to three minutes of a processor core, and the nine trainings of a seed about 17
-minutes in all.
+There are eight training images, all of one modality. A training takes one to three minutes of a
+processor core, and the nine trainings of a seed about 17 minutes in all.
 """
 
 from collections.abc import Mapping
@@ -26,7 +24,7 @@ from experiments.curves.results import (
 )
 from experiments.datasets.nuclei import Image
 from experiments.nuclei import experiment as nuclei
-from experiments.nuclei import training, unseen_data, unseen_styles, unseen_training
+from experiments.nuclei import patches, training, unseen_data, unseen_styles, unseen_training
 from experiments.nuclei.methods import METHODS as TRAINERS
 from experiments.nuclei.unseen_data import N_TEST, REAL, SEEN, UNSEEN, read_domains, unseen_images
 from experiments.nuclei.unseen_training import Method, UnseenRun, train_unseen
@@ -59,20 +57,18 @@ PLATEAU = 0.5
 
 @lru_cache(maxsize=1)
 def _images(data: Path, seed: int, quick: bool) -> tuple[list[Image], list[Image]]:
-    n_test = 2 if quick else N_TEST
-    return unseen_images(
-        data, read_domains(data), rng=np.random.default_rng([seed, 0]), n_test=n_test
-    )
+    rng = np.random.default_rng([seed, 0])
+    return unseen_images(data, read_domains(data), rng=rng, n_test=2 if quick else N_TEST)
 
 
 def _runs(options: Options) -> list[Mapping[str, UnseenRun]]:
     read_domains(options.data)
     iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
-    runs = {
-        f"{name}-seed{seed}": UnseenRun(TRAINERS[PLAIN], seed, method.length * iterations, method)
-        for seed in options.seeds
-        for name, method in METHODS.items()
-    }
+    runs = {}
+    for seed in options.seeds:
+        for name, method in METHODS.items():
+            length = method.length * iterations
+            runs[f"{name}-seed{seed}"] = UnseenRun(TRAINERS[PLAIN], seed, length, method)
     return [runs]
 
 
@@ -83,7 +79,8 @@ def _make(options: Options, name: str, run: UnseenRun) -> Mapping[str, Any]:
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
     table = page_table(scores)
-    shown = table[["method", SEEN, *(name for name in table if str(name).startswith(MEAN))]]
+    columns_of_mean = [name for name in table if str(name).startswith(MEAN)]
+    shown = table[["method", SEEN, *columns_of_mean]]
     return Page(page_text(scores), table, shown=shown, pictures={"": partial(draw, scores)})
 
 
@@ -101,45 +98,49 @@ EXPERIMENT = Experiment(
 
 
 def _ends(scores: pd.DataFrame) -> pd.DataFrame:
-    """The last moments, as iteration 0 whatever the length, with the mean over the unseen domains as one stratum."""
+    """The last moments, as iteration 0 whatever the length.
+
+    The mean over the unseen domains is one more stratum.
+    """
     return _with_mean(at_the_end(scores).assign(iteration=0))
 
 
 def compared(scores: pd.DataFrame, to: str) -> pd.DataFrame:
-    """Differences at the end to one method.
-
-    A row per method and stratum, see `experiments.curves.differences`.
-    """
+    """Differences at the end to one method: rows as from `differences`, per method and stratum."""
     return differences(_ends(scores), replace(ROLES, plain=to))
 
 
 def page_text(scores: pd.DataFrame) -> str:
     """The text of the page above its table."""
-    to = {name: compared(scores, name).set_index(["method", "stratum"]) for name in (TWICE, RANDOM)}
-    needed = [
-        to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)
-    ]
+    needed = {}
+    is_worth = True
+    for name in (TWICE, RANDOM):
+        changes = compared(scores, name).set_index(["method", "stratum"])
+        needed[name] = _shown(changes, WORST, MEAN)
+        if not changes.loc[(WORST, MEAN), "low"] > 0:
+            is_worth = False
+
+    plain = scores[scores["method"] == PLAIN]
+    to_plain = compared(scores, PLAIN)
+    dice = to_plain[to_plain["method"] == PLAIN].set_index("stratum")["mean"]
     rises = rises_of_plain(scores)
-    found = compared(scores, PLAIN)
     return render(
         "nuclei/unseen",
-        *(training, unseen_data, unseen_styles, unseen_training),
-        dice=found[found["method"] == PLAIN].set_index("stratum")["mean"],
+        patches,
+        training,
+        unseen_data,
+        unseen_styles,
+        unseen_training,
+        dice=dice,
         domains=(*ROLES.strata, MEAN),
         mean=MEAN,
-        n_test=scores[scores["method"] == PLAIN]
-        .groupby("stratum", sort=False)["n"]
-        .max()
-        .to_dict(),
-        iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
+        n_test=plain.groupby("stratum", sort=False)["n"].max().to_dict(),
+        iterations=int(plain["iteration"].max()),
         n_seeds=scores["seed"].nunique(),
         gils=METHODS["GI-LS"],
         gains=[f"{np.exp(sign * unseen_styles.GAIN):.2f}" for sign in (-1, 1)],
-        needed={
-            name: shown_difference(*found)
-            for name, found in zip((TWICE, RANDOM), needed, strict=True)
-        },
-        worth=all(found["low"] > 0 for found in needed),
+        needed=needed,
+        worth=is_worth,
         rises=rises,
         plateau=PLATEAU,
         has_plateaued=bool(max(rises[SEEN], rises[MEAN]) < PLATEAU),
@@ -148,24 +149,24 @@ def page_text(scores: pd.DataFrame) -> str:
 
 
 def rises_of_plain(scores: pd.DataFrame) -> dict[str, float]:
-    """How much plain training's Dice rose in its last quarter, in points, by domain and in the mean of the unseen."""
+    """How much plain training's Dice rose in its last quarter, in points.
+
+    There is a number for each domain, and one for the mean of the unseen ones.
+    """
     plain = _with_mean(scores[scores["method"] == PLAIN])
-    means = (
-        100
-        * plain.pivot_table(index="stratum", columns="iteration", values="mean").loc[
-            [*ROLES.strata, MEAN]
-        ]
-    )
-    return {
-        str(domain): float(rise) for domain, rise in (means.iloc[:, -1] - means.iloc[:, -2]).items()
-    }
+    dice = plain.pivot_table(index="stratum", columns="iteration", values="mean")
+    points = 100 * dice.loc[[*ROLES.strata, MEAN]]
+    rises = points.iloc[:, -1] - points.iloc[:, -2]
+    return {str(domain): float(rise) for domain, rise in rises.items()}
 
 
 def page_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """Dice of the seen domain and the mean of the unseen ones, differences, change of images and time, by method."""
-    to_plain, to_twice = (
-        compared(scores, to).set_index(["method", "stratum"]) for to in (PLAIN, TWICE)
-    )
+    """Dice of the seen domain and the mean of the unseen ones, and differences, by method.
+
+    The changes of images and the time stand beside.
+    """
+    to_plain = compared(scores, PLAIN).set_index(["method", "stratum"])
+    to_twice = compared(scores, TWICE).set_index(["method", "stratum"])
     times = scores.assign(time=scores["milliseconds"] * scores["iteration"])
     time = times.groupby(["method", "seed"])["time"].max().groupby("method").mean()
     change = scores.groupby("method")["change"].mean()
@@ -174,42 +175,44 @@ def page_table(scores: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, object] = {"method": method}
         for stratum in (SEEN, MEAN):
             row[stratum] = to_plain.loc[(method, stratum), "mean"]
-            for to, found in ((PLAIN, to_plain), (TWICE, to_twice)):
-                row[f"{stratum} - {to}"] = _shown(found, method, stratum)
-        rows.append(
-            row
-            | {"change of images": change[method], "time over plain": time[method] / time[PLAIN]}
-        )
+            row[f"{stratum} - {PLAIN}"] = _shown(to_plain, method, stratum)
+            row[f"{stratum} - {TWICE}"] = _shown(to_twice, method, stratum)
+        row["change of images"] = change[method]
+        row["time over plain"] = time[method] / time[PLAIN]
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def domain_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Differences to plain training of twice the length in each unseen domain.
 
-    A row per method, GI-LS once.
+    There is a row per method, and one for GI-LS.
     """
-    found = compared(scores, TWICE).set_index(["method", "stratum"])
-    return pd.DataFrame(
-        [
-            {"method": method, **{domain: _shown(found, method, domain) for domain in UNSEEN}}
-            for method in METHODS
-            if method != TWICE and not method.startswith("GI-LS,")
-        ]
-    )
+    changes = compared(scores, TWICE).set_index(["method", "stratum"])
+    rows = []
+    for method in METHODS:
+        if method == TWICE or method.startswith("GI-LS,"):
+            continue
+        row = {"method": method}
+        for domain in UNSEEN:
+            row[domain] = _shown(changes, method, domain)
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def draw(scores: pd.DataFrame) -> Figure:
     """Differences to plain training of twice the length.
 
-    The seen domain, the mean of the unseen ones, the real one.
+    They are shown in the seen domain, in the mean of the unseen ones, and in the real one.
     """
     roles = replace(ROLES, plain=TWICE, rare=(MEAN, *REAL))
     return draw_differences(compared(scores, TWICE), _ends(scores), roles)
 
 
 def _with_mean(scores: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([scores, mean_of_rare(scores, ROLES).assign(stratum=MEAN)], ignore_index=True)
+    mean = mean_of_rare(scores, ROLES).assign(stratum=MEAN)
+    return pd.concat([scores, mean], ignore_index=True)
 
 
-def _shown(found: pd.DataFrame, method: str, stratum: str) -> str:
-    return shown_difference(*found.loc[(method, stratum), ["difference", "low", "high"]])
+def _shown(changes: pd.DataFrame, method: str, stratum: str) -> str:
+    return shown_difference(*changes.loc[(method, stratum), ["difference", "low", "high"]])

@@ -1,4 +1,4 @@
-"""A few training images of one domain of the nuclei, and test images of that domain and of others."""
+"""Few training images of one domain of the nuclei, and test images of it and of others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,15 +32,13 @@ Intensities = NDArray[np.float32]
 
 
 def read_domains(data: Path) -> pd.DataFrame:
-    """The images of the domains that are not made.
-
-    The dataset's ``cases.csv`` with the domain as modality.
-    """
+    """The images of the domains that are not made: ``cases.csv`` with the domain as modality."""
     table = read_table(data)
     if "stratum" not in table:
         columns = ", ".join(map(str, table.columns))
         raise ValueError(
-            f"`cases.csv` must have a column stratum, got {columns}. Give the whole dataset with --data."
+            f"`cases.csv` must have a column stratum, got {columns}. "
+            "Give the whole dataset with --data."
         )
     table = table.assign(modality=table["stratum"].map(_DOMAIN_OF))
     return table[table["modality"].notna()]
@@ -53,10 +51,13 @@ def unseen_images(
     n_train = {SEEN: N_TRAIN, **dict.fromkeys(REAL, 0)}
     split = split_nuclei(table, rng=rng, n_train=n_train, n_test=dict.fromkeys(n_train, n_test))
     domains = table.set_index("case")["modality"]
-    train_images, test_images = (
-        [replace(image, modality=domains[image.case]) for image in read_nuclei(data, split[side])]
-        for side in ("train", "test")
-    )
+
+    def read(cases: list[str]) -> list[Image]:
+        images = read_nuclei(data, cases)
+        return [replace(image, modality=domains[image.case]) for image in images]
+
+    train_images = read(split["train"])
+    test_images = read(split["test"])
     seen = [image for image in test_images if image.modality == SEEN]
     changes: tuple[Callable[[Intensities], Intensities], ...] = (
         blurred,
@@ -64,9 +65,9 @@ def unseen_images(
         lambda values: unevenly_lit(values, angle=rng.uniform(0, 2 * np.pi)),
     )
     for domain, change in zip(CHANGED, changes, strict=True):
-        test_images += [
-            replace(image, modality=domain, intensities=change(image.intensities)) for image in seen
-        ]
+        for image in seen:
+            changed = change(image.intensities)
+            test_images.append(replace(image, modality=domain, intensities=changed))
     return train_images, test_images
 
 
@@ -76,13 +77,16 @@ def blurred(intensities: Intensities) -> Intensities:
 
 
 def noisy(intensities: Intensities, *, rng: np.random.Generator) -> Intensities:
-    """An image with normal noise in every pixel and channel, standardised again, of shape (3, height, width)."""
+    """An image with normal noise in every pixel and channel, standardised again."""
     return standardised(intensities + rng.normal(0, NOISE, intensities.shape))
 
 
 def unevenly_lit(intensities: Intensities, *, angle: float) -> Intensities:
-    """An image with a ramp of light across it in the direction of an angle in radians, standardised again."""
-    down, right = np.meshgrid(
-        *(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij"
-    )
+    """An image with a ramp of light across it, standardised again.
+
+    The light rises in the direction of the angle, in radians.
+    """
+    height, width = intensities.shape[1:]
+    down = np.linspace(-1, 1, height)[:, None]
+    right = np.linspace(-1, 1, width)
     return standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))

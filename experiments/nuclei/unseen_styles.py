@@ -1,4 +1,6 @@
-"""A small space of styles of an image, in which one can draw at random or climb to where the loss is largest.
+"""A small space of styles of an image.
+
+One can draw in it at random, or climb to where the loss is largest.
 
 A style has a gain and an offset for each channel and a coarse additive field, which all channels
 share. It changes how an image looks, but not where things are. With a few numbers for each image it
@@ -25,11 +27,14 @@ STYLE_STEP_SIZE = 0.75
 
 
 def restyled(images: Tensor, styles: Tensor) -> Tensor:
-    """Images (b, c, height, width), each in its style, a vector u of 2 c + GRID^2 in [-1, 1], with the gradient.
+    """Images (b, c, height, width), each in its style, with the gradient.
 
-    It turns channel k of the image x into exp(GAIN u_k) x_k + OFFSET u_(c+k) + FIELD up(u_(2c+1),
-    ...), where ``up`` interpolates the last numbers, a grid of GRID points along each axis,
-    linearly. u = 0 changes nothing.
+    A style is a vector u of 2 c + GRID^2 numbers in [-1, 1]. It turns channel k of the image x into
+
+    exp(GAIN u_k) x_k + OFFSET u_(c+k) + FIELD up(u_(2c+1), ...),
+
+    where ``up`` interpolates the last numbers, a grid of GRID points along each axis, linearly.
+    u = 0 changes nothing.
     """
     n_channels = images.shape[1]
     gains, offsets, field = torch.split(styles, [n_channels, n_channels, GRID**2], 1)
@@ -44,9 +49,8 @@ def restyled(images: Tensor, styles: Tensor) -> Tensor:
 
 def random_styles(images: Tensor, *, rng: np.random.Generator) -> Tensor:
     """A style for each image, every number drawn uniformly from [-1, 1]."""
-    return torch.from_numpy(rng.uniform(-1, 1, (len(images), 2 * images.shape[1] + GRID**2))).to(
-        images
-    )
+    n_numbers = 2 * images.shape[1] + GRID**2
+    return torch.from_numpy(rng.uniform(-1, 1, (len(images), n_numbers))).to(images)
 
 
 def worst_styles(
@@ -58,14 +62,18 @@ def worst_styles(
     steps: int = STYLE_STEPS,
     step_size: float = STYLE_STEP_SIZE,
 ) -> Tensor:
-    """Climb from given styles to larger losses.
+    """Climb from styles to those of larger losses.
 
-    U <- clip(u + step_size sign(grad_u l), -1, 1) in each step.
+    Each step is
+
+    u <- clip(u + step_size sign(grad_u l), -1, 1).
 
     l is the loss of an image alone, and each image gets the style of the largest loss on its way:
     the loss never falls, and 0 steps return the start. The network works as in prediction, and does
-    not change. Source: sign steps within a box as in Madry et al. 2018, in the space of styles
-    instead of that of voxels.
+    not change.
+
+    Source: Sign steps within a box as in Madry et al. 2018, in the space of styles instead of that
+    of voxels.
     """
     was_training = network.training
     network.eval()

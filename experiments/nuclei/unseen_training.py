@@ -1,7 +1,4 @@
-"""One training on a few images of one domain.
-
-On the images alone, or on their worst or restyled neighbours, too.
-"""
+"""One training on a few images of one domain, or on their worst or restyled neighbours, too."""
 
 import math
 import time
@@ -16,7 +13,8 @@ from torch.optim import Optimizer
 
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import Batch, Run, Sampler, train
+from experiments.nuclei.patches import Batch
+from experiments.nuclei.training import Run, Sampler, train
 from experiments.nuclei.unseen_styles import random_styles, restyled, worst_styles
 from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
 from nnunet_dro.sampling import Draws
@@ -38,12 +36,11 @@ class Method:
     smoothing: float = 0.0  # alpha of the label smoothing, in [0, 0.5]; 0 is none.
     length: int = 1  # How many times as long as the others it is.
     generated: Kind = ""  # Where the generated images come from.
-    # Bound of GI-LS on the root mean square change of an image, in standard deviations of its
-    # patch.
+    #: Bound of GI-LS on the root mean square change of an image, in standard deviations of its
+    #: patch.
     largest_change: float = 0.0
-    warmup: float = (
-        0.0  # Share of the iterations at the start in which no images are generated, in [0, 1].
-    )
+    #: Share of the iterations at the start in which no images are generated, in [0, 1].
+    warmup: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +56,18 @@ class UnseenRun(Run):
 
 
 class GeneratingSampler(Sampler):
-    """Draws uniformly, and makes a step on generated images before that on the original ones, as GI-LS does."""
+    """Draws uniformly, and makes a step on generated images before that on the original ones.
+
+    GI-LS does so.
+    """
 
     def __init__(self, run: UnseenRun, images: Sequence[Image]) -> None:
         super().__init__(run.trainer, images)
-        self.method, self.n_left = run.method, math.ceil(run.method.warmup * run.iterations)
+        self.method = run.method
+        self.n_left = math.ceil(run.method.warmup * run.iterations)  # Iterations of the warm-up.
         self.changes: list[float] = []
-        self.seconds = self.start = 0.0
+        self.seconds = 0.0
+        self.start = 0.0
         self._rng = np.random.default_rng([run.seed, 4])
 
     def draw(self, rng: np.random.Generator) -> Draws:
@@ -90,9 +92,8 @@ class GeneratingSampler(Sampler):
         self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws
     ) -> None:
         """Give the parameters the gradient of the mean loss."""
-        torch.autograd.backward(
-            loss(network(images), labels).weighted(torch.ones(len(images), device=images.device))
-        )
+        weights = torch.ones(len(images), device=images.device)
+        torch.autograd.backward(loss(network(images), labels).weighted(weights))
 
 
 def train_unseen(
@@ -100,9 +101,10 @@ def train_unseen(
 ) -> dict[str, Any]:
     """Train one network, and test it after each quarter.
 
-    There are rows ``dice`` and ``share`` as in `Result`, the mean ``change`` of the generated
-    images, the processor time of an iteration without the tests, ``milliseconds``, and ``seconds``,
-    that of the run.
+    Returns:
+        Rows ``dice`` and ``share`` as in `Result`, the mean ``change`` of the generated images, the
+        processor time of an iteration without the tests, ``milliseconds``, and ``seconds``, that of
+        the run.
     """
     sampler = GeneratingSampler(run, train_images)
     voxel_loss = VoxelLoss(regions=False, smoothing=run.method.smoothing)
@@ -112,16 +114,18 @@ def train_unseen(
         voxel_loss=voxel_loss,
         hardness="pooled",
     )
-    found = train(run, train_images, test_images, sampler=sampler, loss=loss)
+    result = train(run, train_images, test_images, sampler=sampler, loss=loss)
+
     seen = {image.modality for image in train_images}
+    shares = dict.fromkeys(
+        (iteration, domain, float(domain in seen)) for iteration, domain, _, _ in result.dice
+    )
     return {
-        "dice": found.dice,
-        "share": list(
-            dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in found.dice)
-        ),
+        "dice": result.dice,
+        "share": list(shares),
         "change": float(np.mean(sampler.changes)) if sampler.changes else 0.0,
         "milliseconds": 1000 * sampler.seconds / run.iterations,
-        "seconds": found.seconds,
+        "seconds": result.seconds,
     }
 
 
@@ -136,7 +140,7 @@ def generate(
 ) -> Tensor:
     """The generated images of a batch, shape (b, 3, height, width), without gradient.
 
-    They climb the cross-entropy.
+    Those that climb, climb the cross-entropy.
     """
 
     def losses_of(logits: Tensor) -> Tensor:
@@ -158,6 +162,10 @@ def generate(
 
 
 def change_of(generated: Tensor, images: Tensor) -> float:
-    """Mean over the batch of the root mean square change of an image, in standard deviations of its patch."""
+    """Mean over the batch of the root mean square change of an image.
+
+    The unit is the standard deviation of its patch.
+    """
     squares = (generated - images).flatten(1).square().mean(1)
-    return float((squares / images.flatten(2).var(2, correction=0).mean(1)).sqrt().mean())
+    variances = images.flatten(2).var(2, correction=0).mean(1)
+    return float((squares / variances).sqrt().mean())

@@ -1,9 +1,7 @@
-"""Wrong labels among nuclei.
+"""What do wrong labels cost each way of training, and what happens to rare images beside them?
 
-What do they cost each way of training, and what happens to rare images beside them?
-
-A training takes about two minutes of a processor core, with learnt weights five; the fourteen of a
-seed about 40.
+The images are those of nuclei. A training takes about two minutes of a processor core, with learnt
+weights five; the fourteen of a seed about 40.
 """
 
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ from experiments.curves import results as curves
 from experiments.curves.figure import draw_differences
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
-from experiments.nuclei import training, wrong_labels_data
+from experiments.nuclei import patches, training, wrong_labels_data
 from experiments.nuclei import wrong_labels_training as trainings
 from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, noisy_images
@@ -45,16 +43,15 @@ def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, 
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
-    # Those that saw no wrong labels have nothing to tell apart.
-    cases = [
-        case_table(name, *of)
-        for name, of in finished.items()
-        if not (of[0].right_only or of[0].is_swept)
-    ]
-    return {
-        "-all": all_scores(finished),
-        **({"-cases": pd.concat(cases, ignore_index=True)} if cases else {}),
-    }
+    cases = []
+    for name, (run, content) in finished.items():
+        # Those that saw no wrong labels have nothing to tell apart.
+        if not run.right_only and not run.is_swept:
+            cases.append(case_table(name, run, content))
+    tables = {"-all": all_scores(finished)}
+    if cases:
+        tables["-cases"] = pd.concat(cases, ignore_index=True)
+    return tables
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
@@ -97,24 +94,28 @@ EXPERIMENT = Experiment(
 
 
 def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame) -> str:
-    """The text of the page above its table, from `all_scores`, `separation_table` and `bound_table`."""
+    """The text of the page above its table.
+
+    Args:
+        scores: `all_scores`.
+        separation: `separation_table`.
+        bound: `bound_table`.
+    """
     last = curves.at_the_end(scores)
-    against = {
-        baseline: {
-            stratum: differences_at_the_end(last, baseline, stratum)
-            for stratum in trainings.ROLES.strata
-        }
-        for baseline in set(last["method"])
-    }
+    against: dict[str, dict[str, dict[str, str]]] = {}
+    for baseline in set(last["method"]):
+        against[baseline] = {}
+        for stratum in trainings.ROLES.strata:
+            against[baseline][stratum] = differences_at_the_end(last, baseline, stratum)
+    means = 100 * last.groupby(["method", "stratum"])["mean"].mean()
     iterations = int(last["iteration"].iloc[0])
     return render(
         "nuclei/wrong_labels",
-        *(training, wrong_labels_data, trainings),
-        means=last.groupby(["method", "stratum"])["mean"]
-        .mean()
-        .mul(100)
-        .unstack()
-        .to_dict("index"),
+        patches,
+        training,
+        wrong_labels_data,
+        trainings,
+        means=means.unstack().to_dict("index"),
         against=against,
         length=length_check(scores, COMMON),
         long_enough=LONG_ENOUGH,
@@ -136,14 +137,13 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
 
 def differences_at_the_end(last: pd.DataFrame, baseline: str, stratum: str) -> dict[str, str]:
     """Differences of the other methods to one of them in a modality, as text, from `at_the_end`."""
-    found = curves.differences(
-        last[last["stratum"] == stratum], curves.Roles(baseline, "", common=(stratum,), rare=())
-    )
-    rows = found[found["method"] != baseline].to_dict("records")
-    return {
-        row["method"]: curves.shown_difference(row["difference"], row["low"], row["high"])
-        for row in rows
-    }
+    roles = curves.Roles(baseline, "", common=(stratum,), rare=())
+    changes = curves.differences(last[last["stratum"] == stratum], roles)
+    others = changes[changes["method"] != baseline].set_index("method")
+    texts = {}
+    for method, change in others[["difference", "low", "high"]].iterrows():
+        texts[str(method)] = curves.shown_difference(*change)
+    return texts
 
 
 _CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times_seen"]
@@ -152,40 +152,47 @@ _CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times
 def all_scores(finished: Finished) -> pd.DataFrame:
     """A row per method, seed, moment and modality, as from `scores_of`.
 
-    Finetuned networks have the last moment.
+    Finetuned networks have the last moment alone.
     """
     scored = []
     for name, (run, content) in finished.items():
         scored.append(curves.ScoredRun.of(name, run, content, label="nucleus"))
-        if content["finetuned"]:
-            share = [
-                (run.iterations, modality, np.nan)
-                for modality in {row[1] for row in content["finetuned"]}
-            ]
-            finetuned = {"dice": content["finetuned"], "share": share}
+        dice = content["finetuned"]
+        if dice:
+            modalities = {modality for _, modality, _, _ in dice}
+            share = [(run.iterations, modality, np.nan) for modality in modalities]
             method = f"{name.rsplit('-', 1)[0]}, finetuned"
-            scored.append(
-                curves.ScoredRun.of(f"{method}-seed{run.seed}", run, finetuned, label="nucleus")
+            finetuned = curves.ScoredRun.of(
+                f"{method}-seed{run.seed}",
+                run,
+                {"dice": dice, "share": share},
+                label="nucleus",
             )
+            scored.append(finetuned)
+
     scores = curves.scores_of(scored).drop(columns="clipped_share")
     place = scores["method"].map(trainings.METHODS.index)
-    return (
-        scores.assign(place=place)
-        .sort_values(["seed", "place"], ignore_index=True)
-        .drop(columns="place")
-    )
+    ordered = scores.assign(place=place).sort_values(["seed", "place"], ignore_index=True)
+    return ordered.drop(columns="place")
 
 
 def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
     """A row per training image, with the columns of `label_noise.experiment.training_cases`."""
-    cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype(
-        {"loss": float, "weight": float}
-    )
+    cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS)
+    cases = cases.astype({"loss": float, "weight": float})
     method = name.rsplit("-", 1)[0]
-    # The draws of held_out say what its cross-validation knew.
-    signal = "weight" if run.weights == "learned" else "draws" if method == "held_out" else "loss"
-    counted = cases["times_seen"] * (cases["weight"].fillna(0) if signal == "weight" else 1)
-    value = cases["times_seen" if signal == "draws" else signal]
+    counted = cases["times_seen"]
+    if run.weights == "learned":
+        signal = "weight"
+        value = cases["weight"]
+        counted = counted * cases["weight"].fillna(0)
+    elif method == "held_out":
+        # Its draws say what its cross-validation knew.
+        signal = "draws"
+        value = cases["times_seen"]
+    else:
+        signal = "loss"
+        value = cases["loss"]
     return cases.drop(columns=["modality", "weight"]).assign(
         method=method,
         seed=run.seed,
@@ -199,13 +206,13 @@ def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -
 
 def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
     """What says whether the trainings are long enough, in points of Dice."""
-    here = scores[scores["stratum"] == stratum]
-    means = 100 * here.pivot_table(index="method", columns="iteration", values="mean")
+    rows = scores[scores["stratum"] == stratum]
+    means = 100 * rows.pivot_table(index="method", columns="iteration", values="mean")
     half, last = means.columns[-2:]
-    of_right = here[(here["method"] == trainings.RIGHT) & (here["iteration"] == last)]
+    right = rows[(rows["method"] == trainings.RIGHT) & (rows["iteration"] == last)]
     rises = means[last] - means[half]
     return {
-        "lowest": 100 * of_right["mean"].min(),
+        "lowest": 100 * right["mean"].min(),
         "rise": rises[trainings.RIGHT],
         "rise_plain": rises[PLAIN],
     }

@@ -28,8 +28,8 @@ class NoisyImages:
     """The images of a seed."""
 
     train: tuple[Image, ...]  # The training images, with the labels that a training sees.
-    # What is wrong with the labels of each training image: one of `spoiling.KINDS`, or
-    # `RIGHT_KIND`.
+    #: What is wrong with the labels of each training image: one of `spoiling.KINDS`, or
+    #: `RIGHT_KIND`.
     kinds: tuple[str, ...]
     trusted: tuple[bool, ...]  # Whether each training image is known to have right labels.
     test: tuple[Image, ...]  # The test images; all labels are right.
@@ -54,12 +54,15 @@ def noisy_images(data: Path, seed: int, quick: bool, share: float, n_trusted: in
     A smoke run has two test images of each modality.
     """
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
-    split = split_nuclei(
-        read_table(data), rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test
+    rng = np.random.default_rng([seed, 0])
+    split = split_nuclei(read_table(data), rng=rng, n_train=N_TRAIN, n_test=n_test)
+    return spoilt_images(
+        read_nuclei(data, split["train"]),
+        read_nuclei(data, split["test"]),
+        rng=np.random.default_rng([seed, 6]),
+        share=share,
+        n_trusted=n_trusted,
     )
-    train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
-    rng = np.random.default_rng([seed, 6])
-    return spoilt_images(train, test, rng=rng, share=share, n_trusted=n_trusted)
 
 
 def spoilt_images(
@@ -70,22 +73,24 @@ def spoilt_images(
     share: float = SHARE,
     n_trusted: int = N_TRUSTED,
 ) -> NoisyImages:
-    """Spoil the labels of training images of the common modality, and choose the trusted ones of both."""
+    """Spoil the labels of training images of the common modality.
+
+    The trusted images are chosen as well, in both modalities.
+    """
+    cases = [image.case for image in train]
     rare = [image.case for image in train if image.modality == RARE]
-    noise = draw_noise(
-        [image.case for image in train], rare, rng=rng, share=share, n_trusted=n_trusted
-    )
-    noise = noise.set_index("case")
-    kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)
-    seen = tuple(
-        image
-        if kind == RIGHT_KIND
-        else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))
-        for image, kind in zip(train, kinds, strict=True)
-    )
+    noise = draw_noise(cases, rare, rng=rng, share=share, n_trusted=n_trusted).set_index("case")
+    kinds = tuple(str(noise.loc[case, "kind"]) for case in cases)
+    images = []
+    for image, kind in zip(train, kinds, strict=True):
+        if kind == RIGHT_KIND:
+            images.append(image)
+        else:
+            spoilt = spoil(image.labels, kind, pair=PAIR, rng=rng)
+            images.append(replace(image, labels=spoilt))
     return NoisyImages(
-        seen,
-        kinds,
-        tuple(noise.loc[image.case, "trusted"] == "yes" for image in train),
-        tuple(test),
+        train=tuple(images),
+        kinds=kinds,
+        trusted=tuple(noise.loc[case, "trusted"] == "yes" for case in cases),
+        test=tuple(test),
     )

@@ -15,13 +15,11 @@ from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
 from experiments.nuclei.methods import PLAIN, TOLD
 from experiments.nuclei.network import UNet
+from experiments.nuclei.patches import BATCH, Batch, draw_patches
 from experiments.nuclei.training import (
-    BATCH,
-    Batch,
     OptimisedRun,
     Run,
     Sampler,
-    draw_patches,
     groups_of,
     new_network,
     train,
@@ -48,14 +46,14 @@ _TRUSTED = 5
 class NoisyRun(Run):
     """A training with some wrong labels.
 
-    Trainer ``..._warmup3_10epochs`` draws uniformly in the first three tenths.
+    A trainer ``..._warmup3_10epochs`` draws uniformly in the first three tenths.
     """
 
     weights: Weights = "trainer"  # Where the weights of a batch come from.
     right_only: bool = False  # Whether the images with wrong labels are left out.
     share: float = SHARE  # Share of the training images that have wrong labels.
     n_trusted: int = N_TRUSTED  # Trusted images of the common modality, beside one of the rare.
-    # Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
+    #: Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
     finetuning_rate: float | None = None
 
     @property
@@ -81,15 +79,20 @@ class NoisyRun(Run):
 
 
 class WatchedSampler(Sampler):
-    """Draws and weights images as a run says, and adds up the stale loss and the weight of each image."""
+    """Draws and weights images as a run says.
+
+    The stale loss and the weight of each image are added up.
+    """
 
     def __init__(self, run: NoisyRun, images: Sequence[Image], groups: Sequence[str] = ()) -> None:
         super().__init__(run.drawn_as, images, groups)
         self.run = run
         self.rng = np.random.default_rng([run.seed, _RANDOM_WEIGHTS])
         self.n_iterations = 0
-        self.loss_sums, self.weight_sums = np.zeros((2, len(images)))
-        self.n_losses, self.times_seen = np.zeros((2, len(images)), dtype=np.int64)
+        self.loss_sums = np.zeros(len(images))
+        self.weight_sums = np.zeros(len(images))
+        self.n_losses = np.zeros(len(images), dtype=np.int64)
+        self.times_seen = np.zeros(len(images), dtype=np.int64)
 
     def draw(self, rng: np.random.Generator) -> Draws:
         """Draw the images of a batch, uniformly during the warm-up."""
@@ -120,10 +123,7 @@ class WatchedSampler(Sampler):
 
 
 class RandomSampler(WatchedSampler):
-    """Weights the images of a batch at random, which is the control of Ren et al.
-
-    2018, section 4.1.
-    """
+    """Weights the images of a batch at random: the control of Ren et al. 2018, section 4.1."""
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """Rectified normal numbers, of mean 1 over the batch, shape (b,)."""
@@ -131,10 +131,11 @@ class RandomSampler(WatchedSampler):
 
 
 class LearningSampler(WatchedSampler):
-    """Weights the images of a batch by how much they help the trusted images, as nnUNetTrainerL2RW does.
+    """Weights the images of a batch by how much they help the trusted images.
 
-    A trusted batch is as large as a batch, so that every trusted image is in it; nnUNetTrainerL2RW
-    has an eighth of a batch of more than 32, and four cases for a batch of eight.
+    nnUNetTrainerL2RW does so. A trusted batch is as large as a batch, so that every trusted image
+    is in it; nnUNetTrainerL2RW has an eighth of a batch of more than 32, and four cases for a batch
+    of eight.
     """
 
     def __init__(
@@ -159,59 +160,72 @@ class LearningSampler(WatchedSampler):
     def backward(
         self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws
     ) -> None:
-        """Give the parameters the weighted gradient, or none if no image of the batch helps the trusted ones."""
-        trusted = draw_patches(
-            self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng
-        )
-        found = self.learned.gradient((images, labels), trusted)
-        if float(found.total) > 0:
-            found.write()
-        self.batch_weights = (found.weights * len(found.weights)).cpu()
-        self.table.update(draws.indices, found.losses.cpu().numpy())
+        """Give the parameters the weighted gradient.
+
+        They get none if no image of the batch helps the trusted ones.
+        """
+        trusted_draws = self._trusted_table.draw(BATCH, rng=self._rng)
+        trusted = draw_patches(self._trusted, trusted_draws, self._rng)
+        gradient = self.learned.gradient((images, labels), trusted)
+        if float(gradient.total) > 0:
+            gradient.write()
+        self.batch_weights = (gradient.weights * len(gradient.weights)).cpu()
+        self.table.update(draws.indices, gradient.losses.cpu().numpy())
 
 
 def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     """Train one network on images with wrong labels, and finetune it if the run says so.
 
-    The loss has a Dice of each patch alone in all trainings, since learnt weights need one. A
-    `Result` is returned with rows ``cases``: a training image, its modality, kind, whether it is
-    trusted, its mean stale loss and weight (None if not drawn) and number of draws, where
-    iterations count; and rows ``finetuned``, as ``dice``, at the run's end.
+    The loss has a Dice of each patch alone in all trainings, since learnt weights need one.
+
+    Returns:
+        A `Result` with rows ``cases``: a training image, its modality, kind, whether it is trusted,
+        its mean stale loss and weight (None if not drawn) and number of draws, where iterations
+        count; and rows ``finetuned``, as ``dice``, at the run's end.
     """
-    chosen = images.with_right_labels_only() if run.right_only else images
-    network = new_network(run.seed)
-    loss = DiceCELoss(batch_dice=False, do_bg=False, hardness="pooled")
-    network = network.to(device_name())
-    loss = loss.to(device_name())
+    if run.right_only:
+        images = images.with_right_labels_only()
+    network = new_network(run.seed).to(device_name())
+    loss = DiceCELoss(batch_dice=False, do_bg=False, hardness="pooled").to(device_name())
     start = time.process_time()
-    if run.weights == "learned":
-        trusted = chosen.trusted_images
-        sampler: WatchedSampler = LearningSampler(
-            run, chosen.train, trusted=trusted, network=network, loss=loss
-        )
-    else:
-        kind = RandomSampler if run.weights == "random" else WatchedSampler
-        sampler = kind(run, chosen.train, groups_of(run, chosen.train, loss))
-    found = train(run, chosen.train, chosen.test, network=network, sampler=sampler, loss=loss)
-    known = (
-        chosen.kinds,
-        chosen.trusted,
+    sampler = _sampler(run, images, network, loss)
+    result = train(run, images.train, images.test, network=network, sampler=sampler, loss=loss)
+    cases = zip(
+        (image.case for image in images.train),
+        (image.modality for image in images.train),
+        images.kinds,
+        images.trusted,
         sampler.mean_losses(),
         sampler.mean_weights(),
         sampler.times_seen.tolist(),
+        strict=True,
     )
-    cases = [
-        (image.case, image.modality, *of) for image, *of in zip(chosen.train, *known, strict=True)
-    ]
+
     finetuned: list[tuple[int, str, str, float]] = []
     if run.finetuning_rate is not None:
         # On the trusted images alone.
         length = max(1, run.iterations // FINETUNING_PART)
         part = OptimisedRun(PLAIN_TRAINER, run.seed, length, run.finetuning_rate)
-        continued = train(part, chosen.trusted_images, chosen.test, network=network, loss=loss)
-        finetuned = [(run.iterations, *row[1:]) for row in continued.dice if row[0] == length]
-    seconds = time.process_time() - start
-    return asdict(found) | {"cases": cases, "finetuned": finetuned, "seconds": seconds}
+        continued = train(part, images.trusted_images, images.test, network=network, loss=loss)
+        for iteration, modality, case, dice in continued.dice:
+            if iteration == length:
+                finetuned.append((run.iterations, modality, case, dice))
+    return {
+        **asdict(result),
+        "cases": list(cases),
+        "finetuned": finetuned,
+        "seconds": time.process_time() - start,
+    }
+
+
+def _sampler(run: NoisyRun, images: NoisyImages, network: UNet, loss: DiceCELoss) -> WatchedSampler:
+    if run.weights == "learned":
+        trusted = images.trusted_images
+        return LearningSampler(run, images.train, trusted=trusted, network=network, loss=loss)
+    groups = groups_of(run, images.train, loss)
+    if run.weights == "random":
+        return RandomSampler(run, images.train, groups)
+    return WatchedSampler(run, images.train, groups)
 
 
 def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
@@ -234,12 +248,8 @@ TOLD_MORE = (TOLD, "told_share0.5", "shuffled", "held_out")
 FEWER_TRUSTED = "L2RW, 2 trusted"
 MORE_WRONG = "L2RW, 60 wrong"
 PLAIN_MORE_WRONG = "plain, 60 wrong"
-SWEPT = (
-    FEWER_TRUSTED,
-    PLAIN_MORE_WRONG,
-    FINETUNED_MORE_WRONG := f"{PLAIN_MORE_WRONG}, finetuned",
-    MORE_WRONG,
-)
+FINETUNED_MORE_WRONG = f"{PLAIN_MORE_WRONG}, finetuned"
+SWEPT = (FEWER_TRUSTED, PLAIN_MORE_WRONG, FINETUNED_MORE_WRONG, MORE_WRONG)
 #: The methods in the order of the page.
 METHODS = (RIGHT, PLAIN, FINETUNED, RANDOM, L2RW, DRO, EARNED, DORO, *TOLD_MORE, *SWEPT)
 #: The learning rate at the start of the finetuning, a tenth of that of a training.
@@ -266,8 +276,9 @@ def planned_runs(
     seeds: Sequence[int], iterations: int, methods: Sequence[str] = tuple(TRAININGS)
 ) -> dict[str, NoisyRun]:
     """The trainings of every seed, by their names."""
-    return {
-        f"{method}-seed{seed}": replace(TRAININGS[method], seed=seed, iterations=iterations)
-        for seed in seeds
-        for method in methods
-    }
+    runs = {}
+    for seed in seeds:
+        for method in methods:
+            run = replace(TRAININGS[method], seed=seed, iterations=iterations)
+            runs[f"{method}-seed{seed}"] = run
+    return runs

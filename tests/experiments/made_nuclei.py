@@ -8,7 +8,7 @@ import pandas as pd
 import SimpleITK
 
 from experiments.datasets.nuclei import N_TRAIN, Image
-from experiments.nuclei.training import PATCH
+from experiments.nuclei.patches import PATCH
 from experiments.nuclei.wrong_labels_data import N_TRAIN as NOISY_TRAIN
 
 

@@ -9,7 +9,8 @@ from experiments.datasets.nuclei import N_TRAIN, Image
 from experiments.nuclei import training
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch, new_network
+from experiments.nuclei.patches import BATCH, PATCH, draw_patch
+from experiments.nuclei.training import Run, Sampler, dice_of, new_network
 from nnunet_dro.losses import DiceCELoss
 from tests.experiments.made_nuclei import made_images
 

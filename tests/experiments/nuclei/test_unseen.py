@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from experiments.__main__ import main
-from experiments.nuclei.training import BATCH, PATCH, new_network
+from experiments.nuclei.patches import BATCH, PATCH
+from experiments.nuclei.training import new_network
 from experiments.nuclei.unseen import (
     MEAN,
     METHODS,

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.nuclei.training import BATCH, draw_patches, new_network
+from experiments.nuclei.patches import BATCH, draw_patches
+from experiments.nuclei.training import new_network
 from experiments.nuclei.wrong_labels import case_table
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
 from experiments.nuclei.wrong_labels_training import (
