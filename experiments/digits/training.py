@@ -43,6 +43,14 @@ class Result:
     seconds: float  # Processor time of the run.
 
 
+@dataclass(frozen=True)
+class _Digits:
+    """What the images show, in the memory of the processor."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
 class _Samplers:
     """The hardness weighted sampling of each network, which sees the losses of its own draws."""
 
@@ -77,6 +85,7 @@ def train(run: Run, split: Split) -> Result:
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
     networks = networks.to(device_name())
+    digits = _Digits(train=split.train_labels.numpy(), test=split.test_labels.numpy())
     split = Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     samplers = _Samplers(run, len(split.train_labels))
@@ -85,7 +94,8 @@ def train(run: Run, split: Split) -> Result:
     for epoch in range(1, run.epochs + 1):
         batches = _train_epoch(networks, optimiser, samplers, split, run.batch)
         if run.measures(epoch):
-            epochs.append(_measured(networks, split, epoch, batches, samplers.losses()))
+            stale = samplers.losses()
+            epochs.append(_measured(networks, split, digits, epoch, batches, stale))
     by_network = [list(epochs_of_network) for epochs_of_network in zip(*epochs, strict=True)]
     return Result(by_network, time.process_time() - start)
 
@@ -118,6 +128,7 @@ def _train_epoch(
 def _measured(
     networks: nn.Module,
     split: Split,
+    digits: _Digits,
     epoch: int,
     batches: NDArray[np.int64],
     stale: NDArray[np.float64],
@@ -127,6 +138,7 @@ def _measured(
     Args:
         networks: All networks.
         split: The images.
+        digits: What they show.
         epoch: Number of the epoch.
         batches: The images that were drawn, shape (networks, batches, b).
         stale: The stale losses, shape (networks, training images).
@@ -137,14 +149,13 @@ def _measured(
     all_losses = _losses(logits, split.train_labels.expand(n_networks, n_train))
     losses = all_losses.double().cpu().numpy()
 
-    digits = split.test_labels.cpu().numpy()
     logits = _by_network(_logits(networks, split.test_images, n_networks), n_networks)
-    is_right = logits.argmax(2).cpu().numpy() == digits
+    is_right = logits.argmax(2).cpu().numpy() == digits.test
     accuracies = {}
-    for digit in np.unique(digits):
-        accuracies[digit] = 100 * is_right[:, digits == digit].mean(axis=1)
+    for digit in np.unique(digits.test):
+        accuracies[digit] = 100 * is_right[:, digits.test == digit].mean(axis=1)
 
-    is_rare = split.train_labels.cpu().numpy() == RARE
+    is_rare = digits.train == RARE
     epochs = []
     for i, drawn in enumerate(batches):
         n_distinct = float(np.mean([len(np.unique(batch)) for batch in drawn]))

@@ -8,6 +8,7 @@ import pytest
 
 import experiments.digits.training as digits
 import experiments.imbalanced_pair.training as pair
+import experiments.nuclei.patches as patches
 import experiments.nuclei.training as nuclei
 import experiments.nuclei.unseen_training as unseen
 import experiments.nuclei.wrong_labels_training as wrong_labels
@@ -67,7 +68,7 @@ def of_pair(method):
 )
 def test_it_trains_on_a_gpu(monkeypatch, made, method):
     train = made(method)
-    for module in (nuclei, wrong_labels, unseen, digits, pair):
+    for module in (nuclei, patches, wrong_labels, unseen, digits, pair):
         if hasattr(module, "device_name"):
             monkeypatch.setattr(module, "device_name", lambda: "cuda")
 
