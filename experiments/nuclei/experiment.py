@@ -56,7 +56,7 @@ def scores_of_runs(finished: Finished) -> pd.DataFrame:
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     read_table(options.data)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
-    stages = []
+    stages: list[Mapping[str, Run]] = []
     for seed in options.seeds:
         stage = {}
         for method in options.methods:
