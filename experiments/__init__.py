@@ -1,4 +1,1 @@
-"""Experiments on the claims of the papers.
-
-Each a package to run, which writes a page, a picture and a table.
-"""
+"""Experiments on the claims of the papers, each a package that writes a page with its tables."""

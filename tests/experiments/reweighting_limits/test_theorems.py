@@ -4,13 +4,8 @@ import pytest
 
 from experiments.curves.results import mean_interval
 from experiments.reweighting_limits.limits import widest_margin
-from experiments.reweighting_limits.theorems import (
-    LIMITS,
-    STEPS,
-    largest_step,
-    summary,
-    trusted_loss,
-)
+from experiments.reweighting_limits.steps import LIMITS, STEPS, largest_step, trusted_loss
+from experiments.reweighting_limits.theorems import summary
 
 
 def test_widest_margin_leaves_those_out_that_are_wide_anyway():
