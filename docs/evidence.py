@@ -18,6 +18,7 @@ import csv
 import math
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -41,6 +42,7 @@ _NO_PROSE = re.compile(
     r"^```.*?^```|<!-- begin (\w+) -->.*?<!-- end \1 -->|^#.*?$|<!--.*?-->",
     re.DOTALL | re.MULTILINE,
 )
+_BETWEEN_BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )|(?=\*\*\w+\.\*\*)")
 _WORDS = {
     "True": "yes",
     "False": "no",
@@ -108,9 +110,9 @@ def with_tables(text: str, page: str, evidence: dict[str, Any]) -> str:
 
 
 def made_table(table: dict[str, Any]) -> str:
-    """A table in markdown: ``cells`` are texts or sources, in which {0}, {1} ...
+    """A table in markdown.
 
-    Stand for what a row gives.
+    Its ``cells`` are texts or sources, in which {0}, {1} ... stand for what a row gives.
     """
     rows = [[cell.format(*row) for cell in table["cells"]] for row in table["rows"]]
     ruler = ["---:" if _SOURCE.match(cell) else "---" for cell in rows[0]]
@@ -123,13 +125,13 @@ def shown(cell: str) -> str:
     source, _, form = cell.partition(" | ")
     if not _SOURCE.match(cell):
         return cell
-    texts = [_WORDS.get(text, text) for text in cells(source) if text]
-    return (
-        ", ".join(
-            format(float(text), form or ".1f") if _is_a_number(text) else text for text in texts
-        )
-        or "–"
-    )
+    texts = []
+    for text in filter(None, cells(source)):
+        if _is_a_number(text):
+            texts.append(format(float(text), form or ".1f"))
+        else:
+            texts.append(_WORDS.get(text, text))
+    return ", ".join(texts) or "–"
 
 
 def numbers_of(picture: dict[str, Any]) -> pd.DataFrame:
@@ -157,17 +159,17 @@ def draw(drawn: pd.DataFrame, words: str, file: Path) -> None:
     for axes, (_, rows) in zip(figure.axes, panels, strict=True):
         axes.set_ylim(len(rows) - 0.6, -0.6)
         axes.margins(x=0.12)
-        for place, (difference, share) in enumerate(
-            zip(rows["difference"], rows["share"], strict=True)
-        ):
+        arms = zip(rows["difference"], rows["share"], strict=True)
+        for place, (difference, share) in enumerate(arms):
             if not math.isnan(share):
-                at = {
-                    "xytext": (0, 6),
-                    "textcoords": "offset points",
-                    "ha": "center",
-                    "fontsize": 8,
-                }
-                axes.annotate(f"{share:.0f} %", (difference, place), **at)
+                axes.annotate(
+                    f"{share:.0f} %",
+                    (difference, place),
+                    xytext=(0, 6),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                )
     figure.savefig(file, dpi=150, metadata={"Numbers": drawn.to_json()})
 
 
@@ -190,27 +192,31 @@ def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
     """
     about = evidence["page"][page]
     phrases = about.get("phrases", [])
-    text = _NO_PROSE.sub("\n\n", text)
-    blocks = [
-        " ".join(block.split())
-        for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )|(?=\*\*\w+\.\*\*)", text)
-    ]
+    blocks = _blocks(text)
     wrong = []
     for phrase, source in phrases:
         if not any(phrase in block for block in blocks):
             wrong.append(f"{page}: {phrase!r} is not on the page")
         elif not proved(phrase, source):
             wrong.append(f"{page}: {phrase!r}, but {values(source)} in {source}")
-    listed = sorted(
-        [phrase for phrase, _ in phrases] + about.get("settings", []), key=len, reverse=True
-    )
+
+    # A long phrase may have a short one inside of it.
+    listed = [phrase for phrase, _ in phrases] + about.get("settings", [])
+    listed.sort(key=len, reverse=True)
     for block in blocks:
         if about.get("whole") or "results/" in block:
             rest = re.sub(r"^\d+\. ", "", block)
             for phrase in listed:
                 rest = rest.replace(phrase, " ")
-            wrong += [f"{page}: nothing proves {n} in {block[:90]!r}" for n in numbers_in(rest)]
+            numbers = numbers_in(rest)
+            wrong += [f"{page}: nothing proves {number} in {block[:90]!r}" for number in numbers]
     return wrong
+
+
+def _blocks(text: str) -> list[str]:
+    """The paragraphs, items and lines of tables of a page, each on one line; code is left out."""
+    prose = _NO_PROSE.sub("\n\n", text)
+    return [" ".join(block.split()) for block in _BETWEEN_BLOCKS.split(prose)]
 
 
 def proved(phrase: str, source: str) -> bool:
@@ -242,50 +248,64 @@ def values(source: str) -> list[float]:
     """The numbers that a source names."""
     if " minus " in source:
         source, _, size = source.partition(" of ")
-        left, right = (
-            np.reshape(values(side), (-1, int(size or 1))).mean(1)
-            for side in source.split(" minus ")
-        )
+        sides = [np.array(values(side)) for side in source.split(" minus ")]
+        left, right = (side.reshape(-1, int(size or 1)).mean(axis=1) for side in sides)
         interval = ttest_rel(left, right).confidence_interval()
         return [float((left - right).mean()), float(interval.low), float(interval.high)]
-    return [
-        float(n.replace(",", ""))
-        for text in cells(source)
-        for n in re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
-    ]
+    numbers = []
+    for text in cells(source):
+        numbers += re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
+    return [float(number.replace(",", "")) for number in numbers]
 
 
 def cells(source: str) -> list[str]:
     """The cells that a source names, as texts."""
-    return [cell for query in source.split(";") for cell in _cells(query, source.split()[0])]
+    first, *_ = source.split()
+    texts = []
+    for query in source.split(";"):
+        texts += _cells(query, first)
+    return texts
 
 
 def _cells(query: str, first: str) -> list[str]:
+    """The cells of a query, which begins with the name of its table if it is not the ``first``."""
     head, _, conditions = " ".join(query.split()).partition(": ")
-    name, column = head.split(" ", 1) if _SOURCE.match(head) else (first, head)
-    factor, star, column = column.rpartition("*")
+    name = first
+    column = head
+    if _SOURCE.match(head):
+        name, column = head.split(" ", 1)
+    factor, _, column = column.rpartition("*")
     column, _, place = column.partition("#")
     column, _, limit = column.partition("<=")
-    pairs = [
-        condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition
-    ]
+
     texts = []
-    for chosen in product(*(allowed.split("/") for _, allowed in pairs)):
-        wanted = dict(zip((key for key, _ in pairs), chosen, strict=True))
-        rows = [
-            row
-            for row in _table(RESULTS / name)
-            if all(row[key] == value for key, value in wanted.items())
-        ]
+    table = _table(RESULTS / name)
+    for wanted in _keys(conditions):
+        rows = [row for row in table if all(row[key] == wanted[key] for key in wanted)]
         if limit:
             texts.append(str(sum(float(row[column]) <= float(limit) for row in rows)))
             continue
         if len(rows) != 1:
             raise ValueError(f"{name} has {len(rows)} rows with {wanted}, for {query!r}")
         text = rows[0][column]
-        text = re.findall(r"[-+]?\d[\d.]*", text)[int(place) - 1] if place else text
-        texts.append(str(float(text) * float(factor)) if star else text)
+        if place:
+            text = re.findall(r"[-+]?\d[\d.]*", text)[int(place) - 1]
+        if factor:
+            text = str(float(text) * float(factor))
+        texts.append(text)
     return texts
+
+
+def _keys(conditions: str) -> Iterator[dict[str, str]]:
+    """The entries that rows must have: ``a=1/2, b=3`` names two rows."""
+    names = []
+    choices = []
+    for condition in filter(None, re.split(r", (?=[^,=]+=)", conditions)):
+        name, allowed = condition.split("=", 1)
+        names.append(name)
+        choices.append(allowed.split("/"))
+    for chosen in product(*choices):
+        yield dict(zip(names, chosen, strict=True))
 
 
 @cache

@@ -64,15 +64,8 @@ def main(words: Sequence[str] | None = None) -> None:
     scored = [*about_cases, "--by", "centre", "--metrics", "dice,hd95"]
     run("evaluate", raw / "labelsTs", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
     run("report", work / "evaluation", "--images", raw / "imagesTs", "--viewer")
-    run(
-        "suspects",
-        fold,
-        "-o",
-        work / "suspects",
-        "--top",
-        10,
-        environment={"nnUNet_raw": str(demo / "nnUNet_raw")},
-    )
+    environment = {"nnUNet_raw": str(demo / "nnUNet_raw")}
+    run("suspects", fold, "-o", work / "suspects", "--top", 10, environment=environment)
     methods = [f"{name}={folder}" for name, folder in submissions(demo, work).items()]
     run("rank", *methods, "--evaluate", raw / "labelsTs", "-o", work / "rank", *scored)
     shutil.copytree(demo / "comparison", work / "comparison")
@@ -101,18 +94,19 @@ def submissions(demo: Path, work: Path) -> dict[str, Path]:
     for name in ("ERM", "DRO"):
         folders[name] = demo / "predictions" / name
         for step, change in steps.items():
-            folders[f"{name}_{step}"] = made = work / "submissions" / f"{name}_{step}"
-            made.mkdir(parents=True)
+            folder = work / "submissions" / f"{name}_{step}"
+            folder.mkdir(parents=True)
             for path in sorted(folders[name].glob("*.png")):
-                SimpleITK.WriteImage(change(SimpleITK.ReadImage(str(path))), str(made / path.name))
+                changed = change(SimpleITK.ReadImage(str(path)))
+                SimpleITK.WriteImage(changed, str(folder / path.name))
+            folders[f"{name}_{step}"] = folder
     return folders
 
 
 def run(*words: object, environment: dict[str, str] | None = None) -> None:
     """Run a command of this package."""
-    subprocess.run(
-        [_PROGRAM, *map(str, words)], check=True, env={**os.environ, **(environment or {})}
-    )
+    variables = {**os.environ, **(environment or {})}
+    subprocess.run([_PROGRAM, *map(str, words)], check=True, env=variables)
 
 
 def _like(image: SimpleITK.Image, values: np.ndarray) -> SimpleITK.Image:

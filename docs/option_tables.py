@@ -100,16 +100,14 @@ def options_table(page: str) -> str:
 
 def columns_table(page: str) -> str:
     """A row for each column of training.csv that every training has."""
-    return _table(
-        [("column", "meaning"), *((f"`{name}`", meaning) for name, meaning in COLUMNS.items())]
-    )
+    rows = [("column", "meaning")]
+    for name, meaning in COLUMNS.items():
+        rows.append((f"`{name}`", meaning))
+    return _table(rows)
 
 
 def rooms_table(page: str) -> str:
-    """A row for each folder and module of the package.
-
-    What the first sentence of its docstring says.
-    """
+    """A row for each folder and module: what the first sentence of its docstring says."""
     rows = [("folder or module", "what is in it")]
     folders = {path.parent.name: path for path in PACKAGE.glob("*/__init__.py")}
     modules = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}

@@ -1,6 +1,4 @@
-"""What mkdocs does with the pages.
-
-Files of the repository as pages, and a reference of the commands.
+"""What mkdocs does with the pages: files of the repository as pages, a reference of the commands.
 
 A page of the site that stands for another file holds one line, ``<!-- file CHANGELOG.md -->``; the
 reference of the commands holds ``<!-- commands -->``. So nothing is written twice, and nothing can
@@ -30,10 +28,8 @@ def github_slug(heading: str, separator: str) -> str:
         >>> github_slug("la<tau> and vs<gamma>", "-")
         'latau-and-vsgamma'
     """
-    kept = "".join(
-        character for character in heading.lower() if character.isalnum() or character in "_- "
-    )
-    return kept.replace(" ", separator)
+    kept = [character for character in heading.lower() if character.isalnum() or character in "_- "]
+    return "".join(kept).replace(" ", separator)
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -69,14 +65,16 @@ def of_site(markdown: str, *, folder: Path) -> str:
             return match[0]
         # Resolved by hand: a path need not exist on the machine that builds the site.
         place = Path(*_resolved((folder / path).parts)).as_posix()
-        name = PAGES.get(place) or (
-            place.removeprefix("docs/") if place.startswith("docs/") else None
-        )
-        if name is None:
+        if place in PAGES:
+            name = PAGES[place]
+        elif place.startswith("docs/"):
+            name = place.removeprefix("docs/")
+        else:
             return f"{text} (`{place}`)"
+        if anchor:
+            name += f"#{anchor}"
         here = folder.relative_to("docs") if folder.parts[:1] == ("docs",) else Path()
-        up = "../" * len(here.parts)
-        return f"[{text}]({up}{name}{f'#{anchor}' if anchor else ''})"
+        return f"[{text}]({'../' * len(here.parts)}{name})"
 
     return re.sub(r"(?<!!)\[([^][]*(?:\[[^][]*\][^][]*)*)\]\(([^)\s]+)\)", link, markdown)
 
@@ -103,28 +101,22 @@ def commands() -> str:
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         with typer.Context(command, info_name=f"nnunet-dro {name}") as ctx:
             usage = command.get_usage(ctx).removeprefix("Usage: ")
-        rows = [
-            _row(parameter)
-            for parameter in command.params
-            if not getattr(parameter, "hidden", False)
-        ]
-        table = "\n".join(["| option | what it is | default |", "| --- | --- | --- |", *rows])
+        shown = [param for param in command.params if not getattr(param, "hidden", False)]
+        head = ["| option | what it is | default |", "| --- | --- | --- |"]
+        table = "\n".join([*head, *map(_row, shown)])
         sections.append(f"## {name}\n\n{command.help}\n\n```text\n{usage}\n```\n\n{table}")
     return "\n\n".join(sections)
 
 
 def _row(parameter: Any) -> str:
     is_option = parameter.param_type_name == "option"
-    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    names = names if is_option else f"`{(parameter.metavar or parameter.name).upper()}`"
+    names = f"`{(parameter.metavar or parameter.name).upper()}`"
+    if is_option:
+        names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+
     default = parameter.default
-    has_default = is_option and default not in (None, False, (), []) and not callable(default)
-    shown = (
-        f"`{getattr(default, 'value', default)}`"
-        if has_default
-        else "required"
-        if parameter.required
-        else ""
-    )
+    shown = "required" if parameter.required else ""
+    if is_option and default not in (None, False, (), []) and not callable(default):
+        shown = f"`{getattr(default, 'value', default)}`"
     text = (getattr(parameter, "help", "") or "").replace("|", "\\|").replace("<", "&lt;")
     return f"| {names} | {text} | {shown} |"
