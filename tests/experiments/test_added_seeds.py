@@ -28,11 +28,14 @@ def assert_added(words, folder):
     for name in tables:
         assert (added / name).read_text() == (at_once / name).read_text()
     (page,) = at_once.glob("*.md")
-    lines, expected = ((path / page.name).read_text().splitlines() for path in (added, at_once))
-    changed = [line for line in lines if line not in expected]
+    paragraphs, expected = (
+        [" ".join(text.split()) for text in (path / page.name).read_text().split("\n\n")]
+        for path in (added, at_once)
+    )
+    changed = [paragraph for paragraph in paragraphs if paragraph not in expected]
+    assert len(changed) == 2, changed
     assert "--seeds 0 1" in changed[0]
-    assert changed[1].startswith("Seeds 0, 1 (1 when the results of the others were known). ")
-    assert len(changed) == 2
+    assert "Seeds 0, 1 (1 when the results of the others were known). " in changed[1]
     assert main([*words, "--seeds", "1", "--add", "--out", str(folder / "nothing")]) == 2
 
 

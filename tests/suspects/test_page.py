@@ -1,3 +1,4 @@
+import json
 import shutil
 
 import numpy as np
@@ -88,15 +89,25 @@ def test_page_works_in_a_browser(project, tmp_path, open_page, file):
     assert page.run("return document.querySelector('.picture.chosen').id") == "picture-0"
 
 
+def fold_that_validates(project, case):
+    """The fold of a project that validates a case; 1 before any training has divided the cases."""
+    path = project.preprocessed / "splits_final.json"
+    if not path.exists():
+        return 1
+    splits = json.loads(path.read_text())
+    return next(fold for fold, split in enumerate(splits) if case in split["val"])
+
+
 def test_prediction_and_strata_stand_beside_the_label(project, tmp_path):
     here = project("labels")
     folder = fold_folder(tmp_path, here.dataset)
     write_log(folder, "hardness.csv", ranked("hardness.csv", [f"case_{n:02d}" for n in range(6)]))
-    (folder.parent / "fold_1" / "validation").mkdir(parents=True)
+    validation = folder.parent / f"fold_{fold_that_validates(here, 'case_01')}" / "validation"
+    validation.mkdir(parents=True)
     reference = next((here.raw / "labelsTr").glob("case_01.*"))
     ending = reference.name.removeprefix("case_01")
-    shutil.copy(reference, folder.parent / "fold_1" / "validation" / reference.name)
-    (folder.parent / "fold_1" / "validation" / f"case_02{ending}").write_bytes(b"damaged")
+    shutil.copy(reference, validation / reference.name)
+    (validation / f"case_02{ending}").write_bytes(b"damaged")
 
     found = find_suspects(folder)
 

@@ -63,7 +63,13 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(start):
     trainer, loader = start("nnUNetTrainerHWS_beta3_clip0.01to100_plainSGD")
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
-    redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]), explored=torch.zeros(2))
+    # As if the batch were none of first visits, which are not weighed.
+    redraw(
+        batch,
+        stale_losses=cases.hardness + torch.tensor([0.5, -0.5]),
+        explored=torch.zeros(2),
+        betas=torch.full((2,), 3.0),
+    )
     trainer.hardness_log.table.update(
         [0, 1], [77.0, 77.0]
     )  # what the table says by now does not matter
@@ -93,7 +99,12 @@ def test_a_step_counts_the_weights_that_hit_the_clip(start, name, n_clipped):
         trainer.network(batch["data"]), batch["target"]
     ).hardness.detach()
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
-    redraw(batch, shares=torch.tensor([0.6, 0.1]), explored=torch.zeros(2))
+    redraw(
+        batch,
+        shares=torch.tensor([0.6, 0.1]),
+        explored=torch.zeros(2),
+        betas=torch.full((2,), 3.0),
+    )
     trainer.hardness_log._start_epoch()
 
     trainer.train_step(batch)
