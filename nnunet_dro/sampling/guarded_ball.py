@@ -3,7 +3,7 @@
 Cases that are not learnt are left at their usual share of the draws, and no case is drawn more than
 so many times as often as uniformly. Neither guard depends on how many cases there are.
 
-Pure functions; `GuardedBall` in `rules` draws by them.
+`GuardedBall` draws by the pure functions before it.
 """
 
 import math
@@ -27,11 +27,13 @@ _LEAST_MEDIAN = 0.05
 #: Largest beta. Fidon et al. 2022 use 100 and found 1,000 unstable. It keeps differences that are
 #: small beside a loss, those between equal cases say, from deciding who is drawn.
 LARGEST_BETA = 100.0
+#: Exponents beyond this would leave what floats can hold.
+_LARGEST_EXPONENT = 600.0
 #: The relative error of the divergence.
 _TOLERANCE = 1e-3
 
 
-def learnt(losses: FloatArray) -> FloatArray:
+def learnt(losses: FloatArray, *, median: float) -> FloatArray:
     """How far each case is learnt, from 0 to 1, relative to the median case.
 
     A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all
@@ -43,16 +45,16 @@ def learnt(losses: FloatArray) -> FloatArray:
     cases, however bad they are.
 
     Args:
-        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
+        losses: Negative Dice plus cross-entropy of some cases, shape (b,), finite.
+        median: The median loss of all cases.
 
     Returns:
-        g, shape (n,), in [0, 1].
+        g, shape (b,), in [0, 1].
 
     Example:
-        >>> learnt(np.array([-0.9, -0.8, -0.8, -0.16, 0.1])).round(2).tolist()
-        [1.0, 1.0, 1.0, 0.5, 0.0]
+        >>> learnt(np.array([-0.9, -0.8, -0.16, 0.1]), median=-0.8).round(2).tolist()
+        [1.0, 1.0, 0.5, 0.0]
     """
-    median = float(np.median(losses))
     if median > -_LEAST_MEDIAN:
         return np.zeros(len(losses))
     return np.clip((losses / median - NOT_LEARNT) / (LEARNT - NOT_LEARNT), 0.0, 1.0)
@@ -84,8 +86,8 @@ class Tilt:
         """
         if self.beta == 0:
             return base
-        g = np.clip((losses / self.median - NOT_LEARNT) / (LEARNT - NOT_LEARNT), 0.0, 1.0)
-        ratio = self.kappa * np.exp(self.beta * (losses - self.largest))
+        g = learnt(losses, median=self.median)
+        ratio = self.kappa * _growth(losses - self.largest, self.beta)
         return np.asarray(base * (1 - g + g * np.minimum(self.cap / base, ratio)))
 
 
@@ -131,7 +133,8 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
     check_share(share)
     check_cap(cap)
     losses = checked_losses(losses)
-    g = learnt(losses)
+    median = float(np.median(losses))
+    g = learnt(losses, median=median)
     part = base * g
     if share == 1 or not part.any():
         return NO_TILT
@@ -165,7 +168,7 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
         tolerance=_TOLERANCE,
     )
     _, kappa = _ratio(excess, part, bounds, beta)
-    return Tilt(beta, kappa, largest, float(np.median(losses)), cap)
+    return Tilt(beta, kappa, largest, median, cap)
 
 
 def _ratio(
@@ -176,7 +179,7 @@ def _ratio(
     Cases that reach their bound keep it, since kappa grows when the others have to share what is
     left: the set of them grows until it fits.
     """
-    growth = np.exp(beta * excess)
+    growth = _growth(excess, beta)
     is_bound = np.zeros(len(excess), dtype=bool)
     while True:
         left = 1.0 - float(part[is_bound] @ bounds[is_bound])
@@ -187,6 +190,11 @@ def _ratio(
             ratio[is_bound] = bounds[is_bound]
             return ratio, kappa
         is_bound |= is_new
+
+
+def _growth(excess: FloatArray, beta: float) -> FloatArray:
+    """exp(beta excess), never 0 or infinite: a new loss may be far from those of the last look."""
+    return np.exp(np.clip(beta * excess, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,10 +95,33 @@ def test_cases_that_are_nearly_equal_are_drawn_nearly_uniformly():
     np.testing.assert_array_equal(relative_draws(np.full(50, -0.8)), 1.0)
 
 
+@pytest.mark.parametrize("scale", [1e-1, 1.0, 1e3, 1e6])
+def test_losses_of_any_size_are_drawn_within_the_bound(scale):
+    rng = np.random.default_rng(0)
+    losses = -scale * rng.uniform(0.1, 1.0, 200)
+
+    for share in (0.01, 0.5, 0.99):
+        drawn = relative_draws(losses, share=share)
+        assert drawn.max() <= 8 * (1 + 1e-9)
+        assert drawn.mean() == pytest.approx(1.0)
+
+
+def test_a_loss_far_from_those_of_the_last_look_has_a_weight():
+    losses = common_losses(50)
+    rule = GuardedBall(0.5).following(losses)
+
+    with np.errstate(all="raise"):
+        weights = rule.weigh(np.array([1e5, -1e5, np.nan]), slice(0, 3))
+
+    assert weights[0] == 1.0
+    assert 0 <= weights[1] <= 1
+    assert weights[2] == 0
+
+
 def test_before_anything_is_learnt_draws_are_uniform():
     losses = np.linspace(-0.04, 1.0, 30)
 
-    np.testing.assert_array_equal(learnt(losses), 0.0)
+    np.testing.assert_array_equal(learnt(losses, median=float(np.median(losses))), 0.0)
     np.testing.assert_array_equal(relative_draws(losses), 1.0)
 
 
@@ -108,7 +131,7 @@ def test_a_case_on_its_way_to_being_learnt_counts_in_part():
 
     drawn = relative_draws(losses)
 
-    assert learnt(losses)[0] == pytest.approx(0.5, abs=0.01)
+    assert learnt(losses, median=float(np.median(losses)))[0] == pytest.approx(0.5, abs=0.01)
     assert 1 < drawn[0] < relative_draws(np.append(losses[1:], -0.4))[-1]
 
 

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -11,6 +12,33 @@ from uuid import uuid4
 from joblib import Parallel, delayed
 
 Value = TypeVar("Value")
+
+
+@contextmanager
+def reading(what: str, case: str, folder: Path) -> Iterator[None]:
+    """Turn an error while a preprocessed case is read into one that names it and the cure.
+
+    Args:
+        what: What is read of the case: "image" or "segmentation".
+        case: Name of the training case.
+        folder: Folder of the preprocessed cases.
+
+    Raises:
+        FileNotFoundError: If the case is not preprocessed.
+        ValueError: If its file cannot be read.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. "
+            "Run nnUNetv2_preprocess again, or remove the case from splits_final.json."
+        ) from error
+    except Exception as error:  # each file format has its own errors for broken files
+        raise ValueError(
+            f"The {what} of training case {case!r} in {folder} must be readable: {error}. "
+            "Run nnUNetv2_preprocess again."
+        ) from error
 
 
 @dataclass(frozen=True)

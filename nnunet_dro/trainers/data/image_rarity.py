@@ -11,7 +11,7 @@ from torch import distributed as dist
 
 from nnunet_dro.fingerprints import fingerprint
 from nnunet_dro.sampling import rarity
-from nnunet_dro.trainers.data.case_cache import CaseCache
+from nnunet_dro.trainers.data.case_cache import CaseCache, reading
 
 #: Largest number of threads; more would wait for the disk.
 _MOST_JOBS = 8
@@ -70,18 +70,8 @@ def rarest_cases(cases: Sequence[str], rarity: NDArray[np.float64]) -> str:
 
 
 def _fingerprint_of_case(dataset: Any, case: str, folder: Path) -> list[float]:
-    try:
+    with reading("image", case, folder):
         image = np.asarray(dataset.load_case(case)[0][:])
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. "
-            "Run nnUNetv2_preprocess again, or remove the case from splits_final.json."
-        ) from error
-    except Exception as error:  # each file format has its own errors for broken files
-        raise ValueError(
-            f"The image of training case {case!r} in {folder} must be readable: {error}. "
-            "Run nnUNetv2_preprocess again."
-        ) from error
 
     if not np.isfinite(image).all():
         raise ValueError(

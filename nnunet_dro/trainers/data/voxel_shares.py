@@ -9,7 +9,7 @@ import numpy as np
 from joblib import cpu_count
 from torch import distributed as dist
 
-from nnunet_dro.trainers.data.case_cache import CaseCache
+from nnunet_dro.trainers.data.case_cache import CaseCache, reading
 
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it
 #: into background.
@@ -125,21 +125,11 @@ def _parse_counts(voxels: Mapping[str, Any]) -> dict[int, int]:
 
 def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
     """Number of voxels of each label in the segmentation of a case, by ascending label."""
-    try:
+    counts: Counter[int] = Counter()
+    with reading("segmentation", case, folder):
         segmentation = dataset.load_case(case)[1]
-        counts: Counter[int] = Counter()
         for slab in _slabs(segmentation):
             counts.update(count_labels(slab))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. "
-            "Run nnUNetv2_preprocess again, or remove the case from splits_final.json."
-        ) from error
-    except Exception as error:  # each file format has its own errors for broken files
-        raise ValueError(
-            f"The segmentation of training case {case!r} in {folder} must be readable: {error}. "
-            "Run nnUNetv2_preprocess again."
-        ) from error
     return dict(sorted(counts.items()))
 
 
