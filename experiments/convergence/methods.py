@@ -25,6 +25,7 @@ METHODS = {
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
+    "rare4": "nnUNetTrainerDRO_rare4_beta0",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
     # Plain training once more, where some were trained on another machine than the others.
     "plain_GPU": "nnUNetTrainerHWS_beta0",

@@ -52,11 +52,12 @@ def line_of_end(table: HardnessTable) -> str | None:
     if not has_earned_nothing or table.n_unseen or len(table) == 1 or np.isnan(losses).any():
         return None
 
-    is_not_learnt = learnt(losses) == 0
+    median = float(np.median(losses))
+    is_not_learnt = learnt(losses, median=median) == 0
     if is_not_learnt.all():
         return (
             "In the end cases were drawn uniformly, because next to nothing is found of most of "
-            f"them: their median loss is {np.median(losses):.2f}, and about -1 where all is "
+            f"them: their median loss is {median:.2f}, and about -1 where all is "
             "found. The training was too short to tell which cases are hard: train for longer."
         )
     if not is_not_learnt.any():
