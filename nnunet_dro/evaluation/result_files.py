@@ -13,6 +13,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
@@ -31,9 +32,18 @@ _FORMAT_WITH_TABLES = "nnunet-dro evaluation 1"
 #: The tables that are written only where lesions were compared.
 OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
 
-#: All tables that an evaluation or a comparison may have; those that a new one lacks do not stay in
-#: its folder.
-TABLES = ("scores.csv", "strata.csv", *OF_LESIONS, "comparison.csv", "changed.csv", "trainings.csv")
+#: All tables and verdicts that an evaluation or a comparison may have; those that a new one lacks do
+#: not stay in its folder.
+TABLES = (
+    "scores.csv",
+    "strata.csv",
+    *OF_LESIONS,
+    "comparison.csv",
+    "changed.csv",
+    "failures.csv",
+    "trainings.csv",
+    *VERDICT_FILES,
+)
 
 #: The columns that are names, in every table.
 _NAMES = (
@@ -86,7 +96,8 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "stratum_of_case": _strata_entries(evaluation.stratum_of_case),
     }
     files["summary.json"] = json_text(summary)
-    return files
+    records = evaluation.about.get("requirements", ())
+    return files | verdict_files(evaluation.method, records)
 
 
 def _strata_entries(stratum_of_case: "Mapping[str, pd.Series[str]]") -> dict[str, Any]:
@@ -101,8 +112,15 @@ def _strata_entries(stratum_of_case: "Mapping[str, pd.Series[str]]") -> dict[str
 
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
-    """The tables of a comparison, name to content: changed.csv has the cases that changed most."""
-    tables = {"comparison.csv": comparison.table, "changed.csv": comparison.changed}
+    """The tables of a comparison, name to content.
+
+    changed.csv has the cases that changed most, failures.csv all that failed.
+    """
+    tables = {
+        "comparison.csv": comparison.table,
+        "changed.csv": comparison.changed,
+        "failures.csv": comparison.failures,
+    }
     if comparison.trainings is not None:
         tables["trainings.csv"] = comparison.trainings
 
@@ -114,7 +132,9 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "notes": list(comparison.notes),
     }
     files["summary.json"] = json_text(summary)
-    return files
+    baseline, *others = comparison.methods
+    name = f"{', '.join(others)} against {baseline}"
+    return files | verdict_files(name, comparison.about["requirements"])
 
 
 def read_evaluation(folder: Path) -> Evaluation:

@@ -20,6 +20,7 @@ PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 COMPARISON_FILES = [
     "changed.csv",
     "comparison.csv",
+    "failures.csv",
     "report.html",
     "report.md",
     "report.tex",

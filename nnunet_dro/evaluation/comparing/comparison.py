@@ -7,6 +7,11 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.changed_cases import changed_cases
+from nnunet_dro.evaluation.comparing.changed_failures import (
+    changed_failures,
+    named_failures,
+    with_failures,
+)
 from nnunet_dro.evaluation.comparing.common_ground import (
     check_methods,
     find_common_ground,
@@ -26,7 +31,7 @@ from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, 
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.options import CompareOptions
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.division import with_absent
@@ -52,13 +57,19 @@ class Comparison:
             ``ties`` and ``losses`` count the cases where the method is better, equal and worse.
             With several trainings of a method the numbers are means over them, `TRAINING_COLUMNS`
             follow, intervals hold for other trainings as well (see `differences_over_trainings`),
-            and there are no p values.
+            and there are no p values. Where the metric is that of ``failure``,
+            `changed_failures.COLUMNS` say how many cases (or patients) of ``n_counted`` fail with
+            each method, how many fail with the method only (``new_failures``) and with the baseline
+            only (``recoveries``), and the p value of McNemar's exact test; NaN for other metrics.
         strata: As from `summarise` for each method, over the cases with a value in *every* method
             (completed in the same way), with the column ``method`` first. (With three or more
             methods ``table`` can rest on more cases.)
         changed: The cases that changed most: for each method, metric and label up to `N_CHANGED`
             improvements, the largest first, then as many deteriorations, with the stratum of each
             attribute.
+        failures: Every failure by its name: ``attribute``, ``stratum``, ``label``, ``method``,
+            ``case`` (or ``patient``) and ``change``: ``new failure``, ``recovery`` or ``fails with
+            both``. Empty where a method has several trainings.
         trainings: The statistics of every training, see `trainings_table`; None where no method has
             several.
         scores: All methods' scores of the compared cases, with the column ``method`` first.
@@ -76,6 +87,7 @@ class Comparison:
     table: pd.DataFrame
     strata: pd.DataFrame
     changed: pd.DataFrame
+    failures: pd.DataFrame
     scores: pd.DataFrame
     stratum_of_case: "Mapping[str, pd.Series[str]]"
     trainings: pd.DataFrame | None = None
@@ -157,7 +169,9 @@ def _compared(
     scores = scores_of_methods(trainings, compared.ground)
     absent = absent_strata(trainings.evaluations, compared.strata, by=options.by)
 
+    failure_changes = changed_failures(compared, Failure.of(failure))
     table = comparison_table(compared, n_resamples=options.n_resamples, seed=options.seed)
+    table = with_failures(table, failure_changes)
     n_of_absent = {attribute: dict.fromkeys(names, 0) for attribute, names in absent.items()}
     judged = with_absent(table, n_of_absent)
     judged = judged.assign(n_absent=compared.ground.n_absent)
@@ -181,6 +195,7 @@ def _compared(
         table=table,
         strata=strata,
         changed=changed_cases(compared),
+        failures=named_failures(compared, failure_changes),
         scores=scores,
         stratum_of_case=compared.strata,
         trainings=table_of_trainings,

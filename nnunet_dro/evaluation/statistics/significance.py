@@ -41,6 +41,28 @@ def wilcoxon_p(differences: FloatArray) -> float:
         return float(wilcoxon(nonzero, alternative="two-sided").pvalue)
 
 
+def mcnemar_p(n_new: int, n_recovered: int) -> float:
+    """Two-sided exact p value of McNemar's test of paired failures.
+
+    If failing were equally likely with both methods, each of the n cases in which only one method
+    fails would be the one's or the other's with probability 1/2: the p value is that of so many, or
+    fewer, of the rarer kind among n, twice. 1 without any such case.
+
+    Args:
+        n_new: Cases in which only the method fails.
+        n_recovered: Cases in which only the baseline fails.
+
+    Source: McNemar 1947, Note on the sampling error of the difference between correlated
+    proportions or percentages (the exact form, with the binomial distribution).
+    """
+    from scipy.stats import binomtest
+
+    n_discordant = n_new + n_recovered
+    if not n_discordant:
+        return 1.0
+    return float(binomtest(n_new, n_discordant, 0.5).pvalue)
+
+
 def typical_value(
     differences: FloatArray, *, with_interval: bool = True
 ) -> tuple[float, float, float]:

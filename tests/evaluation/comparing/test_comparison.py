@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from nnunet_dro.evaluation.comparing.changed_failures import COLUMNS as FAILURE_COLUMNS
 from nnunet_dro.evaluation.comparing.comparison import compare, notable
 from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, TYPICAL
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -85,9 +86,10 @@ def test_table_by_hand():
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
     expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
     expected += ["typical_difference", "typical_difference_low", "typical_difference_high"]
+    expected += FAILURE_COLUMNS
 
     assert (
-        list(COLUMNS)
+        [*COLUMNS, *FAILURE_COLUMNS]
         == compare(two([0.5], [0.5]), n_resamples=0).table.columns.tolist()
         == expected
     )
