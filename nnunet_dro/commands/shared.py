@@ -22,7 +22,8 @@ from nnunet_dro.nnunet.command import Device
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.judging.requirements import Subject
 
-_REQUIREMENT_FAILED = 3
+#: The exit code of each verdict but ``met``; that of the first one that occurs.
+_EXIT_CODES = {"not met": 3, "cannot tell": 4}
 
 _Options = TypeVar("_Options")
 
@@ -153,15 +154,21 @@ def requirement_texts(texts: Sequence[str], file: Path | None, subject: "Subject
 
 
 def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
-    """End with exit code 3 and a line for every requirement that is not met, if there are any."""
+    """End with a line for every requirement that is not met, if there are any.
+
+    The exit code is 3 if any is surely not met, and else 4: of none can one tell.
+    """
     unmet = [outcome for outcome in requirements if not outcome["passed"]]
     for outcome in unmet:
         verdict = "requirement not met"
         if outcome["verdict"] == "cannot tell":
             verdict = "cannot tell if a requirement is met"
         typer.echo(f"nnunet-dro: {verdict}: {outcome['line']}", err=True)
-    if unmet:
-        raise typer.Exit(_REQUIREMENT_FAILED)
+
+    verdicts = {outcome["verdict"] for outcome in unmet}
+    for verdict, code in _EXIT_CODES.items():
+        if verdict in verdicts:
+            raise typer.Exit(code)
 
 
 def show(table: Any, page: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.evaluation import read_evaluation
+from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES
 from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 
@@ -196,17 +197,17 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
         "nnunet-dro: requirement not met: centre=B label=tumour: mean 0.250 is not >= 0.5 (2 cases)",
         "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases); n 2 is >= 2",
     ]
-    assert made.names_in(tmp_path / "out") == made.EVALUATION_FILES
+    assert made.names_in(tmp_path / "out") == sorted((*made.EVALUATION_FILES, *VERDICT_FILES))
 
     outcomes = made.summary_of(tmp_path / "out")["requirements"]
     assert [outcome["passed"] for outcome in outcomes] == [False, True, False, True, True]
 
 
-def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
+def test_a_percentile_of_one_case_is_exit_code_4(tmp_path):
     made.write_study(tmp_path, shifts=(0,))
 
     result = done(
-        made.run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3
+        made.run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 4
     )
 
     (line,) = result.stderr.splitlines()

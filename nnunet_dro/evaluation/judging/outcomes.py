@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
+from nnunet_dro.evaluation.judging.estimands import estimand_of
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.judging.verdicts import (
@@ -41,6 +42,7 @@ class Outcome:
     n_patients: int = 0  # number of patients; 0 where cases were taken for independent
     method: str = ""  # in a comparison, the method of that row
     in_pixels: bool = False  # whether distances are in pixels
+    identifier: str = ""  # of the requirement: the user's, or one by its position
 
     @property
     def passed(self) -> bool:
@@ -54,14 +56,44 @@ class Outcome:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The outcome as files have it: ``passed``, ``verdict`` and ``line``."""
-        return {"passed": self.passed, "verdict": self.verdict.word, "line": self.line}
+        """The outcome as files have it, see `verdict_files`; an undefined value is None."""
+        requirement = self.requirement
+        value = None if math.isnan(self.value) else self.value
+        over = "patients" if self.n_patients else "cases"
+        return {
+            "identifier": self.identifier,
+            "requirement": requirement.text,
+            "attribute": self.attribute,
+            "stratum": self.stratum,
+            "label": self.label,
+            "metric": self.metric,
+            "method": self.method,
+            "estimand": estimand_of(requirement, self.metric, over=over),
+            "value": value,
+            "comparison": requirement.comparison,
+            "bound": requirement.bound.value,
+            "unit": self._unit(),
+            "n": self.n - self.n_undefined,
+            "n_patients": self.n_patients or None,
+            "passed": self.passed,
+            "verdict": self.verdict.word,
+            "line": self.line,
+        }
+
+    def _unit(self) -> str:
+        """The unit of value and bound; empty for numbers of things."""
+        if self.statistic in NUMBERS:
+            return ""
+        if is_share(self.statistic):
+            return "fraction"
+        return unit_of(self.metric, in_pixels=self.in_pixels)
 
     @property
     def line(self) -> str:
         """One sentence, such as ``label=liver p5 0.612 is not >= 0.70 (23 cases)``.
 
-        The stratum comes first, unless it is all cases.
+        The stratum comes first, unless it is all cases; before it stands what the user calls the
+        requirement.
         """
         requirement = self.requirement
         statistic = self.statistic
@@ -73,7 +105,10 @@ class Outcome:
         verb = "is" if holds else "is not"
         condition = f"{verb} {requirement.comparison} {requirement.bound}"
         statement = f"{statistic} {self._shown_value(holds)} {condition} ({self._sample()})"
-        return f"{self._place()}: {'; '.join((statement, *self.verdict.reasons))}"
+        name = ""
+        if requirement.identifier:
+            name = f"{requirement.identifier}: "
+        return f"{name}{self._place()}: {'; '.join((statement, *self.verdict.reasons))}"
 
     def _place(self) -> str:
         """The row, in the words of a requirement: ``pathology=tumour label="left kidney"``."""
@@ -148,8 +183,11 @@ def check_requirements(
             not reported, or has a bound that cannot be meant for the metric; the message names what
             is reported.
     """
+    # Those on a comparison have numbers of their own.
+    letter = "C" if "baseline" in strata else "R"
+
     outcomes = []
-    for requirement in requirements:
+    for position, requirement in enumerate(requirements, 1):
         for _, row in rows_of(strata, requirement).iterrows():
             outcome = Outcome(
                 requirement=requirement,
@@ -164,6 +202,7 @@ def check_requirements(
                 n_patients=whole(row, "n_patients"),
                 method=str(row.get("method", "")),
                 in_pixels=in_pixels,
+                identifier=requirement.identifier or f"{letter}{position}",
             )
             outcomes.append(outcome)
     return outcomes

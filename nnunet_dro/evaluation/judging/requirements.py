@@ -30,6 +30,9 @@ _NEVER_BOUNDED = re.compile("(std|min|max)_(difference_)?(low|high)")
 
 _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 
+#: The identifier of a requirement in the user's own documents: ``REQ-12: label=tumour p5>=0.70``.
+_IDENTIFIER = re.compile(r"\s*([\w./-]+):\s")
+
 #: The numbers of cases and of patients in a row of the strata frame.
 STRATA_COUNTS = (COUNTS[0], "n_patients", *COUNTS[1:])
 
@@ -121,6 +124,7 @@ class Requirement:
     #: In a comparison, the method that is compared with the baseline; None for each of them
     #: (``*``).
     method: str | None = None
+    identifier: str = ""  # what the user calls it; empty without any
 
     @property
     def end(self) -> str:
@@ -152,8 +156,9 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             ``n_invented<=1`` (that many labels may be missed or invented), ``n>=8`` (that many
             cases with a value are needed, and enough), and ``n_patients>=8``. Bounds may have a
             unit: ``70%``, ``-0.5pt`` (percentage points), ``4mm``, ``5ml``. Quotes go around what
-            holds spaces. Without a label every label has to pass; without an attribute every
-            stratum of every attribute has to, and all cases together.
+            holds spaces. An identifier may stand first, ``REQ-12: ``. Without a label every label
+            has to pass; without an attribute every stratum of every attribute has to, and all cases
+            together.
         subject: `STRATA`, or `COMPARISON` for the differences of methods; then also
             ``method=NAME``, and confidence is that of an end of the 95 % interval of a difference,
             ``mean_difference>=0@97.5``.
@@ -170,7 +175,8 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         >>> requirement.stratum, requirement.statistic, requirement.holds_for(0.75)
         ('spina_bifida', 'p5', True)
     """
-    conditions, names = cut(text, kinds=subject.names)
+    identifier, content = _cut_identifier(text)
+    conditions, names = cut(content, kinds=subject.names)
     condition, beside = sort_conditions(conditions, text, counts=subject.counts)
     statistic = condition.statistic
     number, at, percent = condition.right.partition("@")
@@ -204,12 +210,21 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         least=beside.least,
         confidence=confidence,
         method=_unless_every(names.get("method")),
+        identifier=identifier,
     )
     if _NEVER_BOUNDED.fullmatch(requirement.column):
         rule = f"be about a bound that exists, not {requirement.column!r}"
         cure = "Means and percentiles have bounds: ask for p5 or p75, or for the number itself."
         raise refusal(rule, text, cure)
     return requirement
+
+
+def _cut_identifier(text: str) -> tuple[str, str]:
+    """The identifier of a requirement, empty without any, and what follows it."""
+    match = _IDENTIFIER.match(text)
+    if match is None:
+        return "", text
+    return match[1], text[match.end() :]
 
 
 def _unless_every(name: str | None) -> str | None:

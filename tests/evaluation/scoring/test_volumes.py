@@ -93,7 +93,7 @@ def test_without_a_voxel_size_volumes_are_counted_in_pixels(tmp_path):
         "metric=volume_error max<=8ml",
     )
 
-    result = done(made.run_evaluate(tmp_path, *ALL_VOLUMES, *requirements), 3)
+    result = done(made.run_evaluate(tmp_path, *ALL_VOLUMES, *requirements), 4)
 
     assert "volumes are in pixels: write the bound without ml" in result.stderr
     assert rows_of(tmp_path / "out", "1").loc["a", list(VOLUMES)].tolist()[:4] == [8, 8, 0.5, 0.5]
