@@ -13,7 +13,8 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.findings import comparison_notes
+from nnunet_dro.evaluation.report.failure_blocks import failure_blocks
+from nnunet_dro.evaluation.report.findings import comparison_notes, requirement_count
 from nnunet_dro.evaluation.report.forest_plot import forest
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
@@ -37,6 +38,7 @@ def comparison_html(comparison: Comparison) -> str:
     table = _case_table(comparison, pairs, metrics)
 
     blocks: list[Block] = [
+        *_failures(comparison),
         *_findings(comparison),
         *parts.requirements_section(comparison.about),
     ]
@@ -63,6 +65,15 @@ def comparison_html(comparison: Comparison) -> str:
         heading=title,
         lede=parts.lede(all_pairs.index.to_frame(), comparison.stratum_of_case, metrics),
     )
+
+
+def _failures(comparison: Comparison) -> Iterator[Block]:
+    """The section on failures; the verdicts in a sentence, where no failure is counted."""
+    blocks = [*failure_blocks(comparison)]
+    if blocks:
+        yield Heading("Failures", anchor="failures", short="Failures")
+    yield from blocks
+    yield from requirement_count(comparison.about)
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:

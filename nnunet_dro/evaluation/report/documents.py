@@ -12,10 +12,12 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
+from nnunet_dro.evaluation.report.failure_blocks import MOST_METHODS, failure_blocks
 from nnunet_dro.evaluation.report.findings import (
     all_notes,
     comparison_notes,
     findings,
+    requirement_count,
     requirement_notes,
 )
 from nnunet_dro.evaluation.report.formatting import against_baseline, metric_named
@@ -34,9 +36,8 @@ from nnunet_dro.pages.latex import latex
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.terminal import printed
 
-#: With more methods, the baseline among them, the terminal counts the differences: nobody reads
-#: hundreds of rows.
-_MOST_METHODS = 5
+#: The most strata and labels with failures that the terminal lists.
+_MOST_FAILURES = 10
 
 #: The most findings that the terminal tells where its tables are cut short, too.
 _MOST_FINDINGS = 20
@@ -78,6 +79,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
     blocks: list[Block] = [
         Heading(evaluation.method, 1),
+        *requirement_count(evaluation.about),
         *findings(evaluation),
         *requirement_notes(evaluation.about),
         *map(Note, all_notes(evaluation.notes, evaluation.strata)),
@@ -92,7 +94,11 @@ def comparison_markdown(comparison: Comparison) -> str:
 
     As `evaluation_markdown`.
     """
-    blocks: list[Block] = [Heading(against_baseline(comparison.methods), 1)]
+    blocks: list[Block] = [
+        Heading(against_baseline(comparison.methods), 1),
+        *failure_blocks(comparison),
+        *requirement_count(comparison.about),
+    ]
 
     for verdict in verdicts(comparison):
         blocks.append(Prose(f"{verdict.method}: {verdict.summary}"))
@@ -155,7 +161,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     are dim.
     """
     strata = evaluation.strata
-    blocks: list[Block] = []
+    blocks: list[Block] = [*requirement_count(evaluation.about)]
 
     for attribute, rows in strata.groupby("attribute", sort=False):
         labels, left_out = worst_labels(
@@ -183,10 +189,11 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     """
     table = comparison.table
     notes = map(Note, comparison_notes(comparison))
-    if len(comparison.methods) > _MOST_METHODS:
-        return printed([*_many_methods(comparison), *notes])
+    failures = failure_blocks(comparison, most_rows=_MOST_FAILURES)
+    blocks: list[Block] = [*failures, *requirement_count(comparison.about)]
+    if len(comparison.methods) > MOST_METHODS:
+        return printed([*blocks, *_many_methods(comparison), *notes])
 
-    blocks: list[Block] = []
     for attribute, rows in table.groupby("attribute", sort=False):
         labels, left_out = most_changed_labels(
             table,

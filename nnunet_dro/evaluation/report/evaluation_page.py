@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.report.figures import (
     cases_by_stratum,
     distribution,
 )
-from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.findings import all_notes, findings, requirement_count
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -45,6 +45,7 @@ def evaluation_html(
     cases = ShownCases.of(evaluation, metrics)
 
     blocks: list[Block] = [
+        *requirement_count(evaluation.about),
         *_findings(evaluation, divided=list(cases.labels) != [ALL]),
         *parts.requirements_section(evaluation.about),
     ]

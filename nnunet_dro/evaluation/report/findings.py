@@ -21,7 +21,8 @@ from nnunet_dro.evaluation.statistics.columns import (
 )
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.document import Note
+from nnunet_dro.naming import count
+from nnunet_dro.pages.document import Note, Prose
 
 
 def findings(evaluation: Evaluation) -> list[Note]:
@@ -110,6 +111,24 @@ def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
             verdict = "met"
         notes.append(Note(outcome["line"], "requirement", verdict))
     return notes
+
+
+def requirement_count(about: Mapping[str, Any]) -> list[Prose]:
+    """How many requirements are met, in a sentence; nothing without any."""
+    words = [note.title for note in requirement_notes(about)]
+    if not words:
+        return []
+
+    n = count(len(words), "requirement")
+    if set(words) == {"met"}:
+        return [Prose(f"All of {n} met." if len(words) > 1 else "1 requirement met.", kind="first")]
+
+    n_open = words.count("cannot tell")
+    n_unmet = len(words) - words.count("met") - n_open
+    text = f"{n_unmet} of {n} not met"
+    if n_open:
+        text += f", and one cannot tell of {n_open}"
+    return [Prose(f"{text}.", kind="first")]
 
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:

@@ -1,10 +1,10 @@
 """Where a method gained and lost most in a comparison, and how sure that is, in sentences."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.comparing.comparison import Comparison, notable
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.report.formatting import Record
@@ -75,25 +75,36 @@ class _Change:
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
-    """A verdict per method by the first metric, on the differences of its mean and its tail.
+    """A verdict per method, on the differences of the mean and the tail of every metric.
 
-    Differences of a tail that rests on too few cases are left out.
+    The findings are those of the first metric, and the clear losses by the others. Differences of a
+    tail that rests on too few cases are left out.
     """
     table = comparison.table
-    metric = fmt.metric_named(str(table["metric"].iloc[0]), comparison.scores)
+    names = [str(name) for name in table["metric"].unique()]
+    metrics = [fmt.metric_named(name, comparison.scores) for name in names]
 
     results = []
     for method in comparison.methods[1:]:
-        inside = (table["method"] == method) & (table["metric"] == metric.name)
-        rows = table[inside].to_dict("records")
-        changes = list(_changes(rows, metric))
-        sentences = [
-            _summary(changes, rows, metric),
-            *margin_sentences(rows, metric, comparison),
-            *requirement_sentences(comparison, method),
-        ]
-        findings = tuple(_extremes(changes, metric))
-        results.append(Verdict(method, " ".join(sentences), findings))
+        rows = {}
+        changes = {}
+        for metric in metrics:
+            inside = (table["method"] == method) & (table["metric"] == metric.name)
+            rows[metric.name] = table[inside].to_dict("records")
+            changes[metric.name] = list(_changes(rows[metric.name], metric))
+
+        first, *others = metrics
+        sentences = [_summary(changes[first.name], rows[first.name], first)]
+        findings = list(_extremes(changes[first.name], first))
+        for metric in others:
+            sentences += _interval_sentences(changes[metric.name], metric)
+            findings += _clear_loss(changes[metric.name], metric)
+
+        sentences += margin_sentences(rows[first.name], first, comparison)
+        sentences += requirement_sentences(comparison, method)
+        # Losses that are clear or large go before any gain.
+        findings.sort(key=lambda finding: finding.tone != "worse")
+        results.append(Verdict(method, " ".join(sentences), tuple(findings)))
     return results
 
 
@@ -136,7 +147,7 @@ def _summary(changes: Sequence[_Change], rows: Sequence[Record], metric: Metric)
         names = f"mean and {metric.tail.upper()} {metric.title}"
         return f"Nothing changed: all {n_differences} of {names} are 0."
 
-    return " ".join([*_test_sentences(rows, metric), *_interval_sentences(changes)])
+    return " ".join([*_test_sentences(rows, metric), *_interval_sentences(changes, metric)])
 
 
 def _test_sentences(rows: Sequence[Record], metric: Metric) -> Iterator[str]:
@@ -148,7 +159,7 @@ def _test_sentences(rows: Sequence[Record], metric: Metric) -> Iterator[str]:
     clear = [row for row in tested if float(row["holm_p"]) < 0.05]
     n_gained = sum(_has_gained(row, metric) for row in clear)
     yield (
-        f"Cases gain in {n_gained} of {len(tested)} strata × labels and lose in "
+        f"By {metric.title}, cases gain in {n_gained} of {len(tested)} strata × labels and lose in "
         f"{len(clear) - n_gained} (Wilcoxon's paired test, p < 0.05 after Holm's correction)."
     )
 
@@ -167,7 +178,7 @@ def _has_gained(row: Record, metric: Metric) -> bool:
     return typical_gain > 0
 
 
-def _interval_sentences(changes: Sequence[_Change]) -> Iterator[str]:
+def _interval_sentences(changes: Sequence[_Change], metric: Metric) -> Iterator[str]:
     """How many differences of each statistic are clear by their intervals, if any has one."""
     parts = []
     for statistic in dict.fromkeys(change.statistic for change in changes):
@@ -175,52 +186,87 @@ def _interval_sentences(changes: Sequence[_Change]) -> Iterator[str]:
         if all(math.isnan(change.worst) for change in inside):
             continue
 
-        phrase = STATISTICS[statistic].phrase
         n_better = sum(change.is_better for change in inside)
         n_worse = sum(change.is_worse for change in inside)
         parts.append(
-            f"the {phrase} improves in {n_better} and worsens in {n_worse} of {len(inside)}"
+            f"the {_statistic_of(metric, statistic)} improves in {n_better} and worsens in "
+            f"{n_worse} of {len(inside)}"
         )
 
     if parts:
         yield f"By their 95 % intervals {', '.join(parts)}."
 
 
+def _statistic_of(metric: Metric, statistic: str) -> str:
+    """``mean Dice``, ``5th percentile of Dice``."""
+    phrase = STATISTICS[statistic].phrase
+    if statistic == "mean":
+        return f"{phrase} {metric.title}"
+    return f"{phrase} of {metric.title}"
+
+
 def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
-    """The largest gain, the largest loss, and the change in the baseline's worst stratum."""
-    # All cases together are no stratum among others.
-    divided = [change for change in changes if change.row["attribute"] != ALL]
-    changes = divided or changes
-    if not changes:
+    """The largest gain and loss, the largest fall of the tail, and the baseline's worst stratum."""
+    # All cases together are no stratum among others, unless only they show a loss.
+    chosen = [change for change in changes if change.row["attribute"] != ALL] or list(changes)
+    if not chosen:
         return
 
     # Differences that are no chance go first, then those that have an interval.
-    with_interval = [change for change in changes if not math.isnan(change.worst)]
-    better = [change for change in changes if change.is_better]
-    worse = [change for change in changes if change.is_worse]
-    most = max(
-        better or with_interval or changes,
-        key=lambda change: change.gain,
-    )
-    least = min(
-        worse or with_interval or changes,
-        key=lambda change: change.gain,
-    )
-
-    told = []
+    with_interval = [change for change in chosen if not math.isnan(change.worst)]
+    better = [change for change in chosen if change.is_better]
+    told = {}
+    most = max(better or with_interval or chosen, key=_gain)
     if most.gain > 0:
-        told.append(most)
-        yield _finding(most, metric, "gains most")
+        told[most] = "gains most"
+    least = _clearest_loss(changes) or min(with_interval or chosen, key=_gain)
     if least.gain < 0:
-        told.append(least)
-        yield _finding(least, metric, "loses most")
+        told[least] = "loses most"
+    fallen = min(changes, key=_fall_of(metric))
+    if _is_fall(fallen, metric):
+        told.setdefault(fallen, f"falls most in its {STATISTICS[metric.tail].phrase}")
+
+    for change, verb in told.items():
+        yield _finding(change, metric, verb)
 
     # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
-    tails = [change for change in changes if change.statistic == metric.tail]
-    weakest = min(tails or changes, key=lambda change: metric.sign * change.before)
+    tails = [change for change in chosen if change.statistic == metric.tail]
+    weakest = min(tails or chosen, key=lambda change: metric.sign * change.before)
     if told and weakest not in told:
         baseline = weakest.row["baseline"]
         yield _finding(weakest, metric, f"was the worst with {baseline}")
+
+
+def _gain(change: _Change) -> float:
+    return change.gain
+
+
+def _fall_of(metric: Metric) -> Callable[[_Change], float]:
+    """What orders changes by the fall of the tail; other statistics come last."""
+
+    def gain_of_tail(change: _Change) -> float:
+        return change.gain if change.statistic == metric.tail else math.inf
+
+    return gain_of_tail
+
+
+def _is_fall(change: _Change, metric: Metric) -> bool:
+    """Whether the tail is worse by five percentage points or more, with or without an interval."""
+    return change.statistic == metric.tail and notable(-metric.sign * change.gain, metric.name)
+
+
+def _clearest_loss(changes: Sequence[_Change]) -> _Change | None:
+    """The largest loss that is no chance by its interval, in a stratum if it shows in any."""
+    worse = [change for change in changes if change.is_worse]
+    in_strata = [change for change in worse if change.row["attribute"] != ALL]
+    return min(in_strata or worse, key=_gain, default=None)
+
+
+def _clear_loss(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
+    """The largest clear loss by a metric that is not the first, if there is any."""
+    loss = _clearest_loss(changes)
+    if loss is not None:
+        yield _finding(loss, metric, f"loses most by {metric.title}")
 
 
 def _finding(change: _Change, metric: Metric, verb: str) -> Note:
@@ -230,6 +276,9 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     label = fmt.at_start(str(row["label"]))
     stratum = fmt.stratum_title(attribute, str(row["stratum"]))
     phrase = STATISTICS[change.statistic].phrase
+    tone = change.tone
+    if _is_fall(change, metric):
+        tone = "worse"
     sentences = [
         _values_sentence(change, metric),
         _cases_sentence(row),
@@ -242,7 +291,7 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
         text=" ".join(sentences),
         value=_written_difference(change, metric),
         caption=f"{metric.title}, {phrase}, {counted_units(row)}",
-        tone=change.tone,
+        tone=tone,
     )
 
 
@@ -290,7 +339,9 @@ def _doubts(change: _Change, metric: Metric) -> Iterator[str]:
     is_open = change.gain != 0 and not (change.is_better or change.is_worse)
     is_significant = float(change.row["holm_p"]) < 0.05
 
-    if is_open and not is_significant:
+    if not has_interval and _is_fall(change, metric):
+        yield f"So few cases give no interval of the {phrase}."
+    elif is_open and not is_significant:
         yield "This may be chance."
     elif not has_interval:
         yield f"So few cases give no interval of the {phrase}."

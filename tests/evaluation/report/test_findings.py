@@ -99,9 +99,9 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
 
     assert verdict.method == "DRO"
     assert verdict.summary == (
-        "Cases gain in 1 of 2 strata × labels and lose in 0 (Wilcoxon's paired test, p < 0.05 after Holm's "
-        "correction). By their 95 % intervals the mean improves in 1 and worsens in 0 of 2, the 5th percentile "
-        "improves in 1 and worsens in 0 of 2."
+        "By Dice, cases gain in 1 of 2 strata × labels and lose in 0 (Wilcoxon's paired test, "
+        "p < 0.05 after Holm's correction). By their 95 % intervals the mean Dice improves in 1 and "
+        "worsens in 0 of 2, the 5th percentile of Dice improves in 1 and worsens in 0 of 2."
     )
 
     gain = verdict.findings[0]
@@ -180,7 +180,7 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
 
     summary = verdicts(comparison)[0].summary
 
-    assert summary.startswith("Cases gain in 2 of 2 strata × labels")
+    assert summary.startswith("By Dice, cases gain in 2 of 2 strata × labels")
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
 
 
@@ -193,7 +193,7 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
     few = comparison.table.assign(typical_difference=0.0, wins=8, ties=13, losses=0)
 
     assert verdicts(replace(comparison, table=few))[0].summary.startswith(
-        "Cases gain in 2 of 2 strata × labels and lose in 0"
+        "By Dice, cases gain in 2 of 2 strata × labels and lose in 0"
     )
 
     patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[

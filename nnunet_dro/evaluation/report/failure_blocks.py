@@ -1,0 +1,241 @@
+"""New failures and recoveries of a comparison: the first thing that its readers see."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.comparing.changed_failures import NEW_FAILURE
+from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.report import formatting as fmt
+from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.scoring.failures import Failure
+from nnunet_dro.evaluation.statistics.significance import mcnemar_p
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import count, name_some
+from nnunet_dro.pages.document import Block, Cell, Column, Prose, Table
+
+#: The most labels with failures that a sentence has room for.
+_MOST_LABELS = 4
+
+#: The most rows of the table; comparison.csv has all.
+_MOST_ROWS = 40
+
+#: With more methods, the baseline among them, differences are counted instead of listed: nobody
+#: reads hundreds of rows.
+MOST_METHODS = 5
+
+#: The sums of several strata.
+_SUMMED = ("n_counted", "n_failed_baseline", "n_failed_method", "new_failures", "recoveries")
+
+
+def failure_blocks(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> Iterator[Block]:
+    """A sentence per method, and the strata and labels in which any case failed.
+
+    Of many methods, a table with a row per method and label. Nothing where the metric of the
+    failure is not compared.
+    """
+    methods = comparison.methods[1:]
+    if len(comparison.methods) > MOST_METHODS:
+        yield from _of_many_methods(comparison, most_rows)
+        return
+
+    for method in methods:
+        rows = _counted_rows(comparison, method)
+        if not len(rows):
+            continue
+        yield Prose(_sentence(comparison, method, rows), kind="first")
+
+        failing = rows[_has_failure(rows)]
+        if len(failing) > 1:
+            title = f"Failures ({_condition(comparison)}), {method} against {comparison.methods[0]}"
+            yield _table(comparison, failing, most_rows, title)
+
+
+def _of_many_methods(comparison: Comparison, most_rows: int) -> Iterator[Block]:
+    """The failures of every method among all cases, or those of the first attribute's strata."""
+    parts = []
+    for method in comparison.methods[1:]:
+        rows = _counted_rows(comparison, method)
+        parts.append(rows[rows["attribute"].isin(rows["attribute"].head(1))])
+
+    rows = pd.concat(parts)
+    failing = rows[_has_failure(rows)]
+    title = f"Failures ({_condition(comparison)})"
+    if len(failing):
+        yield _table(comparison, failing, most_rows, f"{title} against {comparison.methods[0]}")
+    elif len(rows):
+        yield Prose(f"{title}: none with any of {len(comparison.methods)} methods.", kind="first")
+
+
+def _has_failure(rows: pd.DataFrame) -> "pd.Series[bool]":
+    return (rows["n_failed_baseline"] > 0) | (rows["n_failed_method"] > 0)
+
+
+def _counted_rows(comparison: Comparison, method: str) -> pd.DataFrame:
+    """The rows of a method that count failures; the rows of all cases together first."""
+    table = comparison.table
+    rows = table[(table["method"] == method) & table["n_counted"].notna()]
+    is_divided = rows["attribute"] != ALL
+    return pd.concat([rows[~is_divided], rows[is_divided]])
+
+
+def _units(comparison: Comparison) -> str:
+    """What counts: ``case``, or ``patient``."""
+    return "patient" if "n_patients" in comparison.table else "case"
+
+
+def _sentence(comparison: Comparison, method: str, rows: pd.DataFrame) -> str:
+    """How many fail with the baseline and with the method, and who are new, label by label."""
+    baseline = comparison.methods[0]
+    failure = _condition(comparison)
+    # The strata of the first attribute are all cases, each once.
+    first = rows[rows["attribute"] == rows["attribute"].iloc[0]]
+    per_label = first.groupby("label", sort=False)[list(_SUMMED)].sum(min_count=1)
+    failing = per_label[(per_label["n_failed_baseline"] + per_label["n_failed_method"]) > 0]
+    n_most = int(per_label["n_counted"].max())
+    if failing.empty:
+        counted = count(n_most, _units(comparison))
+        return f"No failure ({failure}) with {baseline} or {method}, of {counted}."
+
+    order = failing["new_failures"].fillna(failing["n_failed_method"])
+    failing = failing.loc[order.sort_values(ascending=False, kind="stable").index]
+    attribute = str(first["attribute"].iloc[0])
+    parts = []
+    for label, counts in failing.head(_MOST_LABELS).iterrows():
+        names = _new_names(comparison, method, attribute, str(label))
+        parts.append(_of_label(comparison, str(label), counts, names))
+    if len(failing) > _MOST_LABELS:
+        parts.append(f"{count(len(failing) - _MOST_LABELS, 'other label')} in the table")
+
+    return f"Failures ({failure}), {baseline} → {method}: {'; '.join(parts)}."
+
+
+def _condition(comparison: Comparison) -> str:
+    """When a case has failed, in words: ``Dice < 50 %``."""
+    failure = Failure.of(comparison.failure)
+    metric = fmt.metric_named(failure.metric, comparison.scores)
+    bound = fmt.scaled(failure.bound, metric)
+    return f"{metric.title} {failure.comparison} {bound:g} {fmt.unit_sign(metric)}"
+
+
+def _of_label(
+    comparison: Comparison, label: str, counts: "pd.Series[float]", names: Sequence[str]
+) -> str:
+    """``liver 0 → 7 of 44 patients (7 new, 0 recovered, exact McNemar p = 0.016): a, b ...``."""
+    before = int(counts["n_failed_baseline"])
+    after = int(counts["n_failed_method"])
+    counted = count(int(counts["n_counted"]), _units(comparison))
+    text = f"{label} {before} → {after} of {counted}"
+    if pd.isna(counts["new_failures"]):
+        return f"{text}, in all trainings together"
+
+    n_new = int(counts["new_failures"])
+    n_recovered = int(counts["recoveries"])
+    p = _p_in_words(mcnemar_p(n_new, n_recovered))
+    text += f" ({n_new} new, {n_recovered} recovered, exact McNemar {p})"
+    if names:
+        text += f": {name_some(names, at_most=7)}"
+    return text
+
+
+def _p_in_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {fmt.p_value(p)}"
+
+
+def _new_names(
+    comparison: Comparison, method: str, attribute: str, label: str, stratum: str | None = None
+) -> list[str]:
+    """The cases or patients that fail with the method only."""
+    failures = comparison.failures
+    is_meant = (failures["method"] == method) & (failures["change"] == NEW_FAILURE)
+    is_meant &= (failures["attribute"] == attribute) & (failures["label"] == label)
+    if stratum is not None:
+        is_meant &= failures["stratum"] == stratum
+    names: list[str] = failures.loc[is_meant, _units(comparison)].tolist()
+    return names
+
+
+def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: str) -> Table:
+    """The strata and labels with a failure, of all cases first, then the most new ones."""
+    change = rows["new_failures"].fillna(rows["n_failed_difference"])
+    rows = rows.assign(change=change, is_part=rows["attribute"] != ALL)
+    rows = rows.sort_values(["is_part", "change"], ascending=[True, False], kind="stable")
+    are_paired = bool(rows["new_failures"].notna().any())
+
+    baseline = comparison.methods[0]
+    methods = rows["method"].unique()
+    columns: list[tuple[Column, Any]] = []
+    after = methods[0]
+    if len(methods) > 1:
+        after = "method"
+        columns.append((Column("Method", "text"), lambda record: str(record["method"])))
+    columns += [
+        (Column("Label", "text"), lambda record: str(record["label"])),
+        (Column("Stratum", "text"), _stratum),
+        (Column("n"), partial(_number, "n_counted")),
+        (Column(baseline), partial(_number, "n_failed_baseline")),
+        (Column(after), partial(_number, "n_failed_method")),
+    ]
+    if are_paired:
+        columns += [
+            (Column("New"), _new),
+            (Column("Recovered"), partial(_number, "recoveries")),
+            (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
+            (Column("New failures", "text", spare="column"), partial(_names, comparison)),
+        ]
+
+    return Table.of(
+        title,
+        columns,
+        rows.head(most_rows).to_dict("records"),
+        notes=tuple(_notes(comparison, len(rows), most_rows, are_paired=are_paired)),
+        kind="failures",
+    )
+
+
+def _notes(
+    comparison: Comparison, n_rows: int, most_rows: int, *, are_paired: bool
+) -> Iterator[str]:
+    units = f"{_units(comparison)}s"
+    if are_paired:
+        yield (
+            f"n: {units} that count. p: McNemar's exact test of the {units} that fail with one "
+            "method only, not corrected for the number of rows."
+        )
+    else:
+        yield f"n: {units} that count; failures are those in all trainings together."
+    if n_rows > most_rows:
+        yield f"comparison.csv has the other {n_rows - most_rows:,} rows with a failure."
+
+
+def _stratum(record: Record) -> str:
+    """``north (centre)``, or ``all cases``."""
+    attribute = str(record["attribute"])
+    stratum = fmt.stratum_title(attribute, str(record["stratum"]))
+    if attribute == ALL:
+        return stratum
+    return f"{stratum} ({fmt.attribute_title(attribute)})"
+
+
+def _number(column: str, record: Record) -> str:
+    return f"{int(record[column]):,}"
+
+
+def _new(record: Record) -> Cell:
+    """The number of new failures, in red where they are more than the recoveries."""
+    is_worse = record["new_failures"] > record["recoveries"]
+    kind = "worse" if is_worse else ""
+    return Cell(_number("new_failures", record), kind=kind, strong=is_worse)
+
+
+def _names(comparison: Comparison, record: Record) -> str:
+    names = _new_names(
+        comparison,
+        str(record["method"]),
+        str(record["attribute"]),
+        str(record["label"]),
+        str(record["stratum"]),
+    )
+    return name_some(names) if names else ""
