@@ -18,6 +18,8 @@ CONVERGENCE = [
     "-long",
     "-longest",
     "-tail",
+    "-eroded",
+    "-eroded-dilated",
     "-slices",
     "-slices-wrong",
     "-hippocampus",

@@ -24,6 +24,7 @@ SECTIONS = {
     "-long": "convergence",
     "-longest": "convergence",
     "-tail": "convergence",
+    "-eroded-dilated": "convergence-eroded",
     "-slices-wrong": "convergence-slices",
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",

@@ -26,6 +26,8 @@ METHODS = {
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
     "rare4": "nnUNetTrainerDRO_rare4_beta0",
+    "tried": "nnUNetTrainerDRO_tried0.5",
+    "tried_rare4": "nnUNetTrainerDRO_tried0.5_rare4",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
     # Plain training once more, where some were trained on another machine than the others.
     "plain_GPU": "nnUNetTrainerHWS_beta0",

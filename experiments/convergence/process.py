@@ -209,7 +209,12 @@ def _train(
             sys.stdout.write(f"{n_done} of {iterations}\n")
             sys.stdout.flush()
 
-    return {"dice": dice, "share": shares, "seconds": time.process_time() - start}
+    return {
+        "dice": dice,
+        "share": shares,
+        "seconds": time.process_time() - start,
+        "news": trainer.hardness_log.table.rule.take_news(),
+    }
 
 
 def _dice(

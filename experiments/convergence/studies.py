@@ -1,6 +1,6 @@
 """The data of the experiment, and what its page calls their strata."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
+#: Share of the cases whose labels are a little wrong, and the share of a label that erosion leaves.
+PARTLY_WRONG_SHARE = 0.15
+PARTLY_WRONG_KEPT = 0.6
 #: The networks of volumes and of slices, and the seconds of their iterations.
 _NETWORKS = (Network(), Network(parent="2d", batch_size=16))
 _SECONDS = (0.06, 0.035)
@@ -138,6 +141,53 @@ def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool =
         late=late,
         seconds=_SECONDS[slices],
     )
+
+
+def partly_wrong(*, quick: bool, kinds: Sequence[str] = ("eroded",)) -> Question:
+    """Phantoms of which 15 in 100, none of them rare, have labels that are a little wrong.
+
+    The labels of these are eroded, or eroded and dilated, to a Dice of 0.75 with the right ones.
+    """
+    counts = Counts({"control": 65, "common": 20, "rare": 15}, validation=4, test=20)
+    iterations = 2000
+    if quick:
+        counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
+        iterations = QUICK
+
+    words = " and ".join(kinds)
+    train = dict(counts.train)
+    study = Study(
+        name=f"convergence-{'-'.join(kinds)}",
+        title=f"Labels that are a little wrong: {words}",
+        dataset=f"Dataset{922 + len(kinds)}_PhantomsPartlyWrong",
+        by="pathology",
+        rare=("rare",),
+        common=("control", "common"),
+        labels=("grey_matter", "white_matter", "cerebellum"),
+        write=lambda folder, rng: write_spoilt_phantoms(
+            folder,
+            counts,
+            share=PARTLY_WRONG_SHARE,
+            kinds=kinds,
+            kept=PARTLY_WRONG_KEPT,
+            rng=rng,
+        ),
+        settings={
+            "train": train,
+            "test": counts.test,
+            "size": SIZE,
+            "wrong": PARTLY_WRONG_SHARE,
+            "kinds": list(kinds),
+        },
+        about=render(
+            "convergence/partly_wrong",
+            train=train,
+            n_test=counts.test,
+            wrong=PARTLY_WRONG_SHARE,
+            words=words,
+        ),
+    )
+    return Question(study, iterations, "rare pathology", late=("DRO_earned",))
 
 
 def tail(*, quick: bool) -> Question:
@@ -324,6 +374,8 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-long": lambda _, quick: phantoms(quick=quick, times=2),
     "-longest": lambda _, quick: phantoms(quick=quick, times=6),
     "-tail": lambda _, quick: tail(quick=quick),
+    "-eroded": lambda _, quick: partly_wrong(quick=quick),
+    "-eroded-dilated": lambda _, quick: partly_wrong(quick=quick, kinds=("eroded", "dilated")),
     "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
     "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
     "-lesions": lambda _, quick: lesions(quick=quick),

@@ -73,15 +73,15 @@ def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
     )
 
 
-def eroded(labels: LabelMap) -> LabelMap:
-    """The label map with only the innermost third of each label's voxels.
+def eroded(labels: LabelMap, *, kept: float = KEPT) -> LabelMap:
+    """The label map with only the innermost voxels of each label, a share of ``kept``.
 
     The rest becomes background.
     """
     spoilt = np.zeros_like(labels)
     for label in np.unique(labels[labels > 0]):
         voxels = np.flatnonzero(labels == label)
-        n_kept = max(1, round(KEPT * len(voxels)))
+        n_kept = max(1, round(kept * len(voxels)))
         # With a rim of zeros, the border of the image is a surface as well.
         depth = distance_transform_edt(np.pad(labels == label, 1))
         inside = (slice(1, -1),) * labels.ndim
@@ -91,15 +91,46 @@ def eroded(labels: LabelMap) -> LabelMap:
     return spoilt
 
 
+def dilated(labels: LabelMap, *, kept: float) -> LabelMap:
+    """The label map with each label grown into the background to 1 / ``kept`` of its volume.
+
+    So its Dice with the right label is that of an eroded one.
+    """
+    grown = labels.copy()
+    for label in np.unique(labels[labels > 0]):
+        is_label = labels == label
+        n_more = round((1 / kept - 1) * np.count_nonzero(is_label))
+        free = np.flatnonzero(grown == 0)
+        distance = distance_transform_edt(~is_label).ravel()[free]
+        nearest = np.argsort(distance, kind="stable")[:n_more]
+        grown.ravel()[free[nearest]] = label
+    return grown
+
+
 def spoil(
-    labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.Generator
+    labels: LabelMap,
+    kind: str,
+    *,
+    pair: tuple[int, int],
+    kept: float = KEPT,
+    rng: np.random.Generator,
 ) -> LabelMap:
-    """The label map spoilt in one of the `KINDS`; ``pair`` are the labels that are swapped."""
+    """The label map spoilt in one way.
+
+    Args:
+        labels: The label map.
+        kind: One of the `KINDS`, or "dilated".
+        pair: The labels that are swapped.
+        kept: The share of a label that erosion leaves, or its inverse for dilation.
+        rng: Draws the direction of a shift.
+    """
     if kind == "swapped":
         return swapped(labels, pair=pair)
     if kind == "shifted":
         return shifted(labels, rng=rng)
-    return eroded(labels)
+    if kind == "dilated":
+        return dilated(labels, kept=kept)
+    return eroded(labels, kept=kept)
 
 
 def draw_noise(
@@ -109,6 +140,7 @@ def draw_noise(
     rng: np.random.Generator,
     share: float = SHARE,
     n_trusted: int = N_TRUSTED,
+    spoilt_kinds: Sequence[str] = KINDS,
 ) -> pd.DataFrame:
     """``case``, ``trusted`` and ``kind`` ("clean" if right) of all cases.
 
@@ -118,7 +150,7 @@ def draw_noise(
     drawn = [str(case) for case in rng.permutation(sorted(set(cases) - set(spared)))]
     drawn_spared = [str(case) for case in rng.permutation(sorted(spared))]
     spoilt = drawn[N_TRUSTED : N_TRUSTED + round(share * len(cases))]
-    kinds = {case: KINDS[i % len(KINDS)] for i, case in enumerate(spoilt)}
+    kinds = {case: spoilt_kinds[i % len(spoilt_kinds)] for i, case in enumerate(spoilt)}
     trusted = {*drawn[:n_trusted], *drawn_spared[:N_TRUSTED_RARE]}
     table = pd.DataFrame({"case": sorted(cases)})
     table["trusted"] = ["yes" if case in trusted else "no" for case in table["case"]]
@@ -126,7 +158,15 @@ def draw_noise(
     return table
 
 
-def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
+def write_spoilt_phantoms(
+    folder: Path,
+    counts: Counts,
+    *,
+    share: float = SHARE,
+    kinds: Sequence[str] = KINDS,
+    kept: float = KEPT,
+    rng: np.random.Generator,
+) -> None:
     """Phantoms of which some, but none of the rare pathology, have wrong labels.
 
     They are those of `phantoms.write_dataset`. ``cases.csv`` gets the column ``trusted``. Which
@@ -141,7 +181,7 @@ def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Genera
     table = pd.read_csv(right / "cases.csv", dtype=str)
     training = list(table["case"][table["split"] == "train"])
     rare = list(table["case"][table["pathology"] == "rare"])
-    noise = draw_noise(training, rare, rng=rng)
+    noise = draw_noise(training, rare, rng=rng, share=share, spoilt_kinds=kinds)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):
         if kind == "clean":
@@ -151,7 +191,7 @@ def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Genera
         image = SimpleITK.ReadImage(path)
         labels = SimpleITK.GetArrayFromImage(image).astype(np.uint8)
         pair = (LABELS["grey_matter"], LABELS["white_matter"])
-        spoilt = spoil(labels, kind, pair=pair, rng=rng)
+        spoilt = spoil(labels, kind, pair=pair, kept=kept, rng=rng)
         dice.append(mean_dice(labels, spoilt))
         written = SimpleITK.GetImageFromArray(spoilt)
         written.CopyInformation(image)

@@ -30,6 +30,7 @@ from nnunet_dro.sampling.rules import (
     RuleWithBeta,
 )
 from nnunet_dro.sampling.systematic import expected_draws
+from nnunet_dro.sampling.tried_ball import TriedBall
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "KLBall",
     "Rule",
     "RuleWithBeta",
+    "TriedBall",
     "earned_share",
     "effective_cases",
     "expected_draws",

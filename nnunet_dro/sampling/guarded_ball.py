@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
@@ -77,16 +78,19 @@ class Tilt:
     median: float
     cap: float
 
-    def weights(self, losses: FloatArray, base: FloatArray) -> FloatArray:
+    def weights(
+        self, losses: FloatArray, base: FloatArray, answered: ArrayLike = np.nan
+    ) -> FloatArray:
         """Weights of some cases relative to uniform draws, shape (b,).
 
         Args:
             losses: Their losses, shape (b,), finite.
             base: Their base weights, of which the mean over all cases is 1, shape (b,).
+            answered: What stands for g, see `guarded_tilt`.
         """
         if self.beta == 0:
             return base
-        g = learnt(losses, median=self.median)
+        g = _participation(losses, self.median, answered)
         ratio = self.kappa * _growth(losses - self.largest, self.beta)
         return np.asarray(base * (1 - g + g * np.minimum(self.cap / base, ratio)))
 
@@ -95,7 +99,20 @@ class Tilt:
 NO_TILT = Tilt(beta=0.0, kappa=1.0, largest=0.0, median=-1.0, cap=math.inf)
 
 
-def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: float) -> Tilt:
+def _participation(losses: FloatArray, median: float, answered: ArrayLike) -> FloatArray:
+    """g: what a trial has found of a case, or else how far it is learnt, shape (b,)."""
+    g = np.broadcast_to(np.asarray(answered, dtype=np.float64), losses.shape)
+    return np.where(np.isnan(g), learnt(losses, median=median), g)
+
+
+def guarded_tilt(
+    losses: FloatArray,
+    base: FloatArray,
+    *,
+    share: float,
+    cap: float,
+    answered: ArrayLike = np.nan,
+) -> Tilt:
     """The tilt towards hard cases of a guarded ball.
 
     With b the base weights, g of `learnt`, G = sum(b g) and the distribution b g / G of those cases
@@ -114,6 +131,7 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
         base: Base weights, shape (n,), > 0, at most ``cap``, with a mean of 1: all 1 for uniform.
         share: Effective number of the learnt cases over their number, in (0, 1].
         cap: c, how many times as often as uniformly a case is drawn at most, > 1.
+        answered: What stands for g, in [0, 1], shape (n,) or one number; NaN for g of `learnt`.
 
     Returns:
         The tilt.
@@ -134,7 +152,7 @@ def guarded_tilt(losses: FloatArray, base: FloatArray, *, share: float, cap: flo
     check_cap(cap)
     losses = checked_losses(losses)
     median = float(np.median(losses))
-    g = learnt(losses, median=median)
+    g = _participation(losses, median, answered)
     part = base * g
     if share == 1 or not part.any():
         return NO_TILT
@@ -206,6 +224,9 @@ class GuardedBall(Rule):
         cap: How many times as often as by chance a case is drawn at most, > 1.
         base: How often each case is drawn where its loss does not decide, relative to uniform
             draws: shape (n,), > 0, at most ``cap``, with a mean of 1. Uniformly if None.
+        answered: What a trial has found of each case, in [0, 1], shape (n,): 1 lets its loss
+            decide, 0 draws it by its base weight. NaN where nothing is known, and how far the case
+            is learnt decides; None if that holds for all.
         tilt: What the losses decide, see `following`.
 
     Raises:
@@ -217,6 +238,7 @@ class GuardedBall(Rule):
     share: float = 0.5
     cap: float = 8.0
     base: FloatArray | None = None
+    answered: FloatArray | None = None
     tilt: Tilt = NO_TILT
     follows_losses: ClassVar[bool] = True
     is_separable: ClassVar[bool] = True
@@ -241,13 +263,21 @@ class GuardedBall(Rule):
             return self
 
         base = np.ones(len(losses)) if self.base is None else self.base
-        tilt = guarded_tilt(losses[has_loss], base[has_loss], share=self.share, cap=self.cap)
+        answered = np.full(len(losses), np.nan) if self.answered is None else self.answered
+        tilt = guarded_tilt(
+            losses[has_loss],
+            base[has_loss],
+            share=self.share,
+            cap=self.cap,
+            answered=answered[has_loss],
+        )
         return replace(self, tilt=tilt)
 
     def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""
         base = np.ones(len(losses)) if self.base is None else self.base[here]
-        weights = self.tilt.weights(losses, base)
+        answered: ArrayLike = np.nan if self.answered is None else self.answered[here]
+        weights = self.tilt.weights(losses, base, answered)
         return np.where(np.isnan(losses), 0.0, weights)
 
     def probabilities(self, losses: FloatArray) -> FloatArray:

@@ -105,6 +105,10 @@ class Rule:
         """
         return self
 
+    def take_news(self) -> list[str]:
+        """What the rule has found out since the last call: lines for the log."""
+        return []
+
     def state_dict(self) -> dict[str, Any]:
         """State that the rule has learnt, for a checkpoint."""
         return {}

@@ -90,12 +90,14 @@ class HardnessWeighted(_Trainer):
 
         It is called when the cases are known.
         """
-        if self.options.rare is None:
-            return self.options.rule()
+        rarity = None
+        if self.options.rare is not None:
+            rarity = image_rarity(self, cases, cap=self.options.rare)
+            self.print_to_log_file(rarest_cases(cases, rarity))
 
-        rarity = image_rarity(self, cases, cap=self.options.rare)
-        self.print_to_log_file(rarest_cases(cases, rarity))
-        return self.options.rule_of_rare(rarity)
+        n_epochs = self.num_epochs - self.options.history.warmup
+        n_updates = max(1, n_epochs * self.num_iterations_per_epoch)
+        return self.options.rule_of_training(cases, n_updates=n_updates, rarity=rarity)
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""

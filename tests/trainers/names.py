@@ -9,6 +9,7 @@ EXAMPLES = {
     "earned<s>": "earned0.3",
     "share<s>": "share0.3",
     "guarded<s>": "guarded0.3",
+    "tried<s>": "tried0.3",
     "rare<c>": "rare4",
     "beta<x>": "beta10",
     "betaauto": "betaauto",

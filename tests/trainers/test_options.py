@@ -373,10 +373,14 @@ def test_guards_and_rare_images_decide_together_or_alone():
     weights = np.array([4.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0])
 
     guarded = DROOptions(guarded=0.3).rule()
-    both = DROOptions(rare=4.0).rule_of_rare(weights)
-    alone = DROOptions(rare=4.0, beta=0.0).rule_of_rare(weights)
+    facts = {"cases": list("abcdefgh"), "n_updates": 100, "rarity": weights}
+    both = DROOptions(rare=4.0).rule_of_training(**facts)
+    alone = DROOptions(rare=4.0, beta=0.0).rule_of_training(**facts)
+    tried = DROOptions(rare=4.0, tried=0.4).rule_of_training(**facts)
 
     assert (guarded.share, guarded.base) == (0.3, None)
     assert both.share == 0.5
     np.testing.assert_array_equal(both.base, weights)
+    assert tried.ball.share == 0.4
+    np.testing.assert_array_equal(tried.ball.base, weights)
     np.testing.assert_allclose(8 * alone.probabilities(np.zeros(8)), weights)

@@ -134,9 +134,9 @@ class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: other defaults than the paper's, and a share in place of beta.
 
     ``earned`` is the least share of the cases, which is reached only as far as the hardest cases
-    are learnt. ``share`` is a fixed share in its place, and ``guarded`` one of the cases that are
-    learnt. ``rare`` bounds how much more often a case is drawn because of what its image looks
-    like.
+    are learnt. ``share`` is a fixed share in its place, ``guarded`` one of the cases that are
+    learnt, and ``tried`` one that trials within the training have to earn. ``rare`` bounds how much
+    more often a case is drawn because of what its image looks like.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
@@ -147,6 +147,7 @@ class DROOptions(HWSOptions):
     earned: float = 0.5
     share: float | None = None
     guarded: float | None = None
+    tried: float | None = None
     rare: float | None = None  # type: ignore[misc]
     beta: float | None = None
     importance_sampling: bool = False
@@ -155,7 +156,7 @@ class DROOptions(HWSOptions):
 
     def _without_effect(self) -> str | None:
         other = self._rule_in_place_of_shares()
-        shares = self.given_options("earned", "share", "guarded")
+        shares = self.given_options("earned", "share", "guarded", "tried")
         if other is not None and shares:
             return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
         if len(shares) > 1:
@@ -172,11 +173,13 @@ class DROOptions(HWSOptions):
 
     def _rare_without_effect(self, other: str | None, shares: list[Option]) -> str | None:
         """Reason why `rare` has no effect beside the rule that draws by hardness, or None."""
-        words = [option.word for option in shares if option.field != "guarded"]
+        words = [option.word for option in shares if option.field not in ("guarded", "tried")]
         if other is not None and self.beta != 0:
             words.append(other)
         if words:
-            return f"`rare` has no effect with `{words[0]}`: it needs `guarded` or `beta0`."
+            return (
+                f"`rare` has no effect with `{words[0]}`: it needs `guarded`, `tried` or `beta0`."
+            )
         if math.prod(self.subvolumes) > 1:
             return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
         return None
@@ -210,15 +213,17 @@ class DROOptions(HWSOptions):
             return sampling.GuardedBall(self.guarded)
         return sampling.EarnedBall(0.0, self.earned)
 
-    def rule_of_rare(self, rarity: NDArray[np.float64]) -> sampling.Rule:
-        """What decides how likely each case is to be drawn, with `rare`.
-
-        Args:
-            rarity: How often each case is drawn for its image, relative to uniform draws, shape
-                (n,), with a mean of 1.
-        """
-        if self.beta == 0:
+    def rule_of_training(
+        self, cases: Sequence[str], *, n_updates: int, rarity: NDArray[np.float64] | None = None
+    ) -> sampling.Rule:
+        """What decides how likely each case is to be drawn, see `TrainerOptions`."""
+        if rarity is not None and self.beta == 0:
             return sampling.ByWeight(rarity)
-        share = sampling.GuardedBall.share if self.guarded is None else self.guarded
+
         cap = max(sampling.GuardedBall.cap, float(self.rare or 0))
-        return sampling.GuardedBall(share, cap, rarity)
+        if self.tried is not None:
+            return sampling.TriedBall(cases, n_updates, share=self.tried, cap=cap, base=rarity)
+        if rarity is not None:
+            share = sampling.GuardedBall.share if self.guarded is None else self.guarded
+            return sampling.GuardedBall(share, cap, rarity)
+        return self.rule()

@@ -53,10 +53,15 @@ OPTIONS = (
         "is drawn as by chance.",
     ),
     number_option(
+        "tried<s>",
+        "Draws half of the hardest cases more often for a part of the training, and looks at the "
+        "other half: where that improves, draws as guarded<s> does from then on; 0 < s < 1.",
+    ),
+    number_option(
         "rare<c>",
         "Draws a case more often if its image looks like few others, at most c times as often as "
-        "by chance, and on top of that as guarded0.5 does; c > 1. With beta0 the images alone "
-        "decide.",
+        "by chance, and on top of that as guarded0.5 or tried<s> does; c > 1. With beta0 the "
+        "images alone decide.",
     ),
     number_option(
         "beta<x>",

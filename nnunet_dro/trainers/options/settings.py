@@ -35,7 +35,10 @@ _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
         "a number > 0",
         lambda value: 0 < value < math.inf,
     ),
-    ("earned", "share", "guarded", "cvar"): ("a number in (0, 1)", lambda value: 0 < value < 1),
+    ("earned", "share", "guarded", "tried", "cvar"): (
+        "a number in (0, 1)",
+        lambda value: 0 < value < 1,
+    ),
     ("rare",): ("a number > 1", lambda value: 1 < value < math.inf),
     ("doro",): ("a number in (0, 1)", lambda value: 0 <= value < 1),
     ("momentum", "memory"): ("a number in [0, 1)", lambda value: 0 <= value < 1),
@@ -132,9 +135,18 @@ class TrainerOptions:
         """
         return UNIFORM
 
-    def rule_of_rare(self, rarity: NDArray[np.float64]) -> Rule:
-        """What decides how likely each case is to be drawn, with `rare`."""
-        raise NotImplementedError
+    def rule_of_training(
+        self, cases: Sequence[str], *, n_updates: int, rarity: NDArray[np.float64] | None = None
+    ) -> Rule:
+        """What decides how likely each case of a training is to be drawn.
+
+        Args:
+            cases: Names of the training cases.
+            n_updates: Number of updates of the whole training, after a warm-up.
+            rarity: How often each case is drawn for its image, relative to uniform draws, shape
+                (n,), with a mean of 1; None without `rare`.
+        """
+        return self.rule()
 
     @property
     def importance(self) -> "ImportanceWeights | None":
