@@ -90,7 +90,7 @@ def study(spread: str, n_trainings: int, n: int, n_samples: int) -> Iterator[dic
     truth = {name: after[name] - before[name] for name in KEPT}
     pairs = [scores(rng, spread, n_trainings, n) for _ in range(n_samples)]
     bounded = [True] * n_samples
-    differences = differences_over_trainings(pairs, bounded=bounded, n_resamples=N_RESAMPLES)
+    differences = differences_over_trainings(pairs, bounded=bounded)
     for name in KEPT:
         bounds = differences[[f"{name}_difference_low", f"{name}_difference_high"]].to_numpy()
         yield {"statistic": name, "method": "printed"} | held(bounds, truth[name])

@@ -220,7 +220,6 @@ def _described(
     """The evaluation of scored cases."""
     scores = scored.table
     scoring = options.scoring
-    draws = {"n_resamples": options.n_resamples, "seed": options.seed}
 
     statistics = summarise(
         scores,
@@ -229,7 +228,7 @@ def _described(
         patient_of_case=division.patient_of_case,
         one_sided=one_sided_of(requirements),
         failure=str(options.failed_if),
-        **draws,
+        n_resamples=options.n_resamples,
     )
     sizes = pd.DataFrame()
     if scoring.instances:
@@ -237,7 +236,7 @@ def _described(
             scored.lesions,
             division.strata,
             patient_of_case=division.patient_of_case,
-            **draws,
+            n_resamples=options.n_resamples,
         )
 
     checked = with_absent(statistics, division.absent) if requirements else statistics

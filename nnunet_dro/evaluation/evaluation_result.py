@@ -138,7 +138,7 @@ class Evaluation:
 
 
 #: What the statistics of a stratum are.
-_DEFINITIONS = {
+STATISTICS_DEFINED = {
     "mean": "mean of the cases with a value",
     "std": "sample standard deviation (n - 1)",
     "percentiles": "linear interpolation between order statistics; "
@@ -146,9 +146,9 @@ _DEFINITIONS = {
     "iqr": "p75 - p25",
     "interval": "95 % interval, from six values on. Percentiles: exact order statistics. "
     "iqr: the bounds of p75 and p25. Mean: Student's t, corrected for skewness",
-    "guaranteed": "mean_low_guaranteed and mean_high_guaranteed, of fractions: random weights on "
-    "the cases and on one more case that is as bad or as good as can be; each holds with 97.5 %. "
-    "failure_high: exact, with 95 % (Clopper-Pearson)",
+    "guaranteed": "mean_low_guaranteed and mean_high_guaranteed, of fractions: proven by bets "
+    "against each mean (Waudby-Smith and Ramdas 2024), for independent cases between 0 and 1; each "
+    "holds with 97.5 %. failure_high: exact, with 95 % (Clopper-Pearson)",
 }
 
 #: How a label is scored that reference or prediction lacks.
@@ -204,7 +204,7 @@ def _definitions(scoring: Scoring, scores: pd.DataFrame) -> dict[str, str]:
     if scoring.instances:
         definitions["lesions"] = scoring.instances.definition
 
-    definitions |= _DEFINITIONS
+    definitions |= STATISTICS_DEFINED
     definitions["empty"] = _EMPTY[EmptyRule(scoring.empty)]
     return definitions
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _Resamples = Annotated[
     int,
     Flag(
-        "Number of random draws for the 95 % intervals of means; 0 for no intervals.",
+        "0 for no intervals; no other number has an effect, because none is drawn by chance.",
         RUNNING,
         "bootstrap",
         least=0,
     ),
 ]
-_Seed = Annotated[int, Flag("Random seed of the intervals.", RUNNING, least=0)]
+_Seed = Annotated[int, Flag("Without effect: no interval is drawn by chance.", RUNNING, least=0)]
 
 
 @dataclass(frozen=True, kw_only=True)

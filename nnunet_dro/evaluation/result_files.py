@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
@@ -214,7 +215,9 @@ def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
         stratum_of_case[attribute] = pd.Series(entry["cases"], dtype=object).astype(kind)
 
     strata = tables.pop("strata")
-    if not {*COUNTS, *GUARANTEED} <= set(strata.columns):
+    guaranteed = summary["definitions"].get("guaranteed")
+    is_current = guaranteed == STATISTICS_DEFINED["guaranteed"]
+    if not is_current or not {*COUNTS, *GUARANTEED} <= set(strata.columns):
         strata = _described_anew(strata, tables["scores"], stratum_of_case, options)
 
     about = {}
@@ -278,8 +281,8 @@ def _described_anew(
         stratum_of_case,
         metrics=strata["metric"].unique().tolist(),
         patient_of_case=patient_of_case,
+        failure=options.get("failure") or DEFAULT_FAILURE,
         n_resamples=options["n_resamples"],
-        seed=options["seed"],
     )
     keys = ["attribute", "stratum", "label", "metric"]
     others = [name for name in strata.columns if name not in statistics.columns]

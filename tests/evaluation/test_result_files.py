@@ -61,7 +61,7 @@ def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
     refused(run("report", study / "out"), words)
 
 
-def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
+def test_files_are_the_same_whatever_the_seed_and_number_of_jobs(tmp_path):
     made.write_study(tmp_path)
     files = []
     for out, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 2)):
@@ -71,8 +71,8 @@ def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
     one, two, other = files
 
     assert one == two
-    assert one["strata.csv"] != other["strata.csv"]
-    assert one["scores.csv"] == other["scores.csv"]
+    # No number of a verdict is drawn by chance.
+    assert one["strata.csv"] == other["strata.csv"]
 
 
 ODD_NAMES = [

@@ -170,7 +170,7 @@ def _compared(
     absent = absent_strata(trainings.evaluations, compared.strata, by=options.by)
 
     failure_changes = changed_failures(compared, Failure.of(failure))
-    table = comparison_table(compared, n_resamples=options.n_resamples, seed=options.seed)
+    table = comparison_table(compared, with_intervals=options.n_resamples > 0)
     table = with_failures(table, failure_changes)
     n_of_absent = {attribute: dict.fromkeys(names, 0) for attribute, names in absent.items()}
     judged = with_absent(table, n_of_absent)
@@ -188,7 +188,6 @@ def _compared(
         compared,
         failure=failure,
         n_resamples=options.n_resamples,
-        seed=options.seed,
     )
     return Comparison(
         methods=tuple(trainings.names),

@@ -132,7 +132,7 @@ class _Pair:
         return before, after
 
 
-def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
+def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFrame:
     """The differences of every method from the first.
 
     `COLUMNS`, and `TRAINING_COLUMNS` where a method has several. With patients, ``n_patients``
@@ -147,7 +147,7 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
         if are_repeated:
             row |= _without_tests(pair)
         else:
-            row |= _tests(pair, with_interval=n_resamples > 0)
+            row |= _tests(pair, with_interval=with_intervals)
         rows.append(row)
 
     table: pd.DataFrame = pd.DataFrame(rows)
@@ -156,8 +156,7 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
     differences = differences_over_trainings(
         [pair.values for pair in pairs],
         bounded=[is_bounded(str(pair.key["metric"])) for pair in pairs],
-        n_resamples=n_resamples,
-        seed=seed,
+        with_intervals=with_intervals,
     )
 
     columns = list(COLUMNS)

@@ -24,9 +24,7 @@ _PREDICTED = ("n_prediction", "n_intersection", "prediction_ml")
 _FloatArray = npt.NDArray[np.float64]
 
 
-def strata_of_methods(
-    compared: Compared, *, failure: str, n_resamples: int, seed: int
-) -> pd.DataFrame:
+def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> pd.DataFrame:
     """The statistics of every method, over the cases with a value in every training of every one.
 
     Of a method with several trainings they are the means of their statistics without intervals;
@@ -48,7 +46,6 @@ def strata_of_methods(
                 patient_of_case=compared.patient_of_case,
                 failure=failure,
                 n_resamples=n_draws,
-                seed=seed,
             )
             tables.append(table)
 

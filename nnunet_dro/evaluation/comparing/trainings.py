@@ -31,6 +31,7 @@ from nnunet_dro.evaluation.statistics.intervals import (
     difference_intervals,
     guaranteed_means,
     intervals,
+    not_inside,
 )
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
@@ -146,14 +147,13 @@ def differences_over_trainings(
     pairs: Sequence[tuple[FloatArray, FloatArray]],
     *,
     bounded: Sequence[bool],
-    n_resamples: int = 2000,
-    seed: int = 0,
+    with_intervals: bool = True,
 ) -> pd.DataFrame:
     r"""Differences of the `STATISTICS` of repeated trainings, over the same cases.
 
     A row per pair of samples of shape (n_trainings, n_cases), with all that is `COMPARED` of each
     statistic, such as ``mean_difference_low``, `COMPARED_TRAININGS` and `GUARANTEED_DIFFERENCE`;
-    NaN where there is none. Without draws there are no bounds.
+    NaN where there is none.
 
     With the interval [l, u] of the estimate d for other cases (see `intervals`; the mean's is that
     of the cases' means over the trainings, those of other statistics are the means of the
@@ -172,15 +172,15 @@ def differences_over_trainings(
     """
     complete = [_complete(baseline, method) for baseline, method in pairs]
     case_bounds = _over_cases(complete, bounded)
-    if not n_resamples:
-        case_bounds = np.full_like(case_bounds, np.nan)
     guaranteed = guaranteed_means(
         [method.mean(axis=0) - baseline.mean(axis=0) for baseline, method in complete],
         bounded=bounded,
         low=-1.0,
-        n_resamples=n_resamples,
-        seed=seed,
     )
+    guaranteed = not_inside(guaranteed, case_bounds[:, _MEAN])
+    if not with_intervals:
+        case_bounds[:] = np.nan
+        guaranteed[:] = np.nan
 
     rows: list[FloatArray] = []
     for position, (baseline, method) in enumerate(complete):

@@ -8,8 +8,8 @@ differences has Student's t (`sample_bounds`). Of a mean it holds if failures li
 sample are all there are: a failure of one case in fifty is not in most samples of thirty, and no
 such interval knows of it.
 
-The bounds for verdicts hold without that: one more case is added, as bad as can be. Values without
-limits have none. `benchmarks/coverage.py` shows how often either holds.
+The bounds for verdicts hold without that, by a proof (`betting_bounds`). Values without limits have
+none. `benchmarks/coverage.py` shows how often either holds.
 """
 
 from collections import defaultdict
@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.statistics.betting_bounds import STAKES, bounded_mean
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.sample_bounds import (
-    bounded_mean,
     mean_by_skewed_t,
     mean_by_students_t,
     percentile_bounds,
@@ -36,6 +36,9 @@ FEWEST = 6
 
 #: The most numbers in an array at a time (32 MB).
 _MOST_NUMBERS = 1 << 22
+
+#: The same for bets, of which there are several on every value: they stay in the cache.
+_MOST_STAKED = (1 << 18) // len(STAKES)
 
 
 def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:
@@ -82,24 +85,13 @@ def difference_intervals(
 
 
 def guaranteed_means(
-    samples: Sequence[FloatArray],
-    *,
-    bounded: Sequence[bool],
-    low: float = 0.0,
-    n_resamples: int = 2000,
-    seed: int = 0,
+    samples: Sequence[FloatArray], *, bounded: Sequence[bool], low: float = 0.0
 ) -> FloatArray:
     """95 % bounds of means for verdicts, which assume only that values lie between ``low`` and 1.
 
-    Shape (n_samples, 2); NaN for samples that are not ``bounded`` so, and without draws. ``low`` is
-    -1 for differences.
+    Each is wrong with a probability of at most `TAIL`, see `bounded_mean`. Shape (n_samples, 2);
+    NaN for samples that are not ``bounded`` so. ``low`` is -1 for differences.
     """
-    if n_resamples < 0:
-        cure = "Take 2000, or 0 for no intervals."
-        raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. {cure}")
-    if seed < 0:
-        raise ValueError(f"`seed` must be at least 0, got {seed!r}. Take another one.")
-
     ascending = [_ascending(sample) for sample in samples]
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
     blocks = _blocks(
@@ -107,21 +99,30 @@ def guaranteed_means(
         bounded,
         fewest=1,
         low=low,
-        n_resamples=n_resamples,
+        most_numbers=_MOST_STAKED,
     )
 
     for positions, block, is_bounded in blocks:
-        if is_bounded and n_resamples:
+        if is_bounded:
             bounds[positions] = bounded_mean(
                 block,
                 low=low,
                 high=1.0,
                 tail=TAIL,
-                n_resamples=n_resamples,
-                seed=seed,
             )
 
     return bounds
+
+
+def not_inside(bounds: FloatArray, to_read: FloatArray) -> FloatArray:
+    """Bounds for verdicts, shape (n, 2), that are nowhere inside the interval to read.
+
+    A bound that moves outwards holds all the more. NaN stays where there is no bound; an interval
+    that is NaN moves nothing.
+    """
+    lower = np.fmin(bounds[:, 0], to_read[:, 0])
+    upper = np.fmax(bounds[:, 1], to_read[:, 1])
+    return np.where(np.isnan(bounds), np.nan, np.stack([lower, upper], axis=1))
 
 
 def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence: float) -> float:
@@ -198,7 +199,7 @@ def _blocks(
     *,
     fewest: int,
     low: float = 0.0,
-    n_resamples: int = 0,
+    most_numbers: int = _MOST_NUMBERS,
 ) -> Iterator[tuple[list[int], FloatArray, bool]]:
     """Groups of one size and kind together, as their positions, the groups, and the kind.
 
@@ -213,7 +214,7 @@ def _blocks(
     for (n, is_bounded), positions in alike.items():
         if n < fewest:
             continue
-        step = max(1, _MOST_NUMBERS // max(n, n_resamples, 1))
+        step = max(1, most_numbers // max(n, 1))
         for start in range(0, len(positions), step):
             block = positions[start : start + step]
             yield block, np.stack([groups[position] for position in block]), is_bounded

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.statistics.betting_bounds import bounded_share
 from nnunet_dro.evaluation.statistics.intervals import TAIL
-from nnunet_dro.evaluation.statistics.patients import clustered_mean
 from nnunet_dro.evaluation.stratifying.stratify import divide
 
 #: The columns of lesion_sizes.csv: names, then numbers.
@@ -31,7 +31,6 @@ def lesion_sizes(
     *,
     patient_of_case: "pd.Series[str] | None" = None,
     n_resamples: int = 2000,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """How many lesions are found, by decades of their volume.
 
@@ -40,7 +39,8 @@ def lesion_sizes(
     ``n_lesions`` (of the reference), ``n_cases`` (that have them), ``n_found``, ``n_invented``
     (predicted, matched with none), ``recall`` (found per lesion) and ``dice_of_found`` (their
     mean). The lesions of a case, or of a patient, are not independent: the 95 % interval of the
-    recall is that of cases, or patients, with several values each.
+    recall is that of cases, or patients, with several lesions each (`bounded_share`); there is none
+    where ``n_resamples`` is 0.
     """
     sized = _with_decades(lesions[lesions["counted"].astype(bool)])
     cases = sorted(sized["case"].unique().tolist())
@@ -55,7 +55,7 @@ def lesion_sizes(
 
     rows = []
     for place, group in _groups(sized, strata, cases):
-        numbers = _numbers(group, n_resamples=n_resamples, seed=seed)
+        numbers = _numbers(group, with_intervals=n_resamples > 0)
         if numbers["n_lesions"] or numbers["n_invented"]:
             rows.append(place | numbers)
 
@@ -85,7 +85,7 @@ def _groups(
             yield place, group
 
 
-def _numbers(group: pd.DataFrame, *, n_resamples: int, seed: int) -> dict[str, float]:
+def _numbers(group: pd.DataFrame, *, with_intervals: bool) -> dict[str, float]:
     """`NUMBERS` of the lesions of one stratum, label and range of volumes."""
     is_matched = group["matched"].astype(bool)
     is_reference = group["of"] == "reference"
@@ -105,15 +105,12 @@ def _numbers(group: pd.DataFrame, *, n_resamples: int, seed: int) -> dict[str, f
         "recall": recall,
         "dice_of_found": float(found_lesions["dice"].mean()),
     }
-    if n_resamples and reference["patient"].nunique() > 1:
-        numbers["recall_low"], numbers["recall_high"] = clustered_mean(
-            reference["matched"].to_numpy(dtype=np.float64),
-            reference["patient"].to_numpy(),
-            low=0.0,
-            high=1.0,
+    if with_intervals and reference["patient"].nunique() > 1:
+        by_patient = is_matched[is_reference].groupby(reference["patient"])
+        numbers["recall_low"], numbers["recall_high"] = bounded_share(
+            by_patient.sum().to_numpy(dtype=np.float64),
+            by_patient.size().to_numpy(dtype=np.float64),
             tail=TAIL,
-            n_resamples=n_resamples,
-            seed=seed,
         )
     return numbers
 

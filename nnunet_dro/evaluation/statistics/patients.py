@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.statistics.sample_bounds import uniform_weights
 from nnunet_dro.naming import name_some
 
 FloatArray = npt.NDArray[np.float64]
@@ -62,44 +61,6 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
         )
 
     return means
-
-
-def clustered_mean(
-    values: FloatArray,
-    clusters: CodeArray,
-    *,
-    low: float,
-    high: float,
-    tail: float,
-    n_resamples: int,
-    seed: int,
-) -> tuple[float, float]:
-    """Bounds of the mean of values that come in clusters of any size, which have random weights.
-
-    As `bounded_mean`, with a weight per cluster. The cluster that is added has as many values as
-    the largest one, all of them as bad or as good as can be.
-    """
-    codes = np.unique(clusters, return_inverse=True)[1]
-    # Deviations from a value of the sample: nothing cancels.
-    centre = float(np.median(values))
-    sizes = np.bincount(codes)
-    sums = np.bincount(codes, weights=values - centre)
-    cluster_sums = np.stack([sizes, sums], axis=1)
-
-    added = np.empty(n_resamples)
-    drawn = np.empty((n_resamples, 2))
-    for rows, weights in uniform_weights(len(sizes), n_resamples, seed=seed):
-        added[rows] = weights[:, 0] * sizes.max()
-        drawn[rows] = weights[:, 1:] @ cluster_sums
-
-    def end(limit: float, p: float) -> float:
-        sizes_drawn = drawn[:, 0] + added
-        sums_drawn = drawn[:, 1] + added * (limit - centre)
-        return float(np.quantile(sums_drawn / sizes_drawn, p)) + centre
-
-    lower = max(end(low, tail), low)
-    upper = min(end(high, 1 - tail), high)
-    return lower, upper
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:

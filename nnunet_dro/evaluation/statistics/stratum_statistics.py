@@ -18,7 +18,12 @@ from nnunet_dro.evaluation.statistics.columns import (
     confidence_column,
     enough_cases,
 )
-from nnunet_dro.evaluation.statistics.intervals import guaranteed_means, intervals, one_sided_bound
+from nnunet_dro.evaluation.statistics.intervals import (
+    guaranteed_means,
+    intervals,
+    not_inside,
+    one_sided_bound,
+)
 from nnunet_dro.evaluation.statistics.samples import Sample, samples_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
@@ -78,7 +83,6 @@ def summarise(
     one_sided: Collection[tuple[str, str, float]] = (),
     failure: str = DEFAULT_FAILURE,
     n_resamples: int = 2000,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Statistics per attribute, stratum, label and metric, with their 95 % intervals.
 
@@ -96,9 +100,8 @@ def summarise(
         one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or
             ``high``, and the confidence in per cent; see `confidence_column`.
         failure: When a case has failed; see `Failure`.
-        n_resamples: Number of random draws for the bounds of means for verdicts; 0 makes all
-            intervals NaN.
-        seed: Random seed of the draws, >= 0.
+        n_resamples: 0 makes all intervals and bounds NaN. No other number has an effect: nothing is
+            drawn.
 
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order,
@@ -152,7 +155,7 @@ def summarise(
     columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
 
-    bounds = _bounds(samples, n_resamples=n_resamples, seed=seed)
+    bounds = _bounds(samples, with_intervals=n_resamples > 0)
     table = table.join(pd.DataFrame(bounds, columns=[*INTERVALS, *GUARANTEED]))
 
     for statistic, end, confidence in one_sided:
@@ -170,27 +173,23 @@ def summarise(
     return table
 
 
-def _bounds(samples: Sequence[Sample], *, n_resamples: int, seed: int) -> FloatArray:
-    """`INTERVALS` and `GUARANTEED` of each sample, NaN without draws."""
-    if not n_resamples:
+def _bounds(samples: Sequence[Sample], *, with_intervals: bool) -> FloatArray:
+    """`INTERVALS` and `GUARANTEED` of each sample."""
+    if not with_intervals:
         n_bounds = len(INTERVALS) + len(GUARANTEED)
         return np.full((len(samples), n_bounds), np.nan)
 
     values = [sample.values for sample in samples]
     bounded = [is_bounded(sample.key["metric"]) for sample in samples]
-    to_read = intervals(values, bounded=bounded).reshape(len(samples), len(INTERVALS))
-    means = guaranteed_means(
-        values,
-        bounded=bounded,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
+    to_read = intervals(values, bounded=bounded)
+    mean_to_read = to_read[:, list(STATISTICS).index("mean")]
+    means = not_inside(guaranteed_means(values, bounded=bounded), mean_to_read)
 
     nothing = float("nan")
     n_failed = [sample.counts.get("n_failed", nothing) for sample in samples]
     n_counted = [sample.counts.get("n_counted", nothing) for sample in samples]
     shares = most_failures(np.array(n_failed), np.array(n_counted))
-    return np.column_stack([to_read, means, shares])
+    return np.column_stack([to_read.reshape(len(samples), len(INTERVALS)), means, shares])
 
 
 def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:

@@ -41,7 +41,7 @@ def test_the_interval_of_the_mean_puts_two_intervals_of_scipy_together(n_baselin
     before = crossed(rng, n_baseline, 60, training=0.03, case=0.1, middle=0.4)
     after = crossed(rng, n_method, 60, training=0.03, case=0.1, middle=0.6)
 
-    found = differences_over_trainings([(before, after)], bounded=[True], n_resamples=100)
+    found = differences_over_trainings([(before, after)], bounded=[True])
 
     of_cases = stats.ttest_rel(after.mean(axis=0), before.mean(axis=0)).confidence_interval()
     if n_baseline == n_method:
@@ -74,7 +74,7 @@ def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
         )
 
     low, high = (
-        differences_over_trainings(pairs, bounded=[False] * 300, n_resamples=10)[ENDS].to_numpy().T
+        differences_over_trainings(pairs, bounded=[False] * 300)[ENDS].to_numpy().T
     )
 
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
@@ -94,7 +94,7 @@ def test_what_the_trainings_of_a_pair_share_cancels():
     before, after = (0.5 + shared + 0.01 * rng.normal(size=(5, 60)) for _ in range(2))
     pairs = [(before, after), (before, after[[1, 2, 3, 4, 0]])]
 
-    in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2, n_resamples=10)[
+    in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2)[
         ENDS
     ].to_numpy()
 

@@ -1,13 +1,10 @@
 """The two kinds of intervals: which method each statistic has to be read, and what a verdict can
 rest on."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.statistics import sample_bounds
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import (
     FEWEST,
@@ -15,11 +12,10 @@ from nnunet_dro.evaluation.statistics.intervals import (
     difference_intervals,
     guaranteed_means,
     intervals,
+    not_inside,
     one_sided_bound,
 )
 from nnunet_dro.evaluation.statistics.sample_bounds import (
-    MOST_DRAWN,
-    bounded_mean,
     mean_by_skewed_t,
     percentile_bounds,
 )
@@ -97,8 +93,8 @@ def test_fewer_than_six_values_have_no_interval_to_read():
         lambda x: intervals([x], bounded=[True])[0, MEAN],
         lambda x: intervals([x], bounded=[False])[0, MEAN],
         lambda x: difference_intervals([(x, x**2)], bounded=[True])[0, MEAN],
-        lambda x: guaranteed_means([x], bounded=[True], n_resamples=4000)[0],
-        lambda x: guaranteed_means([x**2 - x], bounded=[True], low=-1, n_resamples=4000)[0],
+        lambda x: guaranteed_means([x], bounded=[True])[0],
+        lambda x: guaranteed_means([x**2 - x], bounded=[True], low=-1)[0],
     ],
 )
 def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
@@ -174,61 +170,25 @@ def test_differences_have_students_t_or_reach_from_bound_to_bound():
         assert tuple(found[list(STATISTICS).index(name)]) == (later_low - high, later_high - low)
 
 
-def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
-    # With one value x the bounds are the quantiles of D x and D + (1 - D) x, D uniform between 0
-    # and 1.
-    (mean,) = bounded_mean(np.array([[0.6]]), low=0, high=1, tail=0.05, n_resamples=200_000, seed=0)
-    assert mean == pytest.approx([0.05 * 0.6, 0.6 + 0.95 * 0.4], abs=2e-3)
-
-    # Perfect scores leave the share of failures that 97.5 % of such samples would show.
-    for n in (20, 1000):
-        low, high = guaranteed_means([np.ones(n)], bounded=[True])[0]
-        assert low == pytest.approx(TAIL ** (1 / n), abs=0.01)
-        assert high == 1
-    # Few draws are no bound.
-    for n_resamples, seed in itertools.product((1, 10, 38), range(5)):
-        (few,) = guaranteed_means(
-            [np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed
-        )
-        assert few.tolist() == [0, 1]
-
-
 def test_bounds_of_differences_reach_twice_as_far():
     x = np.random.default_rng(0).random(30)
-    options = {"bounded": [True], "n_resamples": 500, "seed": 1}
 
-    twice = guaranteed_means([2 * x - 1], low=-1, **options)
+    twice = guaranteed_means([2 * x - 1], bounded=[True], low=-1)
 
-    np.testing.assert_allclose(twice, 2 * guaranteed_means([x], **options) - 1)
-    assert np.isnan(
-        guaranteed_means([x, x], bounded=[False, True], n_resamples=100)[:, 0]
-    ).tolist() == [True, False]
-    assert np.isnan(guaranteed_means([x], bounded=[True], n_resamples=0)).all()
+    np.testing.assert_allclose(twice, 2 * guaranteed_means([x], bounded=[True]) - 1)
+    of_two = guaranteed_means([x, x], bounded=[False, True])
+    assert np.isnan(of_two[:, 0]).tolist() == [True, False]
     assert np.isfinite(guaranteed_means([x[:1]], bounded=[True])).all()
     assert np.isnan(guaranteed_means([x[:0]], bounded=[True])).all()
 
 
-@pytest.mark.parametrize("shape", ["beta", "failures", "two values", "equal"])
-def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch):
-    rng = np.random.default_rng(5)
-    failed = np.where(rng.random((2, 600)) < 0.1, 0, rng.beta(8, 2, (2, 600)))
-    two = np.where(rng.random((2, 600)) < 0.3, 0.2, 0.8)
-    samples = {
-        "beta": rng.beta(8, 2, (2, 600)),
-        "failures": failed,
-        "two values": two,
-        "equal": np.full((2, 600), 1.0),
-    }
-    ascending = np.sort(samples[shape], axis=1)
-    options = {"low": 0.0, "high": 1.0, "tail": TAIL, "seed": 0}
+def test_no_bound_for_verdicts_is_inside_the_interval_to_read():
+    bounds = np.array([[0.4, 0.9], [0.1, 0.6], [NAN, NAN], [0.2, 0.8]])
+    to_read = np.array([[0.3, 0.7], [0.2, 0.7], [0.2, 0.7], [NAN, NAN]])
 
-    found = bounded_mean(ascending, **options, n_resamples=1)
-    monkeypatch.setattr(sample_bounds, "MOST_DRAWN", 1000)
+    found = not_inside(bounds, to_read)
 
-    drawn = bounded_mean(ascending, **options, n_resamples=50_000)
-
-    assert MOST_DRAWN < 600
-    assert np.abs(found - drawn).max() < 0.03 * np.ptp(drawn, axis=1).max() / 2 + 1e-4
+    np.testing.assert_array_equal(found, [[0.3, 0.9], [0.1, 0.7], [NAN, NAN], [0.2, 0.8]])
 
 
 def test_intervals_do_not_depend_on_order_company_or_undefined_values():
@@ -241,17 +201,8 @@ def test_intervals_do_not_depend_on_order_company_or_undefined_values():
         np.testing.assert_allclose(together[1], alone, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("value", "options", "message"),
-    [
-        (0.6, {"n_resamples": -1}, "n_resamples"),
-        (0.6, {"seed": -1}, "seed"),
-        (np.inf, {}, "finite"),
-        (70.0, {}, "between 0 and 1"),
-    ],
-)
-def test_values_and_options_out_of_range_are_refused(value, options, message):
-    with pytest.raises(ValueError, match=message):
-        (guaranteed_means if options else intervals)(
-            [np.array([0.5, value])], bounded=[True], **options
-        )
+@pytest.mark.parametrize(("value", "message"), [(np.inf, "finite"), (70.0, "between 0 and 1")])
+def test_values_out_of_range_are_refused(value, message):
+    for find in (intervals, guaranteed_means):
+        with pytest.raises(ValueError, match=message):
+            find([np.array([0.5, value])], bounded=[True])

@@ -8,13 +8,11 @@ import pytest
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
-from nnunet_dro.evaluation.statistics.intervals import TAIL
 from nnunet_dro.evaluation.statistics.patients import (
-    clustered_mean,
     note_on_repeated_patients,
     patient_values,
 )
-from nnunet_dro.evaluation.statistics.sample_bounds import bounded_mean, percentile_bounds
+from nnunet_dro.evaluation.statistics.sample_bounds import percentile_bounds
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.commands import done, run
@@ -119,33 +117,6 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
             0.05 * 0.95 / 2000
         )
         assert not (low > np.quantile(ascending, percent / 100, axis=1)).any()
-
-
-def test_clusters_of_one_value_are_a_sample():
-    values = np.random.default_rng(0).random(60)
-    options = {"low": 0, "high": 1, "tail": TAIL, "n_resamples": 2000, "seed": 3}
-
-    (alone,) = bounded_mean(np.sort(values)[None], **options)
-
-    # The weights meet the values in another order, so the ends agree as two draws do.
-    np.testing.assert_allclose(clustered_mean(values, np.arange(60), **options), alone, atol=0.01)
-
-
-def test_the_mean_of_clusters_holds():
-    rng = np.random.default_rng(0)
-    sizes = np.tile([1, 2, 4], 10)
-    clusters = np.repeat(np.arange(30), sizes)
-    held = 0
-
-    for _ in range(300):
-        # Size and score do not depend on each other.
-        values = np.clip(
-            np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(clusters)), 0, 1
-        )
-        ends = clustered_mean(values, clusters, low=0, high=1, tail=TAIL, n_resamples=400, seed=0)
-        held += ends[0] <= 0.8 <= ends[1]
-
-    assert held >= 0.93 * 300
 
 
 @pytest.mark.parametrize(
