@@ -5,7 +5,7 @@ from nnunet_dro.doctor.answer import Answer
 from nnunet_dro.doctor.columns import VOXELS
 from nnunet_dro.doctor.comparisons import BEHIND, LOWER, Comparison, State, Stratum
 from nnunet_dro.doctor.rules import Diagnosis, Finding
-from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
+from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.naming import count, name_some, share, written
 
 #: A finding as a heading.

@@ -21,6 +21,7 @@ from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
+from nnunet_dro.evaluation.scoring.map_pairs import labels_of_segments
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import (
     ScoredPair,
@@ -39,6 +40,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import (
 )
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
+from nnunet_dro.evaluation.stratifying.segmentations import with_images
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 
@@ -99,10 +101,10 @@ def evaluate(
     options.check()
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
-    labels = _labels(options)
 
     # Whatever does not fit is reported before the long work.
     references = list_label_maps(reference)
+    labels = _labels(options, references)
     inputs, scored = _find_inputs(
         reference,
         prediction,
@@ -141,7 +143,10 @@ def evaluate(
         scored,
         sha256_of_files=sha256,
     )
-    about["inputs"] |= {"strata_without_cases": division.without_cases}
+    about["inputs"] |= {
+        "strata_without_cases": division.without_cases,
+        "absent": division.absent,
+    }
     return _described(
         scored,
         division,
@@ -152,14 +157,17 @@ def evaluate(
     )
 
 
-def _labels(options: EvaluateOptions) -> Labels | None:
-    """The labels of the dataset.json; None where each value in the references is one."""
-    if not options.dataset_json:
-        return None
+def _labels(options: EvaluateOptions, references: Mapping[str, Path]) -> Labels | None:
+    """The labels of the dataset.json, or else of DICOM references.
 
-    labels = read_labels(options.dataset_json)
+    It is None where each value in the references is a label.
+    """
+    if options.dataset_json:
+        labels: Labels | None = read_labels(options.dataset_json)
+    else:
+        labels = labels_of_segments(references.values())
     instances = options.scoring.instances
-    if instances:
+    if instances and labels:
         instances.check_labels(list(labels.values))
     return labels
 
@@ -282,7 +290,7 @@ def _find_inputs(
             missing=options.missing,
             folds=options.folds,
         )
-        return inputs, None
+        return with_images(inputs, labels, options), None
 
     if options.folds:
         raise ValueError(

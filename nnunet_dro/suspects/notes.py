@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
+from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.files.case_log import EpochLog
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.suspects.images import ImageSource

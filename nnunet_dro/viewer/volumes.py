@@ -83,7 +83,7 @@ def packed_volumes(
         most_voxels: Voxels of the largest volume; what is larger is cut.
     """
     reader = reader_for(files[0], labels.reader)
-    grid, reference, prediction = read_case(files, reader)
+    grid, reference, prediction = read_case(files, labels, images[0])
     has_ignored = False
     if labels.ignore is not None:
         ignored = reference == labels.ignore

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.choices import MissingRule
-from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, list_label_maps
+from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named, list_label_maps
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import FOLD_NAME
@@ -219,7 +219,7 @@ def _folds(folder: Path, wanted: Sequence[str]) -> list[Path]:
         return [folder]
 
     paths = list(folder.iterdir())
-    if any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in paths):
+    if any(case_named(path.name) for path in paths):
         return []
     folds = sorted(path for path in paths if path.is_dir() and FOLD_NAME.fullmatch(path.name))
     # The network of fold_all was trained on the cases it was validated on.

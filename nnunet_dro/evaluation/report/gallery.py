@@ -5,7 +5,7 @@ Planes through the largest disagreement, with the outlines of both label maps.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
+from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map, read_labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels, read_labels
+from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, labels_of_segments, read_pair
 from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,
@@ -138,13 +140,17 @@ def worst_with_files(
 
     Cases that have no prediction are in neither: nobody can show them.
     """
-    dataset_json = evaluation.options.dataset_json
-    labels = read_labels(Path(dataset_json)) if dataset_json else labels_by_value(evaluation.labels)
-
     files = {}
     for case, (reference, prediction) in evaluation.about["inputs"]["files"].items():
         if prediction:
             files[case] = (Path(reference), Path(prediction))
+
+    dataset_json = evaluation.options.dataset_json
+    if dataset_json:
+        labels = read_labels(Path(dataset_json))
+    else:
+        named = labels_of_segments([reference for reference, _ in files.values()])
+        labels = named or labels_by_value(evaluation.labels)
 
     choices = worst_cases(evaluation, per_stratum=per_stratum)
     return labels, files, [choice for choice in choices if choice.case in files]
@@ -172,8 +178,7 @@ def pictures_of(
 
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
     for case, names in names_by_case.items():
-        shown = replace(labels, values={name: labels.values[name] for name in names})
-        planes_by_label = _case_planes(find_image(images, case), files[case], shown)
+        planes_by_label = _case_planes(find_image(images, case), files[case], labels, names)
         planes |= {(case, name): planes_by_label[name] for name in names}
         progress(len(planes), len(choices_by_picture))
 
@@ -203,10 +208,17 @@ def _by_picture(choices: Sequence[Choice], labels: Labels) -> dict[tuple[str, st
 
 
 def read_case(
-    files: tuple[Path, Path], reader: Reader
+    files: tuple[Path, Path], labels: Labels, image: Path
 ) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
-    """The grid and the values of a reference, and the values of the prediction on it."""
-    reference, prediction = [read_label_map(path, reader) for path in files]
+    """The grid and the values of a reference, and the values of the prediction on it.
+
+    DICOM segmentations are laid on the grid of the image.
+    """
+    grid = None
+    if is_dicom(files[0]):
+        grid = grid_of_image(image, labels)
+    reference, prediction = read_pair(*files, labels, image=grid)
+    assert prediction is not None
     aligned = align(
         prediction.values,
         prediction.grid,
@@ -252,11 +264,11 @@ def worst_place(
 
 
 def _case_planes(
-    image: Path, files: tuple[Path, Path], labels: Labels
+    image: Path, files: tuple[Path, Path], labels: Labels, names: Sequence[str]
 ) -> dict[str, tuple[Plane, ...]]:
-    """The planes of every label of a case, its maps and its image turned to face the reader."""
+    """The planes of some labels of a case, its maps and its image turned to face the reader."""
     reader = reader_for(files[0], labels.reader)
-    grid, reference, prediction = read_case(files, reader)
+    grid, reference, prediction = read_case(files, labels, image)
     if labels.ignore is not None:
         prediction = np.where(reference == labels.ignore, 0, prediction)
 
@@ -267,7 +279,8 @@ def _case_planes(
     spacing = orientation.spacing(grid.spacing)
 
     planes = {}
-    for name, values in labels.values.items():
+    for name in names:
+        values = labels.values[name]
         planes[name] = _planes(
             grey,
             np.isin(reference, values),

@@ -154,7 +154,7 @@ def _onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     """As `onto`, by one rule."""
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
-            raise ValueError(_what_differs(grid, reference))
+            raise ValueError(_difference_of(grid, reference))
         return values
 
     if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
@@ -162,7 +162,7 @@ def _onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
 
     turn = _turn(grid, reference)
     if turn is None:
-        raise ValueError(_what_differs(grid, reference))
+        raise ValueError(_difference_of(grid, reference))
     return _turned(values, turn)
 
 
@@ -224,8 +224,13 @@ def _turned(values: IntegerArray, turn: FloatArray) -> IntegerArray:
     return permuted[tuple(flips)]
 
 
-def _what_differs(grid: Grid, reference: Grid) -> str:
-    """The first difference of two grids, in a sentence."""
+def _difference_of(grid: Grid, reference: Grid) -> str:
+    """How the grid of a prediction differs from that of its reference, in a sentence."""
+    return f"`prediction` must have the reference's {what_differs(grid, reference)}."
+
+
+def what_differs(grid: Grid, reference: Grid) -> str:
+    """The first difference of two grids, as ``shape (of the reference), got (of the grid)``."""
     if grid.shape != reference.shape:
         return _difference("shape", grid.shape[::-1], reference.shape[::-1])
 
@@ -251,9 +256,8 @@ def _what_differs(grid: Grid, reference: Grid) -> str:
 
 
 def _difference(what: str, got: Iterable[float], expected: Iterable[float]) -> str:
-    """What differs, in a sentence; numbers are along (x, y, z), as viewers show them."""
-    rule = f"must have the reference's {what} {_in_brackets(expected)}"
-    return f"`prediction` {rule}, got {_in_brackets(got)}."
+    """What differs, in words; numbers are along (x, y, z), as viewers show them."""
+    return f"{what} {_in_brackets(expected)}, got {_in_brackets(got)}"
 
 
 def _in_brackets(numbers: Iterable[float]) -> str:

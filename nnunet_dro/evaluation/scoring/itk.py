@@ -17,10 +17,7 @@ _SOP_CLASS = "0008|0016"
 
 #: What to do with DICOM. ITK takes the frames of a segmentation for neighbours, whatever gaps are
 #: between them, and their values for 255.
-CONVERT_DICOM = (
-    "Convert DICOM segmentations to label maps first, on the grid of the image (with dcmqi or 3D "
-    "Slicer)."
-)
+_NAME_DICOM = "Name DICOM segmentations CASE.dcm."
 
 
 def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
@@ -44,7 +41,7 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
 
     if image.HasMetaDataKey(_SOP_CLASS):
         raise ValueError(
-            f"`path` must be a label map, got {str(path)!r}, which is DICOM. {CONVERT_DICOM}"
+            f"`path` must be a label map, got {str(path)!r}, which is DICOM. {_NAME_DICOM}"
         )
     values = _values_of(image, path)
     while values.ndim > 3 and values.shape[0] == 1:

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.scoring.dicom import (
+    DICOM_ENDING,
+    is_dicom,
+    read_segmentation,
+)
+from nnunet_dro.evaluation.scoring.dicom_series import read_series
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
-from nnunet_dro.evaluation.scoring.itk import CONVERT_DICOM, one_channel, read_with_itk
+from nnunet_dro.evaluation.scoring.itk import one_channel, read_with_itk
 from nnunet_dro.evaluation.scoring.nifti import (
     NIFTI_ENDINGS,
     UnusualNiftiError,
@@ -17,8 +23,8 @@ from nnunet_dro.evaluation.scoring.nifti import (
     step_of_scaled,
 )
 from nnunet_dro.evaluation.scoring.readers import Reader, reader_named
+from nnunet_dro.evaluation.scoring.slices import common_grid, laid_on
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, affine_beside, read_tiff
-from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_dataset_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to
@@ -46,10 +52,6 @@ _COARSE_TOLERANCE = 0.1
 #: labels.
 _LARGEST = 2.0**53
 
-#: A label that this share of the cases have is usual; with fewer cases nobody can say.
-_MOST = 0.8
-_FEWEST = 5
-
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
@@ -65,11 +67,12 @@ class LabelMap:
 
 
 def read_label_map(path: Path, reader: Reader | None = None) -> LabelMap:
-    """Read a label map in any format nnU-Net reads.
+    """Read a label map in any format nnU-Net reads, or a DICOM segmentation.
 
     Args:
         path: The file. The voxel size of a TIFF file is read from the JSON file that nnU-Net
-            expects beside it.
+            expects beside it. The values of a DICOM segmentation are the numbers of its segments,
+            and its grid reaches from its first to its last slice; see `read_pair` for more.
         reader: The reader that the dataset names, by whose rule the voxels of a NIfTI file lie;
             None for the one that nnU-Net takes for the ending.
 
@@ -100,6 +103,9 @@ def read_label_map(path: Path, reader: Reader | None = None) -> LabelMap:
 def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], Grid]:
     """The stored values, which may be of any type, and their grid."""
     name = path.name.lower()
+    if is_dicom(path):
+        stack = read_segmentation(path)
+        return laid_on(stack, common_grid([stack]))
     if not name.endswith((*NIFTI_ENDINGS, *TIFF_ENDINGS)):
         return read_with_itk(path)
 
@@ -119,6 +125,13 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     if voxels.ndim > 3:
         voxels = one_channel(voxels, path)
     return voxels, grid
+
+
+def read_grid(path: Path, reader: Reader | None) -> Grid:
+    """Where the voxels of an image lie: of a file, or of a folder with a DICOM series."""
+    if path.is_dir():
+        return read_series(path)[1]
+    return _read_voxels(path, reader)[1]
 
 
 def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
@@ -165,7 +178,7 @@ def case_named(file: str) -> str | None:
 
     None for the names of other files.
     """
-    for ending in LABEL_MAP_ENDINGS:
+    for ending in (*LABEL_MAP_ENDINGS, DICOM_ENDING):
         if file.lower().endswith(ending):
             return file[: -len(ending)]
     return None
@@ -196,12 +209,10 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
         files[case] = path
 
     if not files:
-        endings = ", ".join(LABEL_MAP_ENDINGS)
-        cure = "Check the path."
-        if any(path.suffix.lower() == ".dcm" for path in folder.iterdir()):
-            cure = CONVERT_DICOM
+        endings = ", ".join([*LABEL_MAP_ENDINGS, DICOM_ENDING])
         raise FileNotFoundError(
-            f"`folder` must hold label maps ({endings}), got none in {str(folder)!r}. {cure}"
+            f"`folder` must hold label maps ({endings}), got none in {str(folder)!r}. Check the "
+            "path."
         )
     return files
 
@@ -215,6 +226,8 @@ class Labels:
         ignore: Voxels with this reference value are left out of every count; None if there is no
             such value.
         reader: The reader of nnU-Net that dataset.json names for the files, if any.
+        are_segments: Whether they are the segments of DICOM references: then predicted segments
+            with other names are left out.
 
     Raises:
         ValueError: If there is no label, or one without values.
@@ -223,6 +236,7 @@ class Labels:
     values: Mapping[str, tuple[int, ...]]
     ignore: int | None = None
     reader: Reader | None = None
+    are_segments: bool = False
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -302,38 +316,3 @@ def read_labels(path: Path) -> Labels:
         return Labels.from_dataset_json(dataset)
     except ValueError as error:
         raise ValueError(f"{error} The file is {str(path)!r}.") from error
-
-
-def note_on_absent_labels(
-    n_voxels: Mapping[str, Mapping[str, float]],
-    usual: Mapping[str, Mapping[str, float]] | None = None,
-) -> list[str]:
-    """A sentence on labels that some cases lack and most cases have.
-
-    Args:
-        n_voxels: Case to the voxels of each label.
-        usual: The same of the cases that say which labels are usual; default: all of these.
-
-    Returns:
-        A list with the sentence, or an empty one.
-    """
-    judged = n_voxels if usual is None else usual
-    if len(judged) < _FEWEST:
-        return []
-
-    absent = []
-    for label in next(iter(judged.values())):
-        without = [case for case, voxels in n_voxels.items() if voxels[label] == 0]
-        n_with = sum(voxels[label] > 0 for voxels in judged.values())
-        if without and n_with >= _MOST * len(judged):
-            cases = count(len(without), "case")
-            absent.append(f"{label} in {cases} ({name_some(without)})")
-    if not absent:
-        return []
-
-    return [
-        f"Labels that most cases have are absent in some: {'; '.join(absent)}. A structure that is "
-        "there and not labelled makes a case look hard, and robust training draws it more often. "
-        "Look at these label maps: annotate it, or mark where it may be with nnU-Net's ignore "
-        "label."
-    ]

@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.cluster import absolute, each_done
+from nnunet_dro.evaluation.scoring.dicom import DICOM_ENDING
 from nnunet_dro.evaluation.scoring.foreground import Foreground
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, Rules, onto, rules_of_pair
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
-from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
+from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, read_pair
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
+from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS
 from nnunet_dro.naming import name_some
 
 
@@ -29,6 +31,7 @@ class PairOfFiles:
     case: str
     reference: Path
     prediction: Path | None
+    image: Path | None = None  # the image of DICOM segmentations, or the folder of its series
 
     @property
     def sha256(self) -> tuple[str, str]:
@@ -69,10 +72,10 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     Raises:
         ValueError: If a file cannot be read, the two are not on one grid, or a value is no label.
     """
-    # One rule for both files, that of the reference.
-    reader = reader_for(pair.reference, labels.reader if labels else None)
-    reference = read_label_map(pair.reference, reader)
-    prediction, grid_of_prediction = _read_prediction(pair, reference, reader)
+    reference, predicted = read_pair(
+        pair.reference, pair.prediction, labels, image=grid_of_image(pair.image, labels)
+    )
+    prediction, grid_of_prediction = _on_reference(predicted, reference, pair)
     foreground = Foreground.of(reference.values, prediction)
     reference_values = np.unique(foreground.counts.reference).tolist()
     prediction_values = np.unique(foreground.counts.prediction).tolist()
@@ -132,17 +135,16 @@ def _rules(grid: Grid, reference: Grid, labels: Labels | None) -> Rules | None:
     return rules
 
 
-def _read_prediction(
-    pair: PairOfFiles, reference: LabelMap, reader: Reader
+def _on_reference(
+    prediction: LabelMap | None, reference: LabelMap, pair: PairOfFiles
 ) -> tuple[IntegerArray, Grid]:
     """The prediction on the grid of the reference, and the grid on which it is stored.
 
     It is background where it is missing.
     """
-    if pair.prediction is None:
+    if prediction is None:
         return np.zeros_like(reference.values), reference.grid
 
-    prediction = read_label_map(pair.prediction, reader)
     try:
         return onto(prediction.values, prediction.grid, reference.grid), prediction.grid
     except ValueError as error:
@@ -191,9 +193,9 @@ def score_unless_known(
         The scores, and whether they were taken over.
     """
     pair, earlier = item
-    # The voxel size of a TIFF file is in another file, which may have changed.
+    # The voxel size of TIFF, or the image of DICOM, is in other files, which may have changed.
     suffixes = {path.suffix.lower() for path in (pair.reference, pair.prediction) if path}
-    if earlier is not None and suffixes.isdisjoint({".tif", ".tiff"}):
+    if earlier is not None and suffixes.isdisjoint({*TIFF_ENDINGS, DICOM_ENDING}):
         # Reading a file to score it tells what is wrong with it.
         with suppress(OSError):
             if pair.sha256 == earlier.sha256:

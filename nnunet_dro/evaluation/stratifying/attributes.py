@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
+from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
-from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
+from nnunet_dro.evaluation.scoring.map_pairs import read_pair
+from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
 from nnunet_dro.files.case_table import MISSING
 
@@ -77,44 +79,40 @@ ATTRIBUTES: dict[str, Attribute] = {attribute.name: attribute for attribute in _
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """The label map of a case, and the folder of its image if any attribute needs it.
-
-    ``ignore`` is no label.
-    """
+    """The label map of a case, and the folder of its image if any attribute needs it."""
 
     case: str
     reference: Path
     images: Path | None = None
-    ignore: int | None = None
-    #: The reader that the dataset names, if any, by whose rule the voxels lie.
-    reader: Reader | None = None
-
-    @classmethod
-    def of(
-        cls, case: str, reference: Path, images: Path | None, labels: Labels | None
-    ) -> "CaseFiles":
-        """The files of a case of a dataset whose labels are known or not."""
-        if labels is None:
-            return cls(case, reference, images)
-        return cls(
-            case,
-            reference,
-            images,
-            ignore=labels.ignore,
-            reader=labels.reader,
-        )
+    labels: Labels | None = None  # None where they are not known
 
 
 def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
     """A case, and its attributes."""
-    # One rule for both files, that of the reference.
-    reader = reader_for(files.reference, files.reader)
-    reference = read_label_map(files.reference, reader)
-    grey = None
-    need_image = any(ATTRIBUTES[name].needs_image for name in names)
+    has_segments = is_dicom(files.reference)
+    if has_segments and files.images is None and "volume" in names:
+        got = f"none for {str(files.reference)!r}"
+        cure = "Add --images FOLDER."
+        raise ValueError(
+            f"`by` must come with images for auto:volume of DICOM segmentations, got {got}. {cure}"
+        )
+
+    labels = files.labels
+    ignore = labels.ignore if labels else None
+    reader = labels.reader if labels else None
+    if not has_segments:
+        # One rule for both files, that of the reference.
+        reader = reader_for(files.reference, reader)
+    need_image = has_segments or any(ATTRIBUTES[name].needs_image for name in names)
+    path = None
+    grid = None
     if files.images is not None and need_image:
         path = find_image(files.images, files.case)
         values, grid = read_image(path, reader)
+
+    reference, _ = read_pair(files.reference, None, labels, image=grid)
+    grey = None
+    if path is not None and grid is not None:
         grey = align(
             values,
             grid,
@@ -127,7 +125,7 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str
         reference,
         grey,
         names,
-        ignore=files.ignore,
+        ignore=ignore,
     )
     return files.case, attributes
 

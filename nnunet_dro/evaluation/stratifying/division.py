@@ -54,7 +54,7 @@ class Division:
             notes.append(f"The case table is {path}; --cases names another.")
 
         files = [
-            CaseFiles.of(case, references[case], options.images, labels)
+            CaseFiles(case, references[case], options.images, labels)
             for case in evaluated
             if case in references
         ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.scoring.dicom_series import read_series
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
@@ -64,18 +65,21 @@ class Orientation:
 
 
 def read_image(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[np.float64], Grid]:
-    """Read an image in any format nnU-Net reads; of colours the mean.
+    """Read an image in any format nnU-Net reads, or a DICOM series; of colours the mean.
 
     Args:
-        path: The file.
+        path: The file, or the folder of the series.
         reader: As for `read_label_map`.
     """
-    try:
-        values, grid = _read_voxels(path, reader)
-    except ValueError as error:
-        raise ValueError(
-            f"`images` must be readable images, got {str(path)!r}: {error}. Write it again."
-        ) from error
+    if path.is_dir():
+        values, grid = read_series(path)
+    else:
+        try:
+            values, grid = _read_voxels(path, reader)
+        except ValueError as error:
+            raise ValueError(
+                f"`images` must be readable images, got {str(path)!r}: {error}. Write it again."
+            ) from error
 
     if values.ndim > 3:
         values = values.mean(axis=-1)
@@ -129,7 +133,7 @@ def first_file(folder: Path, names: Iterable[str]) -> Path | None:
 
 
 def find_image(images: Path, case: str) -> Path:
-    """The image of a case: its first channel."""
+    """The image of a case: its first channel, or the folder of its DICOM series."""
     names = []
     for ending in LABEL_MAP_ENDINGS:
         # In some datasets a two-dimensional colour image is one file without a channel number.
@@ -137,6 +141,9 @@ def find_image(images: Path, case: str) -> Path:
     path = first_file(images, names)
     if path is not None:
         return path
+    series = images / case
+    if series.is_dir():
+        return series
 
     got = f"none for {case!r} in {str(images)!r}"
     cure = f"Name it {case}_0000.nii.gz, or leave the images out."
