@@ -70,9 +70,9 @@ class LockedEvaluation:
         Flag(
             "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd, "
             "volume_error, absolute_volume_error, relative_volume_error, "
-            "absolute_relative_volume_error and false_positive_volume; with --instances also "
-            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 "
-            "and lesion_nsd.",
+            "absolute_relative_volume_error, false_positive_volume, cldice, betti0_error, "
+            "betti1_error and betti2_error; with --instances also lesion_recall, "
+            "lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd.",
             has_commas=True,
         ),
     ] = ("dice",)
@@ -143,7 +143,16 @@ class LockedEvaluation:
 
     def check(self) -> None:
         """Check the values that have rules of their own."""
+        from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS
+
         _ = self.failed_if
+        without_worst = [name for name in self.metrics if name in BETTI_ERRORS]
+        if self.missing == MissingRule.WORST and without_worst:
+            raise ValueError(
+                "`metrics` must have a worst value where missing predictions have it, got "
+                f"{without_worst[0]!r} and --missing worst. Leave the metric out, or predict every "
+                "case."
+            )
 
     @property
     def scoring(self) -> "Scoring":

@@ -155,7 +155,7 @@ def _extremes_in_words(metric: Metric) -> tuple[str, str]:
     """The worst and the best value, as `completed` has them."""
     if metric.more_is_better:
         return "0", "1"
-    best = "0" if metric.on_volumes else "0 mm"
+    best = "0 mm" if metric.unit == "mm" else "0"
     return f"the largest {metric.noun} of any method for the label", best
 
 

@@ -79,6 +79,8 @@ class Bound:
     def _doubt_about_unit(self, name: str, unit: str) -> tuple[str, str]:
         if unit == "fraction":
             return f"compare {name} with a fraction", "Write 0.70 or 70%, or points: -0.5pt."
+        if unit not in _UNIT_OF_METRICS:
+            return f"compare {name} with a number of {unit}", f"Write {self.number}."
         return f"compare {name} with {unit}", f"Write {self.number}{unit}."
 
     def _spelled(self, is_difference: bool) -> str:

@@ -18,8 +18,8 @@ class Metric:
     name: str  # its column in scores.csv and its name at the command line
     title: str  # its name in headings
     definition: str  # its definition in one line
-    #: ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is
-    #: known.
+    #: ``fraction`` (shown in per cent), ``mm``, ``ml`` or the plural of what is counted; on pages
+    #: ``px`` where no voxel size is known.
     unit: str
     more_is_better: bool  # whether larger values are better; if not, 0 is best
     on_surfaces: bool = False  # whether it needs the distances between the two borders
@@ -30,6 +30,8 @@ class Metric:
     on_lesions: bool = False
     #: Whether it follows from the volumes of a label in reference and prediction.
     on_volumes: bool = False
+    #: Whether it is computed from the centrelines or the Betti numbers of a label.
+    on_topology: bool = False
     #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
     #: Whether it is read from the tables of other software, whose definition is not ours, and never
@@ -60,7 +62,7 @@ class Metric:
     @property
     def noun(self) -> str:
         """What a value is called of which less is better."""
-        return "error" if self.on_volumes else "distance"
+        return "error" if self.on_volumes or self.on_topology else "distance"
 
     def goodness(self, values: Any) -> Any:
         """A value, or an array or a series of values, such that more is better."""
@@ -88,12 +90,18 @@ _fraction = partial(Metric, unit="fraction", more_is_better=True)
 _on_lesions = partial(_fraction, on_lesions=True)
 _volume = partial(Metric, unit="ml", more_is_better=False, on_volumes=True)
 _per_volume = partial(_volume, unit="fraction", undefined_if=_INVENTED)
+_betti_error = partial(Metric, more_is_better=False, on_topology=True)
 _read_distance = partial(_distance, is_only_read=True)
 _read_fraction = partial(_fraction, on_surfaces=True, is_only_read=True)
 
 _NOT_FOUND = "lesions that are missed or invented count as"
 
 _LACKS = "undefined where the reference lacks the label"
+
+_WITHOUT_SIGN = (
+    "without a sign; voxels that share a corner are connected, of the background those that share "
+    "a face"
+)
 
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
@@ -159,6 +167,31 @@ _METRICS = (
         "False positive volume",
         "volume of the prediction in cases whose reference lacks the label; undefined in the "
         "others",
+    ),
+    _fraction(
+        "cldice",
+        "clDice",
+        "harmonic mean of the share of the prediction's centreline that lies in the reference and "
+        "the share of the reference's centreline that lies in the prediction",
+        on_topology=True,
+    ),
+    _betti_error(
+        "betti0_error",
+        "Betti error 0",
+        f"difference of the numbers of connected components, {_WITHOUT_SIGN}",
+        unit="components",
+    ),
+    _betti_error(
+        "betti1_error",
+        "Betti error 1",
+        f"difference of the numbers of loops, which are holes in 2-D, {_WITHOUT_SIGN}",
+        unit="loops",
+    ),
+    _betti_error(
+        "betti2_error",
+        "Betti error 2",
+        f"difference of the numbers of enclosed cavities, {_WITHOUT_SIGN}",
+        unit="cavities",
     ),
     _on_lesions(
         "lesion_recall",
@@ -231,6 +264,9 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 #: Those that are computed from label maps.
 COMPUTED = [name for name, metric in METRICS.items() if not metric.is_only_read]
+
+#: The differences of Betti numbers 0, 1 and 2.
+BETTI_ERRORS = ("betti0_error", "betti1_error", "betti2_error")
 
 
 def is_bounded(name: str) -> bool:

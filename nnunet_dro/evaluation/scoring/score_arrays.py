@@ -11,9 +11,10 @@ from nnunet_dro.evaluation.scoring.foreground import Box, Foreground, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS, METRICS
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
+from nnunet_dro.evaluation.scoring.topology import betti_errors, centreline_dice
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +146,8 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
         }
         if on_surfaces and n_reference and n_prediction:
             row |= _distances(pair, label)
+        if n_reference or n_prediction:
+            row |= _topology(pair, label)
         rows.append(row)
     return rows
 
@@ -167,6 +170,22 @@ def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
             values[metric] = getattr(distances, metric)()
     if "nsd" in scoring.metrics:
         values["nsd"] = distances.nsd(scoring.nsd_tolerance_mm)
+    return values
+
+
+def _topology(pair: PairOfMaps, label: str) -> dict[str, float]:
+    """The metrics on the topology of a label that at least one map has."""
+    metrics = [name for name in pair.scoring.metrics if METRICS[name].on_topology]
+    if not metrics:
+        return {}
+    in_reference, in_prediction = pair.masks(label, pair.around(label))
+
+    values: dict[str, float] = {}
+    if not set(metrics).isdisjoint(BETTI_ERRORS):
+        errors = betti_errors(in_reference, in_prediction)
+        values |= {name: error for name, error in errors.items() if name in metrics}
+    if "cldice" in metrics and in_reference.any() and in_prediction.any():
+        values["cldice"] = centreline_dice(in_reference, in_prediction, flat=pair.grid.flat)
     return values
 
 

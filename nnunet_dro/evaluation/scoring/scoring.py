@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.scoring.instances import (
     lesion_metrics,
     with_lesion_metrics,
 )
-from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
+from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS, METRICS, check_metrics
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
 BRATS_DISTANCE_MM = 374.0
@@ -106,6 +106,9 @@ class Scoring:
             "sensitivity": ratio(n_intersection, n_reference),
             "precision": ratio(n_intersection, n_prediction),
             "nsd": 0.0,
+            "cldice": 0.0,
+            # They follow from the map that has the label.
+            **dict.fromkeys(BETTI_ERRORS, _NAN),
         }
         values |= self.of_volumes(n_reference, n_prediction, voxel_ml)
         distance = self._distance_to_nothing(grid)
@@ -150,7 +153,7 @@ class Scoring:
         """The values of a label of a case without a prediction.
 
         The metrics on lesions are among them. Its volume is that of the whole image: hardly any
-        prediction could be worse.
+        prediction could be worse. Differences of Betti numbers, which have no worst value, are NaN.
         """
         distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else grid.diagonal_mm
         values = {}
@@ -160,6 +163,8 @@ class Scoring:
                 values[name] = 0.0
             elif metric.on_lesions:
                 values[name] = self.lesion_penalty_mm(grid)
+            elif name in BETTI_ERRORS:
+                values[name] = _NAN
             else:
                 values[name] = distance
 

@@ -1,0 +1,114 @@
+"""The topology of masks: how well centrelines agree, and how many parts, loops and cavities differ.
+
+Of a mask, voxels that share a corner are connected; of what is around it, voxels that share a face.
+In an image of one slice these are 8 and 4 neighbours. So the Euler number, which is that of the
+closed cubes, fits the components and the cavities.
+"""
+
+from itertools import product
+
+import numpy as np
+
+from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components
+from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS
+
+
+def centreline_dice(
+    reference: BoolArray, prediction: BoolArray, *, flat: tuple[int, ...] = ()
+) -> float:
+    """The clDice of two masks (z, y, x), of which neither is empty.
+
+    With the voxels V and the centrelines S of reference R and prediction P:
+
+        precision = |S_P and V_R| / |S_P|        sensitivity = |S_R and V_P| / |S_R|
+        clDice = 2 precision sensitivity / (precision + sensitivity)
+
+    and 0 where both are 0.
+
+    Args:
+        reference: Where the reference has the label.
+        prediction: The same of the prediction.
+        flat: The axes of the image that have a single voxel; see `Grid.flat`.
+
+    Source: Shit et al. 2021, clDice - a Novel Topology-Preserving Loss Function for Tubular
+    Structure Segmentation, eq. (1) and (2).
+    """
+    # Thinning needs two axes.
+    reference = reference.squeeze(flat[:1])
+    prediction = prediction.squeeze(flat[:1])
+    precision = _share_inside(centreline(prediction), reference)
+    sensitivity = _share_inside(centreline(reference), prediction)
+    if precision + sensitivity == 0:
+        return 0.0
+    return 2 * precision * sensitivity / (precision + sensitivity)
+
+
+def centreline(mask: BoolArray) -> BoolArray:
+    """The voxels that thinning leaves of a mask, by Zhang 1984 in 2-D and Lee 1994 in 3-D.
+
+    Thinning may leave nothing of a small mask, as of one of 2 x 2 x 2 voxels. Such a mask is its
+    own centreline, so that a lesion of this size has a clDice.
+    """
+    from skimage.morphology import skeletonize
+
+    thinned = skeletonize(mask).astype(np.bool_)
+    return thinned if thinned.any() else mask
+
+
+def _share_inside(line: BoolArray, mask: BoolArray) -> float:
+    n_inside = np.count_nonzero(line & mask)
+    return float(n_inside / np.count_nonzero(line))
+
+
+def betti_errors(reference: BoolArray, prediction: BoolArray) -> dict[str, float]:
+    """The name of each of `BETTI_ERRORS` to the difference of two masks (z, y, x), without a sign.
+
+    One of the masks may be empty: all its Betti numbers are 0.
+    """
+    pairs = zip(betti_numbers(reference), betti_numbers(prediction), strict=True)
+    differences = [float(abs(n_reference - n_prediction)) for n_reference, n_prediction in pairs]
+    return dict(zip(BETTI_ERRORS, differences, strict=True))
+
+
+def betti_numbers(mask: BoolArray) -> tuple[int, int, int]:
+    """How many components, loops and cavities a mask (z, y, x) has.
+
+    Components b_0 and cavities b_2 are counted. Loops follow from the Euler number chi:
+
+        b_0 - b_1 + b_2 = chi
+    """
+    n_components = int(connected_components(mask, connectivity=26).max())
+
+    around = ~np.pad(mask, 1)
+    n_outside = 1
+    n_cavities = int(connected_components(around, connectivity=6).max()) - n_outside
+
+    n_loops = n_components + n_cavities - euler_number(mask)
+    return n_components, n_loops, n_cavities
+
+
+def euler_number(mask: BoolArray) -> int:
+    """The Euler number of the voxels of a mask (z, y, x) as closed cubes.
+
+    That is the number of their corners less that of their edges, plus that of their faces, less
+    that of the cubes; what several cubes share counts once.
+    """
+    padded = np.pad(mask, 1)
+    number = 0
+    for thin_axes in product((False, True), repeat=3):
+        # A cell is thin along some axes: a face along one, an edge along two, a corner along all.
+        cells = padded
+        for axis in np.flatnonzero(thin_axes).tolist():
+            cells = _between_voxels(cells, axis)
+
+        n_dimensions = 3 - sum(thin_axes)
+        sign = (-1) ** n_dimensions
+        number += sign * int(np.count_nonzero(cells))
+    return number
+
+
+def _between_voxels(cells: BoolArray, axis: int) -> BoolArray:
+    """Where two neighbours along an axis meet, of which at least one is there."""
+    along_axis = cells.swapaxes(0, axis)
+    either = along_axis[1:] | along_axis[:-1]
+    return either.swapaxes(0, axis)
