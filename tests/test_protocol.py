@@ -108,7 +108,7 @@ def test_the_hash_is_that_of_the_options():
     assert PROTOCOL.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert replace(PROTOCOL, compare={**PROTOCOL.compare, "seed": 1}).sha256 != PROTOCOL.sha256
 
-    texts = ["p5>=0.7@95", "method=DRO mean_difference_low>=0", "n>=20", "wins>=3"]
+    texts = ["p5>=0.7@95", "method=DRO mean_difference_low_guaranteed>=0", "n>=20", "wins>=3"]
 
     assert sorted_requirements(texts) == ([texts[0], texts[2]], [texts[1], texts[3]])
 

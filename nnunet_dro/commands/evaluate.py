@@ -91,7 +91,7 @@ def evaluate(options: _Options) -> None:
 
     from nnunet_dro.commands.protocol_file import under_protocol
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
-    from nnunet_dro.evaluation.judging.requirements import STRATA
+    from nnunet_dro.evaluation.judging.subjects import STRATA
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.result_files import TABLES, evaluation_files
     from nnunet_dro.evaluation.scoring.kept_scores import keeping

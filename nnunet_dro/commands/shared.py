@@ -20,7 +20,7 @@ from nnunet_dro.evaluation.options import SECTIONS
 from nnunet_dro.nnunet.command import Device
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.judging.requirements import Subject
+    from nnunet_dro.evaluation.judging.subjects import Subject
 
 #: The exit code of each verdict but ``met``; that of the first one that occurs.
 _EXIT_CODES = {"not met": 3, "cannot tell": 4}

@@ -309,7 +309,7 @@ class LockedComparison:
     requirements: Annotated[
         Sequence[str],
         Flag(
-            'Requirement on a difference (repeatable): "centre=C mean_difference_low>=0".',
+            'Requirement on a difference (repeatable): "centre=C mean_difference_low_guaranteed>=0".',
             REQUIREMENTS,
             "require",
         ),

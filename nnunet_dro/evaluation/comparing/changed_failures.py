@@ -9,7 +9,13 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues
-from nnunet_dro.evaluation.scoring.failures import BoolArray, Failure
+from nnunet_dro.evaluation.scoring.failures import (
+    BoolArray,
+    Failure,
+    most_failures,
+    most_failures_added,
+)
+from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 from nnunet_dro.evaluation.stratifying.stratify import divide
@@ -23,6 +29,7 @@ COLUMNS = (
     "new_failures",
     "recoveries",
     "mcnemar_p",
+    *FAILURE_BOUNDS,
 )
 
 NEW_FAILURE = "new failure"
@@ -87,6 +94,12 @@ class ChangedFailures:
         counts["recoveries"] = n_recovered
         if len(self.names):
             counts["mcnemar_p"] = mcnemar_p(n_new, n_recovered)
+        counts["new_failures_high"] = float(most_failures(n_new, len(self.names)))
+        counts["failure_difference_high"] = most_failures_added(
+            n_new,
+            n_recovered,
+            len(self.names),
+        )
         return counts
 
     def named(self) -> Iterator[dict[str, str]]:

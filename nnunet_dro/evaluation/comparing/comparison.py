@@ -28,7 +28,8 @@ from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, without_intervals
-from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
+from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement
+from nnunet_dro.evaluation.judging.subjects import COMPARISON
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure

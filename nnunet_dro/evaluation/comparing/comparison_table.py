@@ -19,14 +19,12 @@ from nnunet_dro.evaluation.statistics.columns import (
     COMPARED_TRAININGS,
     GUARANTEED_DIFFERENCE,
     STATISTICS,
+    TYPICAL,
 )
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
-
-#: The columns of the typical difference and its interval; see `typical_value`.
-TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_high")
 
 #: The columns of the comparison's table.
 COLUMNS = (

@@ -11,90 +11,27 @@ from pathlib import Path
 
 from nnunet_dro.evaluation.judging.bounds import Bound, parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import EXAMPLE, cut, refusal, sort_conditions
-from nnunet_dro.evaluation.scoring.failures import COMPARE
-from nnunet_dro.evaluation.statistics.columns import (
-    COMPARED,
-    COMPARED_TRAININGS,
-    COUNTS,
-    INTERVALS,
-    PERCENTILES,
-    STATISTICS,
-    confidence_column,
+from nnunet_dro.evaluation.judging.subjects import (
+    COMPARISON,
+    STRATA,
+    Subject,
+    bound_of_difference,
+    column_of,
 )
+from nnunet_dro.evaluation.scoring.failures import COMPARE
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, confidence_column
 
 #: Up to a comment: a # at the start or after a space, outside quotes.
 _BEFORE_COMMENT = re.compile(r"""(?:[^"'#]|"[^"]*"|'[^']*'|(?<=\S)\#)*""")
-
-#: What has no bound, however many cases there are; see `intervals`.
-_NEVER_BOUNDED = re.compile("(std|min|max)_(difference_)?(low|high)")
 
 _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 
 #: The identifier of a requirement in the user's own documents: ``REQ-12: label=tumour p5>=0.70``.
 _IDENTIFIER = re.compile(r"\s*([\w./-]+):\s")
 
-#: The numbers of cases and of patients in a row of the strata frame.
-STRATA_COUNTS = (COUNTS[0], "n_patients", *COUNTS[1:])
-
-#: The numbers of cases and of trainings in a row of a comparison.
-COMPARISON_COUNTS = (
-    "n",
-    "n_patients",
-    "n_undefined",
-    "n_left_out",
-    "n_worst_baseline",
-    "n_worst_method",
-    "wins",
-    "ties",
-    "losses",
-    "n_trainings_baseline",
-    "n_trainings_method",
-)
-
 #: What a difference has to be asked for with: each end of its 95 % interval holds in so many per
 #: cent.
 CONFIDENCE_OF_DIFFERENCES = 97.5
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What requirements can be about."""
-
-    file: str  # the file of the table
-    counts: tuple[str, ...]  # the columns of that table that are numbers of things
-    statistics: tuple[str, ...]  # all columns that can be compared, the counts among them
-    names: tuple[str, ...]  # what a requirement can name beside an attribute
-    choices: str  # the statistics in words
-
-
-#: Requirements of `nnunet-dro evaluate`.
-STRATA = Subject(
-    file="strata.csv",
-    counts=STRATA_COUNTS,
-    statistics=(*STRATA_COUNTS, "failure_high", *STATISTICS, *INTERVALS),
-    names=("label", "metric"),
-    choices=(
-        f"{', '.join((*STRATA_COUNTS, 'failure_high', *STATISTICS))}, "
-        "or one of them with _low or _high"
-    ),
-)
-
-#: Requirements of `nnunet-dro compare`.
-COMPARISON = Subject(
-    file="comparison.csv",
-    counts=COMPARISON_COUNTS,
-    statistics=(
-        *COMPARISON_COUNTS,
-        *(f"{name}_{what}" for name in STATISTICS for what in (*COMPARED, *COMPARED_TRAININGS)),
-        "wilcoxon_p",
-        "holm_p",
-    ),
-    names=("label", "metric", "method"),
-    choices=(
-        f"{', '.join(COMPARISON_COUNTS)}, wilcoxon_p, holm_p, or one of {', '.join(STATISTICS)} "
-        f"with one of {', '.join(f'_{what}' for what in COMPARED)}"
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -135,9 +72,9 @@ class Requirement:
     def column(self) -> str:
         """The column of the table that is compared."""
         if self.confidence is None:
-            return self.statistic
+            return column_of(self.statistic)
         if self.statistic.endswith("_difference"):
-            return f"{self.statistic}_{self.end}"
+            return bound_of_difference(self.statistic, self.end)
         return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
@@ -181,9 +118,10 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     statistic = condition.statistic
     number, at, percent = condition.right.partition("@")
 
-    if statistic not in subject.statistics:
-        cure = f"Choose from: {subject.choices}."
-        raise refusal(f"be about a statistic of {subject.file}, not {statistic!r}", text, cure)
+    doubt = subject.doubt(statistic)
+    if doubt:
+        rule, cure = doubt
+        raise refusal(rule, text, cure)
     if beside.allowed and subject is COMPARISON:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
@@ -196,8 +134,13 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     )
     confidence = None
     if at:
-        confidence = _read_confidence(percent, statistic, text)
-    requirement = Requirement(
+        confidence = _read_confidence(
+            percent,
+            statistic,
+            text,
+            subject,
+        )
+    return Requirement(
         text=text.strip(),
         statistic=statistic,
         comparison=condition.comparison,
@@ -212,11 +155,6 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         method=_unless_every(names.get("method")),
         identifier=identifier,
     )
-    if _NEVER_BOUNDED.fullmatch(requirement.column):
-        rule = f"be about a bound that exists, not {requirement.column!r}"
-        cure = "Means and percentiles have bounds: ask for p5 or p75, or for the number itself."
-        raise refusal(rule, text, cure)
-    return requirement
 
 
 def _cut_identifier(text: str) -> tuple[str, str]:
@@ -246,9 +184,13 @@ def _read_bound(number: str, statistic: str, text: str, subject: Subject) -> Bou
     return bound
 
 
-def _read_confidence(percent: str, statistic: str, text: str) -> float:
+def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) -> float:
     is_number = _PERCENT.fullmatch(percent) is not None
-    if statistic.endswith("_difference"):
+    if "_difference" in statistic:
+        doubt = subject.doubt(bound_of_difference(statistic, "low"))
+        if doubt:
+            rule, cure = doubt
+            raise refusal(rule, text, cure)
         if not is_number or float(percent) != CONFIDENCE_OF_DIFFERENCES:
             rule = f"have a confidence of 97.5 per cent in a difference, not {percent!r}"
             cure = (

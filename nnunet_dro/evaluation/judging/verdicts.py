@@ -15,13 +15,22 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.judging.planning import cases_needed
-from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
+from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.judging.subjects import (
+    BY_T,
+    COMPARISON_COUNTS,
+    GUARANTEED,
+    STRATA_COUNTS,
+    column_of,
+)
 from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
+    FAILURE_BOUNDS,
     GUARANTEED_DIFFERENCE,
     PERCENTILES,
     STATISTICS,
+    TYPICAL,
     enough_cases,
     n_defined,
     whole,
@@ -66,16 +75,13 @@ def verdict_of(
     a comparison leaves out cases or failures), unless the requirement says how many cases are
     enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
-    # Of a mean, the bounds that assume only the limits of the score.
-    guaranteed = f"{requirement.column}_guaranteed"
-    is_guaranteed = guaranteed in row.index
-    column = guaranteed if is_guaranteed else requirement.column
+    column = requirement.column
     value = float(n_defined(row) if column == "n" else row[column])
 
     reasons = []
-    if is_guaranteed and not math.isnan(value):
-        title = METRICS[str(row["metric"])].title
-        reasons.append(f"the bound assumes only that {title} lies between 0 and 1")
+    assumption = _assumption(requirement, str(row["metric"]))
+    if assumption and not math.isnan(value):
+        reasons.append(assumption)
     keeps_sides = True
     for is_kept, text in _sides(row, requirement):
         keeps_sides &= is_kept
@@ -96,6 +102,18 @@ def verdict_of(
     return Verdict(value, MET, tuple(reasons))
 
 
+def _assumption(requirement: Requirement, metric: str) -> str:
+    """What the bound of a requirement rests on; empty for percentiles, shares and estimates."""
+    if requirement.column.endswith(GUARANTEED):
+        title = METRICS[metric].title if metric in METRICS else metric
+        return f"the bound assumes only that {title} lies between 0 and 1"
+    if requirement.statistic.endswith(BY_T):
+        return "Student's t, which holds if failures like those of the sample are all there are"
+    if requirement.column in TYPICAL[1:]:
+        return "the bound holds if differences spread alike to both sides of the typical one"
+    return ""
+
+
 def unit_of(metric: str, *, in_pixels: bool = False) -> str:
     """The unit of a metric; ``fraction`` of one that is not in `METRICS`."""
     if metric not in METRICS:
@@ -105,7 +123,7 @@ def unit_of(metric: str, *, in_pixels: bool = False) -> str:
 
 def is_share(statistic: str) -> bool:
     """Whether a statistic is a fraction whatever the metric: a p value or a share of cases."""
-    return statistic == "failure_high" or statistic.endswith("_p")
+    return statistic in ("failure_high", *FAILURE_BOUNDS) or statistic.endswith("_p")
 
 
 def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
@@ -132,7 +150,7 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     if not whole(row, "n"):
         yield "none of its cases in the case table was evaluated"
 
-    estimate = re.sub("_(low|high)$", "", requirement.statistic)
+    estimate = re.sub("_(low|high)(_guaranteed)?$", "", column_of(requirement.statistic))
     if estimate != requirement.column and estimate in row.index:
         value = float(row[estimate])
         if not math.isnan(value) and not requirement.holds_for(value):
@@ -215,10 +233,11 @@ def _absence(n_absent: int, *, is_comparison: bool) -> str:
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     """Why there is nothing to compare in spite of some cases with a value."""
     statistic = requirement.statistic
-    if statistic in NUMBERS or statistic == "failure_high":
+    is_repeated = whole(row, "n_trainings_method") > 1 or whole(row, "n_trainings_baseline") > 1
+    if is_repeated and not statistic.startswith(tuple(STATISTICS)):
+        return "there is none where a method has several trainings"
+    if statistic in NUMBERS or is_share(statistic):
         return "it is not known of this metric"
-    if statistic.endswith("_p"):
-        return "there is no p value where a method has several trainings"
 
     _, noun, _ = _counted(row)
     if requirement.confidence is not None and statistic in PERCENTILES:
@@ -227,11 +246,11 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
 
     metric = METRICS.get(str(row["metric"]))
     if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
-        cure = "p75<=4@95"
+        cure = "a percentile, p75<=4@95"
         if "_difference" in requirement.column:
-            cure = "p75_difference<=1@97.5"
-        why = f"{metric.noun}s have no limit, so that no bound of their mean is sure"
-        return f"{why}: ask for a percentile, {cure}"
+            cure = "the typical difference, typical_difference_high<=1, or new_failures_high<=5%"
+        why = f"{metric.noun}s have no limit, so that no bound of their mean is guaranteed"
+        return f"{why}: ask for {cure}"
     return f"there is none with so few {noun}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
+from nnunet_dro.evaluation.judging.subjects import BY_T
 from nnunet_dro.evaluation.judging.verdicts import (
     BETTER,
     CANNOT_TELL,
@@ -21,6 +22,10 @@ from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STAT
 
 #: The most strata and labels that a sentence names.
 _MOST_NAMED = 6
+
+#: What differences are of, in headings.
+_TITLES = {name: statistic.title for name, statistic in STATISTICS.items()}
+_TITLES["typical"] = "typical difference"
 
 #: Where those are that sentences on requirements do not name.
 _WHERE = " (report.html has all, under Requirements)"
@@ -59,7 +64,8 @@ def requirement_sentences(comparison: Comparison, method: str) -> Iterator[str]:
     """
     outcomes_of_differences: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
     for outcome in comparison.outcomes:
-        if outcome.method == method and "_difference" in outcome.statistic:
+        is_on_difference = "_difference" in outcome.statistic and _statistic(outcome) in _TITLES
+        if outcome.method == method and is_on_difference:
             difference = (
                 outcome.attribute,
                 outcome.stratum,
@@ -117,7 +123,7 @@ def _gains_and_losses(
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
     metric = fmt.metric_named(outcome.metric)
-    statistic = STATISTICS[_statistic(outcome)]
+    statistic = STATISTICS.get(_statistic(outcome), STATISTICS["mean"])
     bound = outcome.requirement.bound.value
 
     return bound if statistic.more_is_better(metric) else -bound
@@ -134,7 +140,7 @@ def _place(outcome: Outcome, comparison: Comparison) -> str:
 
     words = []
     if statistic != "mean":
-        words.append(STATISTICS[statistic].title)
+        words.append(_TITLES[statistic])
     if table["metric"].nunique() > 1:
         words.append(fmt.metric_named(outcome.metric).title)
     if table["label"].nunique() > 1:
@@ -158,7 +164,7 @@ def _with_change(outcome: Outcome, comparison: Comparison) -> str:
 
     place = _place(outcome, comparison)
     difference = fmt.difference(value, metric)
-    if statistic == "mean":
+    if statistic == "mean" and not outcome.statistic.endswith(BY_T):
         ends = _sure_bounds(row, metric)
     else:
         ends = fmt.interval(low, high, metric, signed=True)

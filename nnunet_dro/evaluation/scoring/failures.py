@@ -132,10 +132,12 @@ def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
     return failure
 
 
-def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The exact one-sided 95 % upper bound of the share of failures.
+def most_failures(
+    n_failed: npt.ArrayLike, n: npt.ArrayLike, *, tail: float = 0.05
+) -> npt.NDArray[np.float64]:
+    """The exact one-sided upper bound of the share of failures, wrong with at most ``tail``.
 
-    With none among n it is 1 - 0.05^(1/n); 1 if all failed, NaN without any.
+    With none among n it is 1 - tail^(1/n); 1 if all failed, NaN without any.
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
     case of the binomial.
@@ -147,8 +149,24 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
 
     # Where all failed, the second parameter would be 0.
     successes = np.maximum(size - failed, 1e-300)
-    bound = betaincinv(failed + 1, successes, 0.95)
+    bound = betaincinv(failed + 1, successes, 1 - tail)
     bound = np.where(failed >= size, 1.0, bound)
 
     is_defined = (size > 0) & ~np.isnan(failed)
     return np.where(is_defined, bound, np.nan)
+
+
+def most_failures_added(n_new: float, n_recovered: float, n: float) -> float:
+    """The exact one-sided 95 % upper bound of the difference of two shares of failures.
+
+    It is that of paired cases: of n, ``n_new`` fail only with the method and ``n_recovered`` only
+    with the baseline. Those that fail with both, or with neither, add nothing to the difference,
+    which is the share of the former less the share of the latter. The share of the former is above
+    its upper bound, and that of the latter below its lower one, with at most 2.5 % each (Clopper
+    and Pearson), so that either is wrong with at most 5 % (Boole's inequality), whatever the
+    shares. NaN without any case.
+    """
+    added = most_failures(n_new, n, tail=0.025)
+    # At least so many recover as those that do not are at most.
+    recovered = 1 - most_failures(n - n_recovered, n, tail=0.025)
+    return float(added - recovered)

@@ -96,6 +96,9 @@ STATISTICS: dict[str, Statistic] = {
     )
 }
 
+#: With fewer values a mean and a median have no interval to read, and are said to rest on few.
+FEWEST_TO_READ = 6
+
 #: The numbers of cases in a row of the strata frame, in the order of columns.
 COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out", "n_failed")
 
@@ -108,6 +111,13 @@ GUARANTEED = ("mean_low_guaranteed", "mean_high_guaranteed", "failure_high")
 
 #: The same of a mean difference, in a comparison.
 GUARANTEED_DIFFERENCE = ("mean_difference_low_guaranteed", "mean_difference_high_guaranteed")
+
+#: The typical value of paired differences and its exact interval, see `typical_value`.
+TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_high")
+
+#: The exact bounds of failures in a comparison: of the share of cases that fail only with the
+#: method, and of the difference of the shares of failures.
+FAILURE_BOUNDS = ("new_failures_high", "failure_difference_high")
 
 #: What a comparison has of each statistic: that of the baseline, that of the method, and their
 #: difference with its 95 % interval to read.

@@ -1,10 +1,15 @@
 """New failures and recoveries, by hand."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from nnunet_dro.evaluation.comparing.comparison import compare
+from nnunet_dro.evaluation.report.requirement_sentences import requirement_sentences
+from nnunet_dro.evaluation.scoring.failures import most_failures, most_failures_added
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 from tests.evaluation.comparing.test_comparison import NAN, evaluation, two
 
@@ -163,3 +168,97 @@ def test_metric_of_the_failure_that_is_not_compared_leaves_counts_empty():
     comparison = compare({"old": made[0], "new": made[1]}, n_resamples=0)
     assert comparison.table[COUNTS].isna().all(axis=None)
     assert pd.api.types.is_float_dtype(comparison.table["new_failures"])
+
+
+def test_the_bound_of_added_failures_holds_for_every_pair_of_shares():
+    # Exactly, over all numbers of new failures and recoveries among ten pairs.
+    n = 10
+    counts = [(new, old) for new in range(n + 1) for old in range(n + 1 - new)]
+    bounds = np.array([most_failures_added(new, old, n) for new, old in counts])
+    new_bounds = np.array([most_failures(new, n) for new, _ in counts])
+    outcomes = [[new, old, n - new - old] for new, old in counts]
+
+    for share_new, share_old in itertools.product(np.linspace(0, 1, 21), repeat=2):
+        if share_new + share_old > 1:
+            continue
+        shares = [share_new, share_old, max(0.0, 1 - share_new - share_old)]
+        chances = stats.multinomial.pmf(outcomes, n, shares)
+        assert chances[bounds < share_new - share_old - 1e-12].sum() <= 0.05
+        assert chances[new_bounds < share_new - 1e-12].sum() <= 0.05
+
+
+def test_bounds_of_failures_by_hand():
+    comparison = compare(two([0.9] * 72, [0.9] * 72))
+    row = comparison.table.iloc[0]
+    assert row["new_failures_high"] == pytest.approx(1 - 0.05 ** (1 / 72))
+    assert row["failure_difference_high"] == pytest.approx(1 - 0.025 ** (1 / 72))
+
+    interval = stats.binomtest(7, 44).proportion_ci(0.95)
+    recovered = compare(two([0.1] * 7 + [0.9] * 37, [0.9] * 44)).table.iloc[0]
+    none = 1 - 0.025 ** (1 / 44)
+    assert recovered["failure_difference_high"] == pytest.approx(none - interval.low)
+
+
+def test_failures_can_be_required():
+    before = [0.9] * 44
+    after = [0.92] * 37 + [0.1] * 7
+    texts = (
+        "new_failures<=0",
+        "n_failed_difference<=0",
+        "new_failures_high<=5%",
+        "failure_difference_high<=5%",
+        "failure_difference_high<=31pt",
+        "mcnemar_p>=0.05",
+        "recoveries>=0",
+    )
+    outcomes = compare(two(before, after), requirements=texts).outcomes
+
+    assert [outcome.passed for outcome in outcomes] == [False] * 4 + [True, False, True]
+    assert outcomes[0].line == "method=DRO label=one: new_failures 7 is not <= 0 (44 cases)"
+    assert "failure_difference_high 30.1% is not <= 5% (44 cases)" in outcomes[3].line
+
+    seeds = [evaluation(before), evaluation(before)]
+    (several,) = compare({"A": seeds, "B": seeds}, requirements=["new_failures<=0"]).outcomes
+    assert several.verdict.word == "cannot tell"
+    assert several.line.endswith("there is none where a method has several trainings")
+
+
+def test_a_small_gain_in_every_patient_can_be_shown_to_harm_nobody():
+    rng = np.random.default_rng(0)
+    before = rng.beta(30, 5, 44) * 0.95
+    after = before + np.clip(rng.normal(0.016, 0.003, 44), 0.005, None)
+    texts = (
+        "mean_difference_low_guaranteed>=-1pt",
+        "typical_difference_low>=-1pt",
+        "typical_difference>=0@97.5",
+        "mean_difference_low_t>=-1pt",
+        "new_failures_high<=7%",
+        "failure_difference_high<=9%",
+    )
+    comparison = compare(two(before, after), requirements=texts)
+
+    row = comparison.table.iloc[0]
+    assert row["wins"] == 44
+    assert 0.014 < row["typical_difference_low"] < row["typical_difference_high"] < 0.018
+    strictest, *others = comparison.outcomes
+    # Four failures in a hundred, each of 100 points, are not excluded by 44 patients.
+    assert strictest.verdict.word == "not met"
+    assert [outcome.verdict.word for outcome in others] == ["met"] * 5
+    assert "spread alike to both sides" in others[0].line
+    assert "Student's t, which holds if" in others[2].line
+
+
+def test_a_distance_has_a_typical_difference_to_require():
+    values = np.linspace(0.5, 0.9, 20)
+    distances = {"A": values * 10, "B": values * 10 - 1 + values / 10}
+    evaluations = {name: evaluation(values, hd95=hd95) for name, hd95 in distances.items()}
+    texts = (
+        "metric=hd95 typical_difference_high<=0.5mm",
+        "metric=hd95 mean_difference_high_t<=0mm",
+    )
+
+    comparison = compare(evaluations, requirements=texts)
+
+    assert [outcome.passed for outcome in comparison.outcomes] == [True, True]
+    (sentence,) = requirement_sentences(comparison, "B")
+    assert "typical difference HD95 in all cases" in sentence

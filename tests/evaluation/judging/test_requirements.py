@@ -9,6 +9,7 @@ from nnunet_dro.evaluation.judging.requirements import (
     parse_requirement,
     read_requirements,
 )
+from nnunet_dro.evaluation.judging.subjects import COMPARISON
 
 COLUMNS = ["attribute", "stratum", "label", "metric", "n", "n_undefined", "mean", "p5", "p5_low"]
 
@@ -178,7 +179,8 @@ def test_with_patients_their_number_is_what_a_percentile_needs():
 
 
 @pytest.mark.parametrize(
-    ("text", "column"), [("mean_low>=0.7", "mean_low"), ("mean_high<=0.9", "mean_high")]
+    ("text", "column"),
+    [("mean_low_guaranteed>=0.7", "mean_low"), ("mean_high_guaranteed<=0.9", "mean_high")],
 )
 def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
     to_read, sure = (0.75, 0.6) if column == "mean_low" else (0.85, 0.95)
@@ -195,11 +197,30 @@ def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
     assert without.verdict.word == "cannot tell"
 
     (distance,) = check(
-        f"metric=hd95 {column}<=0.9",
+        f"metric=hd95 {column}_guaranteed<=0.9",
         strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}),
     )
     assert distance.verdict.word == "cannot tell"
-    assert distance.line.endswith("no bound of their mean is sure: ask for a percentile, p75<=4@95")
+    assert distance.line.endswith(
+        "no bound of their mean is guaranteed: ask for a percentile, p75<=4@95"
+    )
+
+
+def test_what_a_bound_of_a_mean_assumes_has_to_be_said():
+    strata = FEW.tail(1).assign(mean_low=0.75, mean_low_guaranteed=0.6)
+    (by_t,) = check("mean_low_t>=0.7", strata)
+    assert (by_t.verdict.word, by_t.value) == ("met", 0.75)
+    said = "(60 cases); Student's t, which holds if failures like those of the sample are all there"
+    assert said in by_t.line
+
+    # The same name in strata.csv is another number: it is refused, with both ways to go on.
+    with pytest.raises(ValueError, match=r"Write mean_low_guaranteed, .* or mean_low_t, by"):
+        check("mean_low>=0.7", strata)
+    with pytest.raises(ValueError, match="what the bound of the mean assumes"):
+        parse_requirement("mean_difference_high<=1pt", COMPARISON)
+    for text in ("mean_difference_low_t>=0", "mean_difference_low_guaranteed>=0"):
+        assert parse_requirement(text, COMPARISON).statistic == text[:-3]
+    assert parse_requirement("mean_difference_low_t>=0", COMPARISON).column == "mean_difference_low"
 
 
 def test_the_share_of_failures_can_be_bounded():
@@ -261,8 +282,9 @@ def test_references_without_a_prediction_leave_it_open():
 
 
 def test_a_bound_is_never_met_where_the_number_itself_misses_it():
-    strata = STRATA.assign(mean_low=0.95, mean_high=0.1, p5_low_95=0.95)
-    for text in ("mean_low>=0.93", "mean_high<=0.5", "p5>=0.93@95"):
+    columns = {"mean_low": 0.95, "mean_high_guaranteed": 0.1, "p5_low_95": 0.95}
+    strata = STRATA.assign(**columns)
+    for text in ("mean_low_t>=0.93", "mean_high_guaranteed<=0.5", "p5>=0.93@95"):
         outcomes = check(f"pathology=spina_bifida {text}", strata)
         assert [o.verdict.word for o in outcomes] == ["not met"] * 2
 
