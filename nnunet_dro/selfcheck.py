@@ -242,8 +242,8 @@ class SelfcheckRecord:
             f"{len(self.numbers)} numbers, {verdict}.",
         ]
 
-    def write(self, path: Path) -> None:
-        """Write the record as JSON, whole or not at all."""
+    def json_text(self) -> str:
+        """The record as JSON."""
         content = {
             "numbers": [number.entry() for number in self.numbers],
             "versions": self.versions,
@@ -252,9 +252,12 @@ class SelfcheckRecord:
             "time": self.time,
             "agrees": self.agrees,
         }
-        text = json.dumps(content, indent=2, allow_nan=False)
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON, whole or not at all."""
         with replacing(path) as partial:
-            partial.write_text(text + "\n", encoding="utf-8")
+            partial.write_text(self.json_text(), encoding="utf-8")
 
 
 def selfcheck() -> SelfcheckRecord:

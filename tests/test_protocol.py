@@ -132,7 +132,11 @@ def test_an_evaluation_under_a_protocol_has_its_options(study):
     assert summary["options"]["metrics"] == ["dice", "hd95"]
     assert summary["options"]["n_resamples"] == 20
     assert [outcome["passed"] for outcome in summary["requirements"]] == [True, True, True]
-    assert summary["protocol"] == {"file": str(study / "protocol.toml"), "sha256": sha256_of(study)}
+    assert summary["protocol"] == {
+        "file": str(study / "protocol.toml"),
+        "sha256": sha256_of(study),
+        "content": (study / "protocol.toml").read_text(encoding="utf-8"),
+    }
 
     result = done(run("protocol", "show", study / "protocol.toml"))
 

@@ -63,6 +63,13 @@ def compare(options: _Options) -> None:
     comparison = compare_evaluations(trainings_by_method, options)
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
+    # With these it can be made again, for an evidence pack.
+    folders = {
+        name: [str(folder.absolute()) for folder in folders]
+        for name, folders in folders_by_method.items()
+    }
+    inputs_of_comparison = {"by": list(options.by), "files": folders}
+    comparison = replace(comparison, about={**comparison.about, "inputs": inputs_of_comparison})
 
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))

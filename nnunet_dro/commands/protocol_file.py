@@ -172,40 +172,54 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
 
 def read_protocol(path: Path) -> Protocol:
     """Read a protocol, and check that it is as it was written."""
-    content = _read_toml(path)
+    return protocol_of(_read_text(path), str(path))
+
+
+def protocol_of(text: str, name: str) -> Protocol:
+    """The protocol of the text of a file, and whether it is as it was written."""
+    content = _parsed_toml(text, name)
     if content.get("format") != FORMAT:
-        got = f"{str(path)!r} with {content.get('format')!r}"
+        got = f"{name!r} with {content.get('format')!r}"
         raise ValueError(f"`protocol` must have the format {FORMAT!r}, got {got}. {_REWRITE}")
 
     try:
-        evaluate, compare = (_filled(content.get(name), name) for name in SECTIONS)
+        evaluate, compare = (_filled(content.get(section), section) for section in SECTIONS)
         protocol = Protocol(evaluate, compare)
     except ValueError as error:
         raise ValueError(
-            f"`protocol` must be as it was written, got {str(path)!r}: {error} {_REWRITE}"
+            f"`protocol` must be as it was written, got {name!r}: {error} {_REWRITE}"
         ) from error
 
     others = set(content) - {"format", "sha256", *SECTIONS}
     if others or content.get("sha256") != protocol.sha256:
-        got = f"{str(path)!r}, which was edited"
+        got = f"{name!r}, which was edited"
         raise ValueError(
             f"`protocol` must be as it was written, got {got}: its hash does not fit. {_REWRITE}"
         )
     return protocol
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_text(path: Path) -> str:
     if not path.is_file():
         cure = "Write one with `nnunet-dro protocol write`."
         raise FileNotFoundError(
             f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}"
         )
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(
-            f"`protocol` must be TOML in UTF-8, got {str(path)!r}: {error}. {_REWRITE}"
-        ) from error
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _no_toml(str(path), error) from error
+
+
+def _parsed_toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(name, error) from error
+
+
+def _no_toml(name: str, error: ValueError) -> ValueError:
+    return ValueError(f"`protocol` must be TOML in UTF-8, got {name!r}: {error}. {_REWRITE}")
 
 
 def under_protocol(result: _Result, path: Path) -> _Result:
@@ -213,10 +227,12 @@ def under_protocol(result: _Result, path: Path) -> _Result:
 
     It says so in a note, and in its ``about``.
     """
-    sha256 = read_protocol(path).sha256
+    content = _read_text(path)
+    sha256 = protocol_of(content, str(path)).sha256
     verb = "Evaluated" if isinstance(result, Evaluation) else "Compared"
     note = f"{verb} under the locked protocol with SHA-256 {sha256}."
-    about = {**result.about, "protocol": {"file": str(path), "sha256": sha256}}
+    protocol = {"file": str(path), "sha256": sha256, "content": content}
+    about = {**result.about, "protocol": protocol}
     return replace(result, notes=(note, *result.notes), about=about)
 
 

@@ -32,17 +32,29 @@ class _Options:
     pack: Annotated[
         Path | None,
         option(
-            "New folder for everything to put on record: Table 1, model card, "
-            "what CLAIM 2024 asks, all reports."
+            "New folder for everything to put on record: Table 1, model card, verdicts, "
+            "what CLAIM 2024 asks, all reports, and a manifest of them."
         ),
     ] = None
+    comparison: Annotated[
+        Path | None, option("Output folder of compare, for the pack: how the model was changed.")
+    ] = None
+    verify: Annotated[
+        bool,
+        option("Check a pack, given in place of EVALUATION, and write nothing.", "--verify"),
+    ] = False
 
 
 @takes(_Options)
 def report(options: _Options) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
-    _check_viewer(options)
-    from nnunet_dro.evaluation.report import evaluation_reports
+    _check_options(options)
+    if options.verify:
+        from nnunet_dro.commands.evidence import verified
+
+        typer.echo("\n".join(verified(options.evaluation)))
+        return
+
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE
@@ -57,20 +69,9 @@ def report(options: _Options) -> None:
         gallery = _gallery(options, evaluation, options.images)
         if options.viewer:
             page = _viewer(options, evaluation, options.images)
-    links = page.links if page else {}
 
-    if options.pack is not None:
-        from nnunet_dro.evaluation.report.evidence import evidence_pack
-
-        files = evidence_pack(evaluation, gallery, links)
-        folder = options.pack
-        main = "README.md"
-    else:
-        files = evaluation_reports(evaluation, gallery, links)
-        folder = options.evaluation
-        main = "report.html"
-    if page:
-        files = files | {PAGE: page.html}
+    files = _files(options, evaluation, gallery, page)
+    folder = options.pack or options.evaluation
     # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other
     # scores.
     deleted = write_files(folder, files, outdated=(PAGE,))
@@ -79,6 +80,7 @@ def report(options: _Options) -> None:
         path = folder / name
         line = f"{path} of an earlier run was deleted. Give --viewer to write it again."
         typer.echo(f"nnunet-dro: {plain(line)}", err=True)
+    main = "report.html" if options.pack is None else "README.md"
     typer.echo(folder / main)
     if page:
         typer.echo(folder / PAGE)
@@ -86,8 +88,44 @@ def report(options: _Options) -> None:
             typer.echo(f"nnunet-dro: {plain(line)}", err=True)
 
 
-def _check_viewer(options: _Options) -> None:
-    """Check that what is said of the viewer fits together."""
+def _files(
+    options: _Options,
+    evaluation: "Evaluation",
+    gallery: "list[GalleryEntry]",
+    page: "Viewer | None",
+) -> dict[str, str]:
+    """The files to write, name to content, once they say what the scores give."""
+    from nnunet_dro.viewer import PAGE
+
+    links = page.links if page else {}
+    viewer = {PAGE: page.html} if page else {}
+    if options.pack is not None:
+        from nnunet_dro.commands.evidence import pack_files
+
+        return pack_files(
+            evaluation,
+            gallery,
+            links,
+            comparison=options.comparison,
+            others=viewer,
+        )
+
+    from nnunet_dro.evaluation.report import evaluation_reports
+    from nnunet_dro.evaluation.report.recheck import check_evaluation, is_recorded
+
+    if is_recorded(evaluation):
+        check_evaluation(evaluation)
+    return {**evaluation_reports(evaluation, gallery, links), **viewer}
+
+
+def _check_options(options: _Options) -> None:
+    """Check that what is said of the pack and of the viewer fits together."""
+    if options.comparison is not None and options.pack is None:
+        cure = "Name the pack's new folder: --pack."
+        raise ValueError(f"`comparison` must be given with the pack, got no pack. {cure}")
+    if options.verify and (options.pack is not None or options.images is not None):
+        cure = "Give the folder of the pack alone."
+        raise ValueError(f"`verify` must be given alone, got other options. {cure}")
     if options.viewer and options.images is None:
         cure = "Name their folder: --images."
         raise ValueError(f"`viewer` must be given with the images that it shows, got none. {cure}")

@@ -52,6 +52,9 @@ _NAMES = (
     "stratum",
     "label",
     "metric",
+    "baseline",
+    "method",
+    "margin",
     "case",
     "max_case",
     "of",
@@ -187,6 +190,32 @@ def read_evaluation(folder: Path) -> Evaluation:
     raise ValueError(
         f"`evaluation` must hold its tables as written, got {got}, in {str(folder)!r}. {cure}"
     )
+
+
+def read_comparison(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Read what `nnunet-dro compare` wrote: its summary.json, and comparison.csv.
+
+    Raises:
+        FileNotFoundError: If one of the two files is missing.
+        ValueError: If summary.json is not that of a comparison.
+    """
+    for name in ("summary.json", "comparison.csv"):
+        if not (folder / name).is_file():
+            cure = "Give the folder that `nnunet-dro compare` wrote."
+            raise FileNotFoundError(
+                f"`comparison` must be a folder with a {name}, got {str(folder)!r}. {cure}"
+            )
+
+    try:
+        summary = read_json(folder / "summary.json", errors="surrogateescape")
+        if summary["format"] != COMPARISON_FORMAT:
+            raise ValueError(summary["format"])
+        return summary, _table("comparison", _read_csv(folder / "comparison.csv"))
+    except (ValueError, KeyError, TypeError) as error:
+        cure = "Compare again with this version of nnunet-dro."
+        raise ValueError(
+            f"`comparison` must hold the files of a comparison, got {str(folder)!r}. {cure}"
+        ) from error
 
 
 def _changed_tables(summary: Mapping[str, Any], folder: Path) -> list[str]:

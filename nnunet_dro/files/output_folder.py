@@ -139,6 +139,7 @@ def write_files(
 
     with ExitStack() as stack:
         for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             _write(stack.enter_context(replacing(folder / name)), content)
     deleted = [name for name in outdated if name not in files and (folder / name).is_file()]
     for name in deleted:
@@ -153,7 +154,9 @@ def _write_new_folder(folder: Path, files: Mapping[str, str]) -> None:
         # One folder further down, because temporary folders are readable by their owner only.
         (partial / folder.name).mkdir()
         for name, content in files.items():
-            _write(partial / folder.name / name, content)
+            path = partial / folder.name / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, content)
         (partial / folder.name).rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -118,10 +118,8 @@ def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
     evaluation = read_evaluation(root / "out")
     pack = evidence_pack(evaluation)
 
-    assert (
-        "dice of tumour, by centre: worst of the others in B, the reference being C."
-        in pack["model_card.md"]
-    )
+    assert "**Tumour is worst of the others in B**" in pack["model_card.md"]
+    assert "The reference stratum is C with 25.0 %" in pack["model_card.md"]
     assert "every evaluated case has a prediction;" in pack["claim.md"]
 
     inputs = {**evaluation.about["inputs"], "references_without_prediction": ["x"]}

@@ -6,6 +6,7 @@ Tables, a model card and what a reporting guideline asks, from one evaluation.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,45 +15,77 @@ import pandas as pd
 from jinja2 import Template
 from pandas.api.types import is_numeric_dtype
 
+from nnunet_dro import __version__
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.judging.verdict_files import verdict_counts
 from nnunet_dro.evaluation.report.documents import evaluation_reports
+from nnunet_dro.evaluation.report.findings import findings
 from nnunet_dro.evaluation.report.formatting import metric_named, shown_statistics
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
+from nnunet_dro.evaluation.report.manifest import now, with_manifest
+from nnunet_dro.evaluation.report.recheck import check_evaluation
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import written
-from nnunet_dro.pages.document import Column, Table
+from nnunet_dro.naming import count, share, written
+from nnunet_dro.pages.document import Column, Note, Table
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape, markdown
+
+#: Words in the names of columns that tell who the patients are.
+_CHARACTERISTICS = {
+    "demographic": {"age", "sex", "gender", "race", "ethnicity", "bmi", "weight", "height"},
+    "clinical": {"diagnosis", "pathology", "disease", "stage", "grade", "subtype", "treatment"},
+}
 
 
 def evidence_pack(
     evaluation: Evaluation,
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    *,
+    records: Mapping[str, str] = MappingProxyType({}),
+    time: str | None = None,
 ) -> dict[str, str]:
     """Everything that one evaluation says, as the contents of files to put on record.
 
     Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
+
+    Args:
+        evaluation: What to put on record.
+        gallery: Pictures of the worst cases, for the page.
+        links: Case and label to an address in the viewer, for the page.
+        records: Further files, name to content: the protocol, the record of the self-check, and
+            those of a comparison.
+        time: Date and time of the pack; None for now.
+
+    Returns:
+        The name of each file to its content, the manifest last.
+
+    Raises:
+        ValueError: If a number or a verdict is not the one that the scores give.
     """
+    check_evaluation(evaluation)
+    time = time or now()
     files = {
+        **records,
         **evaluation_files(evaluation),
         **evaluation_reports(evaluation, gallery, links),
     }
     cases_and_patients = table_one(evaluation)
     values = _template_values(evaluation, cases_and_patients)
-    values |= {"links": links, "reports": sorted(files)}
+    values |= {"links": links, "records": records, "time": time}
 
     texts = {}
-    for name in ("README.md", "claim.md", "table1.md"):
+    for name in ("README.md", "claim.md", "table1.md", "requirements.md"):
         texts[name] = _template(name).render(values).strip() + "\n"
     card = _template("model_card.md").render(values).strip()
     texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
     texts["table1.csv"] = cases_and_patients.to_csv(index=False)
 
-    return {**texts, **files}
+    return with_manifest({**texts, **files}, time=time)
 
 
 def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -> dict[str, Any]:
@@ -77,8 +110,54 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "metrics": {name: METRICS[name] for name in evaluation.metrics},
         # Sections of the report are parts of a section in the pack.
         "performance": re.sub("(?m)^## ", "### ", performance),
-        "worst": evaluation.worst.to_dict("records"),
+        "version": __version__,
+        "failure": options.failure or DEFAULT_FAILURE,
+        "verdicts": evaluation.about["requirements"],
+        "counts": verdict_counts(evaluation.about["requirements"]),
+        "findings": _findings(evaluation),
+        "failures": _failures(evaluation),
+        "characteristics": _characteristics(evaluation),
     }
+
+
+def _findings(evaluation: Evaluation) -> list[Note]:
+    """The findings of every metric; those of a report are of the first one."""
+    notes = []
+    for metric in evaluation.metrics:
+        strata = evaluation.strata[evaluation.strata["metric"] == metric]
+        notes += findings(replace(evaluation, strata=strata))
+    return notes
+
+
+def _failures(evaluation: Evaluation) -> list[str]:
+    """How many cases failed, and how many of all such cases may, in sentences per label."""
+    strata = evaluation.strata
+    failed = strata[(strata["attribute"] == ALL) & strata["n_failed"].notna()]
+
+    sentences = []
+    for row in failed.to_dict("records"):
+        unit = "patient" if "n_patients" in row else "case"
+        text = f"{row['label']}: {count(int(row['n_failed']), unit)} failed"
+        if pd.notna(row["failure_high"]):
+            text += f", and up to {share(row['failure_high'])} of all such {unit}s may (95 % sure)"
+        sentences.append(text)
+    return sentences
+
+
+def _characteristics(evaluation: Evaluation) -> dict[str, list[str]]:
+    """The columns that tell who the patients are, by what they are about, as their names say."""
+    attributes = list(evaluation.stratum_of_case)
+    names = dict.fromkeys((*attributes, *map(str, evaluation.case_table.columns)))
+
+    characteristics: dict[str, list[str]] = {}
+    for kind, words in _CHARACTERISTICS.items():
+        columns = []
+        for name in names:
+            parts = re.split(r"[\W_\d]+", name.lower())
+            if words.intersection(parts):
+                columns.append(name if name in attributes else f"{name} (by no stratum)")
+        characteristics[kind] = columns
+    return characteristics
 
 
 def model_index(evaluation: Evaluation) -> str:

@@ -157,7 +157,7 @@ def _reading(metric: Metric) -> str:
 
 def readable(about: Mapping[str, Any]) -> dict[str, Any]:
     """How a run was made, without what the page shows elsewhere and without the paths of files."""
-    left_out = ("definitions", "requirements", "files", "files_sha256")
+    left_out = ("definitions", "requirements", "files", "files_sha256", "absent", "content")
 
     kept = {}
     for name, value in about.items():

@@ -1,0 +1,93 @@
+"""The manifest of an evidence pack: the SHA-256 of every file in it."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+
+from nnunet_dro import __version__
+from nnunet_dro.evaluation.scoring.score_files import sha256_of
+from nnunet_dro.files.json_file import json_text, read_json
+from nnunet_dro.naming import name_some
+
+MANIFEST = "manifest.json"
+
+#: The name of the format of the manifest; its number changes with the format.
+FORMAT = "nnunet-dro evidence 1"
+
+
+def now() -> str:
+    """Date and time in UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def with_manifest(files: Mapping[str, str], *, time: str) -> dict[str, str]:
+    """The files of a pack, name to content, with their manifest as the last one."""
+    sha256 = {}
+    for name, content in sorted(files.items()):
+        # As `write_files` writes it.
+        encoded = content.encode("utf-8", "surrogateescape")
+        sha256[name] = hashlib.sha256(encoded).hexdigest()
+
+    manifest = {
+        "format": FORMAT,
+        "time": time,
+        "nnunet-dro": __version__,
+        "files": sha256,
+    }
+    return {**files, MANIFEST: json_text(manifest)}
+
+
+def check_manifest(folder: Path) -> int:
+    """Check that every file of a pack is as it was written, and that there is no other.
+
+    Returns:
+        The number of files, the manifest not counted.
+
+    Raises:
+        FileNotFoundError: If the folder has no manifest.
+        ValueError: If the manifest is none, or a file was altered, is missing or was added; the
+            message names them.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        cure = "Give the folder that `nnunet-dro report --pack` wrote."
+        raise FileNotFoundError(
+            f"`evaluation` must be a pack with a {MANIFEST}, got {str(folder)!r}. {cure}"
+        )
+
+    sha256 = _read_manifest(path)
+    differences: dict[str, list[str]] = {"altered": [], "missing": [], "added": []}
+    for name, digest in sha256.items():
+        file = folder / name
+        if not file.is_file():
+            differences["missing"].append(name)
+        elif sha256_of(file) != digest:
+            differences["altered"].append(name)
+
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        if not file.is_dir() and name not in sha256 and name != MANIFEST:
+            differences["added"].append(name)
+
+    parts = [f"{word} {name_some(names)}" for word, names in differences.items() if names]
+    if parts:
+        got = f"{'; '.join(parts)} in {str(folder)!r}"
+        cure = "Restore the pack from where it is kept, or write another."
+        raise ValueError(f"`evaluation` must be a pack as it was written, got {got}. {cure}")
+    return len(sha256)
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    """The SHA-256 of each file by its name."""
+    try:
+        content = read_json(path)
+        if content["format"] != FORMAT:
+            raise ValueError(content["format"])
+        return {str(name): str(digest) for name, digest in content["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cure = "Restore it, or write another pack."
+        raise ValueError(
+            f"`evaluation` must have a manifest of format {FORMAT!r}, got {str(path)!r}, which is "
+            f"none. {cure}"
+        ) from error
