@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, notable
 from nnunet_dro.evaluation.report import formatting as fmt
-from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.requirement_sentences import (
     margin_sentences,
     requirement_sentences,
 )
+from nnunet_dro.evaluation.report.worst_stratum import finding_of, share_in_words
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,

@@ -243,18 +243,18 @@ def worst_labels(
     """The labels of an attribute to show, and a sentence on those that are left out, if any.
 
     Attributes have equal shares of ``most_rows``. The labels are those whose worst stratum is
-    worst, by the first metric's tail.
+    worst, by the first metric's tail, or by its mean where a label has too few cases for the tail.
     """
     metric = METRICS[str(strata["metric"].iloc[0])]
-    ranked = worst[
-        (worst["attribute"] == attribute)
-        & (worst["metric"] == metric.name)
-        & (worst["statistic"] == metric.tail)
-    ]
-    values = ranked.set_index("label")["worst"]
+    ranked = worst[(worst["attribute"] == attribute) & (worst["metric"] == metric.name)]
+    by_statistic = {name: rows.set_index("label")["worst"] for name, rows in _by_statistic(ranked)}
+    values = by_statistic.get("mean", pd.Series(dtype=float))
+    statistic = "mean"
+    if len(by_statistic.get(metric.tail, ())) == len(values):
+        values = by_statistic.get(metric.tail, values)
+        statistic = STATISTICS[metric.tail].title
 
     extreme = "lowest" if metric.more_is_better else "highest"
-    statistic = STATISTICS[metric.tail].title
     return _shown_labels(
         strata,
         attribute,
@@ -266,6 +266,11 @@ def worst_labels(
         n_rows=len(strata),
         most_rows=most_rows,
     )
+
+
+def _by_statistic(worst: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    for name, rows in worst.groupby("statistic", sort=False):
+        yield str(name), rows
 
 
 def most_changed_labels(

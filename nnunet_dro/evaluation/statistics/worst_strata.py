@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.columns import enough_cases, n_units
 
 #: The columns of the table.
 COLUMNS = (
@@ -36,7 +37,8 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
         ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is
         missing; they hold for two strata that are chosen beforehand, and the largest of several
         gaps is biased upwards. Of equal strata the first is named. Strata without a value are left
-        out, and so are rows without any stratum.
+        out, of several strata also those with too few cases for the statistic (see `enough_cases`),
+        and so are rows without any stratum.
     """
     rows = []
     groups = strata.groupby(["attribute", "label", "metric"], sort=False)
@@ -44,7 +46,8 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     for (attribute, label, name), group in groups:
         metric = METRICS[str(name)]
         for statistic in dict.fromkeys(("mean", metric.tail)):
-            if group[statistic].isna().all():
+            compared = _comparable(group, statistic)
+            if compared.empty:
                 continue
 
             row = {
@@ -56,7 +59,7 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
             rows.append(
                 row
                 | _worst_and_best(
-                    group,
+                    compared,
                     statistic,
                     metric,
                     reference,
@@ -66,17 +69,25 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def _comparable(group: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """The strata with a value that, where there are several strata, rests on enough cases."""
+    if len(group) > 1:
+        is_enough = [enough_cases(statistic, n_units(row)) for row in group.to_dict("records")]
+        group = group[is_enough]
+    return group[group[statistic].notna()]
+
+
 def _worst_and_best(
     group: pd.DataFrame, statistic: str, metric: Metric, reference: str | None
 ) -> dict[str, object]:
-    """The columns of the worst and the best stratum of a group, of which one has a value."""
+    """The columns of the worst and the best stratum of a group, all of which have a value."""
     names = group["stratum"].tolist()
     values = group[statistic].to_numpy(dtype=np.float64)
     goodness = metric.goodness(values)
 
     best = int(np.nanargmax(goodness))
     others = goodness.copy()
-    if reference in names and not np.isnan(values[names.index(reference)]):
+    if reference in names:
         best = names.index(reference)
         # A reference is not compared with itself.
         others[best] = np.nan

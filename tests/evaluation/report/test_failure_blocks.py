@@ -95,7 +95,7 @@ def test_fall_of_the_tail_is_a_finding_before_any_gain():
     [
         (
             ["not met", "met", "cannot tell"],
-            "1 of 3 requirements not met, and one cannot tell of 1.",
+            "1 of 3 requirements not met, 1 cannot be told.",
         ),
         (["met", "met"], "All of 2 requirements met."),
         (["met"], "1 requirement met."),

@@ -25,7 +25,8 @@ def test_findings_say_what_the_worst_cases_score():
     assert (found[0].title, found[0].value) == ("Cerebellum is worst in A", "1.0 %")
     assert found[0].text == (
         "One case in twenty scores below 1.0 % Dice (95 % interval [−2.0, 4.0]), among 21 cases with a value. "
-        "The best stratum is B with 50.0 %: a gap of 49.0 points."
+        "The best stratum is B with 50.0 %: a gap of 49.0 points (without an interval). By chance, strata of these "
+        "sizes have a gap of 2.0 points in the middle; none of 1,999 random divisions has one as large."
     )
     assert (found[0].where, found[0].caption, found[0].tone) == (
         "centre",
@@ -38,8 +39,8 @@ def test_findings_say_what_the_worst_cases_score():
     assert found.value == "2.0 %"
     assert "The mean Dice is 2.0 %" in found.text
     assert (
-        "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases"
-        in found.text
+        "(0.0, 1.0, 2.0, 3.0, 4.0), among only 5 cases with a value. The mean is compared because some "
+        "strata have too few cases to show their worst case in twenty: A." in found.text
     )
     assert found.caption == "Dice, mean"
 
@@ -56,9 +57,50 @@ def test_findings_say_what_the_worst_cases_score():
     assert found.title == "Cerebellum, all cases"
     assert "gap" not in found.text
 
-    values = [float(found.value.split()[0]) for found in findings(evaluation_of(*scores_of(120)))]
-    assert len(values) == 6
-    assert values == sorted(values)
+    found = findings(evaluation_of(*scores_of(120)))
+    keys = [(note.tone != "worse", float(note.value.split()[0])) for note in found]
+    assert len(keys) == 6
+    assert keys == sorted(keys)
+
+
+def test_random_strata_are_no_finding_though_one_is_the_lowest():
+    scores, _ = two_strata()
+    rng = np.random.default_rng(0)
+    scores["dice"] = rng.normal(0.85, 0.05, len(scores))
+    cases = scores["case"].unique()
+    letters = {"letter": ordered(rng.choice(list("abc"), len(cases)), cases)}
+
+    (found,) = findings(evaluation_of(scores, letters))
+
+    assert found.title == "Cerebellum differs no more than by chance"
+    assert found.tone == ""
+    assert "of random divisions have one as large" in found.text
+    assert "The mean is compared because some strata have too few cases" in found.text
+
+
+def test_perfect_predictions_score_below_nothing_and_no_stratum_is_worst():
+    scores, strata = two_strata()
+    scores["dice"] = 1.0
+
+    (found,) = findings(evaluation_of(scores, strata))
+
+    assert found.title == "Cerebellum is the same in every stratum"
+    assert found.tone == ""
+    assert found.text == (
+        "Nineteen cases in twenty score 100.0 % Dice (the best possible value) in all 2 of them."
+    )
+
+    scores, strata = two_strata(metric="hd95")
+    scores["hd95"] = 0.0
+    (found,) = findings(evaluation_of(scores, strata, ("hd95",)))
+    assert found.text.startswith(
+        "Three cases in four have HD95 of 0.0 mm (the best possible value)"
+    )
+
+
+def test_stratum_of_four_cases_says_so():
+    found = findings(evaluation_of(*two_strata(n_worse=4)))[0]
+    assert "among only 4 cases with a value" in found.text
 
 
 def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():

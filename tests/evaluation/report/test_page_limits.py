@@ -48,7 +48,7 @@ def test_the_worst_labels_fill_the_room_and_the_others_are_counted(large):
     assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == (LABELS, "")
 
     labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=7)
-    said = "Of 10 labels, the 3 are shown whose worst stratum has the lowest P5 of Dice; strata.csv has all."
+    said = "Of 10 labels, the 3 are shown whose worst stratum has the lowest mean of Dice; strata.csv has all."
 
     assert (labels, left_out) == (LABELS[-3:], said)
 

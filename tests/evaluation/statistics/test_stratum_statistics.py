@@ -192,8 +192,8 @@ def test_strata_are_in_their_order(strata, expected):
 
 
 def test_worst_strata_by_hand():
-    rows = scores([0.2, 0.4, 0.8, 1.0, np.nan], hd95=[9.0, 7.0, 1.0, 1.0, np.nan])
-    centre = pd.Series(["A", "A", "B", "B", "C"], index=rows["case"])
+    rows = scores([0.2, 0.4, 0.8, 1.0, np.nan] * 10, hd95=[9.0, 7.0, 1.0, 1.0, np.nan] * 10)
+    centre = pd.Series(["A", "A", "B", "B", "C"] * 10, index=rows["case"])
     worst = worst_strata(
         summarise(rows, {"centre": centre}, metrics=("dice", "hd95"), n_resamples=0)
     )
@@ -211,8 +211,8 @@ def test_worst_strata_by_hand():
     ]
     assert by_statistic["worst_stratum"].tolist() == ["A"] * 4
     assert by_statistic["best_stratum"].tolist() == ["B"] * 4
-    assert by_statistic["worst"].tolist() == pytest.approx([0.3, 0.21, 8.0, 8.5])
-    assert by_statistic["gap"].tolist() == pytest.approx([0.6, 0.6, 7.0, 7.5])
+    assert by_statistic["worst"].tolist() == pytest.approx([0.3, 0.2, 8.0, 9.0])
+    assert by_statistic["gap"].tolist() == pytest.approx([0.6, 0.6, 7.0, 8.0])
 
     alone = worst_strata(summarise(scores([0.5, 0.7]), n_resamples=0))
     assert (
@@ -220,6 +220,18 @@ def test_worst_strata_by_hand():
         == [["all", "all", 0.0]] * 2
     )
     assert worst_strata(summarise(scores([np.nan]), n_resamples=0)).empty
+
+
+def test_no_stratum_is_worst_or_best_by_a_tail_of_too_few_cases():
+    values = [0.9] * 20 + [0.7] * 20 + [0.1] * 19 + [1.0] * 4
+    rows = scores(values)
+    centre = pd.Series(["A"] * 20 + ["B"] * 20 + ["C"] * 19 + ["D"] * 4, index=rows["case"])
+
+    worst = worst_strata(summarise(rows, {"centre": centre}, n_resamples=0))
+
+    names = worst.set_index("statistic")[["worst_stratum", "best_stratum"]]
+    assert names.loc["mean"].tolist() == ["C", "D"]
+    assert names.loc["p5"].tolist() == ["B", "A"]
 
 
 def test_false_positives_by_hand():

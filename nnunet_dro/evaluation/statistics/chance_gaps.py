@@ -1,0 +1,153 @@
+"""What a division of the cases by chance would show: the gap of random strata of the same sizes.
+
+The worst and the best of several strata differ even where nothing does: a column of random letters
+has a worst letter. Cases that are divided at random, into strata of the same sizes, show by how
+much.
+
+Source: Fisher 1935, The design of experiments (the randomisation test); Edgington and Onghena 2007,
+Randomization Tests, section 3.3 (the observed division counts as one of the random ones).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, enough_cases
+from nnunet_dro.evaluation.statistics.samples import Sample
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+
+FloatArray = npt.NDArray[np.float64]
+
+#: The most random divisions, and the fewest, of many cases.
+MOST_DRAWS = 1999
+FEWEST_DRAWS = 99
+
+#: So many values are drawn for an attribute and label, as far as `FEWEST_DRAWS` allow.
+_VALUES_DRAWN = 4_000_000
+
+#: So many are drawn at a time.
+_AT_A_TIME = 2_000_000
+
+
+@dataclass(frozen=True)
+class ChanceGap:
+    """The gap between the worst and the best of strata, and that of random strata."""
+
+    statistic: str  # the statistic that is compared
+    gap: float  # that of the strata as they are
+    typical: float  # the median of the gaps of random strata
+    share: float  # the share of divisions with such a gap or a larger one, this one among them
+    n_draws: int  # the number of random divisions
+
+    @property
+    def is_unmatched(self) -> bool:
+        """Whether no random division has such a gap."""
+        return self.share * (self.n_draws + 1) < 1.5
+
+    def is_chance(self, *, n_tests: int) -> bool:
+        """Whether random strata have such gaps, too, at 5 % over so many gaps (Bonferroni)."""
+        return self.share * n_tests > 0.05 and not self.is_unmatched
+
+
+def told_statistic(metric: Metric, sizes: Iterable[int]) -> str:
+    """The statistic by which strata of these numbers of cases are compared.
+
+    It is the metric's tail where every one has enough cases for it, and else the mean.
+    """
+    if all(enough_cases(metric.tail, size) for size in sizes):
+        return metric.tail
+    return "mean"
+
+
+def chance_gaps(
+    samples: Iterable[Sample], metric: Metric, *, reference: str | None = None, seed: int = 0
+) -> dict[tuple[str, str], ChanceGap]:
+    """The gaps by chance, by attribute and label, of the attributes with several strata.
+
+    Args:
+        samples: The values of every stratum and label by the metric; NaN is undefined.
+        metric: The metric.
+        reference: The stratum that the worst one is compared with, where there is one; None for the
+            best one.
+        seed: Random seed of the divisions.
+    """
+    strata: dict[tuple[str, str], dict[str, FloatArray]] = defaultdict(dict)
+    for sample in samples:
+        defined = sample.values[~np.isnan(sample.values)]
+        if sample.key["attribute"] != ALL and len(defined):
+            place = (sample.key["attribute"], str(sample.key["label"]))
+            strata[place][sample.key["stratum"]] = defined
+
+    gaps = {}
+    for place, values in strata.items():
+        if len(values) < 2:
+            continue
+        names = list(values)
+        compared = names.index(reference) if reference in names else None
+        gaps[place] = _chance_gap(list(values.values()), metric, compared, seed)
+    return gaps
+
+
+def _chance_gap(
+    values: Sequence[FloatArray], metric: Metric, reference: int | None, seed: int
+) -> ChanceGap:
+    """The gap of some strata, and those of random ones."""
+    sizes = [len(stratum) for stratum in values]
+    statistic = told_statistic(metric, sizes)
+    every = np.concatenate(values)
+    gap = float(_gaps(every[None], sizes, statistic, metric, reference)[0])
+
+    n_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, _VALUES_DRAWN // len(every)))
+    orders = _random_orders(every, n_draws, np.random.default_rng(seed))
+    drawn = [_gaps(divided, sizes, statistic, metric, reference) for divided in orders]
+    by_chance = np.concatenate(drawn)
+
+    # Sums in another order differ in the last digits.
+    n_as_large = int(np.count_nonzero(by_chance >= gap - 1e-12))
+    return ChanceGap(
+        statistic,
+        gap=gap,
+        typical=float(np.median(by_chance)),
+        share=(n_as_large + 1) / (n_draws + 1),
+        n_draws=n_draws,
+    )
+
+
+def _random_orders(
+    values: FloatArray, n_draws: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """The values in random orders, a row each, some rows at a time."""
+    n_rows = max(1, _AT_A_TIME // len(values))
+    for start in range(0, n_draws, n_rows):
+        rows = np.tile(values, (min(n_rows, n_draws - start), 1))
+        yield rng.permuted(rows, axis=1)
+
+
+def _gaps(
+    divided: FloatArray,
+    sizes: Sequence[int],
+    statistic: str,
+    metric: Metric,
+    reference: int | None,
+) -> FloatArray:
+    """By how much the best stratum, or the reference, is better than the worst of the others.
+
+    Each row of ``divided``, shape (n_draws, n), has the values of the strata one after the other.
+    """
+    strata = np.split(divided, np.cumsum(sizes)[:-1], axis=1)
+    statistics = []
+    for stratum in strata:
+        if statistic == "mean":
+            statistics.append(stratum.mean(axis=1))
+        else:
+            statistics.append(np.percentile(stratum, PERCENTILES[statistic], axis=1))
+
+    goodness = np.asarray([metric.goodness(values) for values in statistics])
+    if reference is None:
+        return np.asarray(goodness.max(axis=0) - goodness.min(axis=0))
+    others = np.delete(goodness, reference, axis=0)
+    return np.asarray(goodness[reference] - others.min(axis=0))
