@@ -1,4 +1,4 @@
-"""The choices of `nnunet-dro evaluate` and `rank`.
+"""The choices of `nnunet-dro evaluate`, `compare` and `rank`.
 
 They are kept apart so that --help shows them without importing the rest.
 """
@@ -21,6 +21,14 @@ class MissingRule(str, Enum):
 
     ERROR = "error"
     WORST = "worst"
+
+
+class MarginBound(str, Enum):
+    """By which bounds a margin of `nnunet-dro compare` is judged."""
+
+    GUARANTEED = "guaranteed"
+    TYPICAL = "typical"
+    T = "t"
 
 
 class RankingScheme(str, Enum):

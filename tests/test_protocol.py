@@ -43,7 +43,14 @@ PROTOCOL = Protocol(
         "seed": 0,
         "require": ['centre="A b" p5>=0.7', "n>=2"],
     },
-    compare={"intersect": False, "margin": None, "bootstrap": 2000, "seed": 0, "require": []},
+    compare={
+        "intersect": False,
+        "margin": None,
+        "margin_bound": None,
+        "bootstrap": 2000,
+        "seed": 0,
+        "require": [],
+    },
 )
 
 

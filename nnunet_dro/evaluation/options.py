@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme, choice_of
+from nnunet_dro.choices import EmptyRule, MarginBound, MissingRule, RankingScheme, choice_of
 from nnunet_dro.evaluation.flags import (
     LESIONS,
     MODEL,
@@ -296,6 +296,8 @@ class LockedComparison:
     Attributes:
         margin: How much worse the mean may be, in percentage points (mm for distances); the table
             then has a last column ``margin``, see `margin_verdicts`. None for none.
+        margin_bound: The bounds that the margin is judged by, of `MARGIN_BOUNDS`; None for those
+            that are guaranteed.
         requirements: Requirements on the table, as for `parse_requirement` with `COMPARISON`.
     """
 
@@ -306,10 +308,17 @@ class LockedComparison:
             "How much worse the mean may be, in percentage points (distances: mm), to be not worse."
         ),
     ] = None
+    margin_bound: Annotated[
+        str | None,
+        Flag(
+            "What the margin is judged by: guaranteed (default), typical (of the typical "
+            "difference), or t (Student's t)."
+        ),
+    ] = None
     requirements: Annotated[
         Sequence[str],
         Flag(
-            'Requirement on a difference (repeatable): "centre=C mean_difference_low_guaranteed>=0".',
+            'Requirement on a difference (repeatable): "centre=C typical_difference_low>=0".',
             REQUIREMENTS,
             "require",
         ),
@@ -323,6 +332,14 @@ class LockedComparison:
         if margin is not None and not (math.isfinite(margin) and margin >= 0):
             cure = "Give percentage points, or mm for distances."
             raise ValueError(f"`margin` must be 0 or more, got {margin!r}. {cure}")
+        bound = self.margin_bound
+        if bound is None:
+            return
+        choice_of(MarginBound, bound, name="margin_bound")
+        if margin is None:
+            raise ValueError(
+                f"`margin_bound` must come with a margin, got {bound!r} alone. Add --margin 1."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

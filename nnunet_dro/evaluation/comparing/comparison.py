@@ -180,7 +180,8 @@ def _compared(
         judged = without_intervals(judged)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))
     if options.margin is not None:
-        table = table.assign(margin=margin_verdicts(table, options.margin))
+        verdicts = margin_verdicts(table, options.margin, bound=options.margin_bound)
+        table = table.assign(margin=verdicts)
 
     table_of_trainings = None
     if trainings.are_repeated:
@@ -228,6 +229,7 @@ def _about(
             "by": list(compared.strata),
             "intersect": options.intersect,
             "margin": options.margin,
+            "margin_bound": options.margin_bound,
             "n_resamples": options.n_resamples,
             "seed": options.seed,
             "patient": patient,

@@ -1,8 +1,8 @@
 """Whether statistics meet requirements, and differences a margin: yes, no, or one cannot tell.
 
-What a margin is judged by are the bounds that assume only the limits of the score, at every number
-of cases: Student's t knows nothing of a failure that the sample does not show, and would call a
-method not worse that fails in one case of thirty.
+What a margin is judged by, unless the user says otherwise, are the bounds that assume only the
+limits of the score, at every number of cases: Student's t knows nothing of a failure that the
+sample does not show, and would call a method not worse that fails in one case of thirty.
 """
 
 import math
@@ -27,7 +27,7 @@ from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     FAILURE_BOUNDS,
-    GUARANTEED_DIFFERENCE,
+    MARGIN_BOUNDS,
     PERCENTILES,
     STATISTICS,
     TYPICAL,
@@ -259,14 +259,14 @@ NOT_WORSE = "not worse"
 WORSE = "worse"
 
 
-def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
-    """What the bounds of the mean difference for verdicts say in each row of a comparison.
+def margin_verdicts(table: pd.DataFrame, margin: float, *, bound: str | None = None) -> list[str]:
+    """What the bounds of a difference, of `MARGIN_BOUNDS`, say in each row of a comparison.
 
     `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost
     at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances,
-    which have no limits and no such bounds.
+    which have no limits, by the guaranteed bounds of the mean difference (where ``bound`` is None).
     """
-    low, high = (table[column] for column in GUARANTEED_DIFFERENCE)
+    low, high = (table[column] for column in MARGIN_BOUNDS[bound or "guaranteed"])
     metrics = [METRICS[name] for name in table["metric"]]
     is_fraction = [metric.unit == "fraction" for metric in metrics]
     more_is_better = [metric.more_is_better for metric in metrics]

@@ -100,7 +100,8 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
             sentences += _interval_sentences(changes[metric.name], metric)
             findings += _clear_loss(changes[metric.name], metric)
 
-        sentences += margin_sentences(rows[first.name], first, comparison)
+        for metric in metrics:
+            sentences += margin_sentences(rows[metric.name], metric, comparison)
         sentences += requirement_sentences(comparison, method)
         # Losses that are clear or large go before any gain.
         findings.sort(key=lambda finding: finding.tone != "worse")

@@ -18,10 +18,26 @@ from nnunet_dro.evaluation.judging.verdicts import (
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import (
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+    counted_units,
+    n_units,
+)
+from nnunet_dro.evaluation.statistics.intervals import least_loss_excluded
 
 #: The most strata and labels that a sentence names.
 _MOST_NAMED = 6
+
+#: What a margin is about, by the bounds that it is judged by.
+_MARGIN_SUBJECTS = {
+    "guaranteed": "Mean",
+    "typical": "Typical difference of",
+    "t": "By Student's t, mean",
+}
+
+#: What can be had where the guaranteed bound cannot tell.
+_OTHER_BOUNDS = "--margin-bound typical or t assumes more, and new_failures_high asks for less"
 
 #: What differences are of, in headings.
 _TITLES = {name: statistic.title for name, statistic in STATISTICS.items()}
@@ -34,9 +50,17 @@ _WHERE = " (report.html has all, under Requirements)"
 def margin_sentences(
     rows: Sequence[Record], metric: Metric, comparison: Comparison
 ) -> Iterator[str]:
-    """What the intervals of the means say about the margin, in a sentence, if there is one."""
+    """What the bounds say about the margin, and what can be had where they cannot tell.
+
+    Nothing without a margin.
+    """
     margin = comparison.options.margin
     if margin is None:
+        return
+    bound = comparison.options.margin_bound or "guaranteed"
+    if bound == "guaranteed" and not metric.is_bounded:
+        why = f"{metric.title} has no limit, and so its mean no guaranteed bound"
+        yield f"{why} to judge the margin by: {_OTHER_BOUNDS}."
         return
 
     words_of_verdicts = {
@@ -47,11 +71,27 @@ def margin_sentences(
     }
     parts = []
     for verdict, words in words_of_verdicts.items():
-        names = [_with_sure_bounds(row, metric) for row in rows if row["margin"] == verdict]
+        names = [_with_bounds(row, metric, bound) for row in rows if row["margin"] == verdict]
         if names:
             parts.append(f"{words}: {_listed(names)}")
 
-    yield f"Mean {metric.title}, {'; '.join(parts)}."
+    yield f"{_MARGIN_SUBJECTS[bound]} {metric.title}, {'; '.join(parts)}."
+    unclear = [row for row in rows if row["margin"] == CANNOT_TELL]
+    if unclear and bound == "guaranteed":
+        yield from _what_can_be_had(unclear, metric, float(margin))
+
+
+def _what_can_be_had(rows: Sequence[Record], metric: Metric, margin: float) -> Iterator[str]:
+    """What the guaranteed bound cannot tell of so many cases, however small the differences are."""
+    largest = max(rows, key=n_units)
+    n = n_units(largest)
+    least = least_loss_excluded(n)
+    if n and 100 * least > margin:
+        shown = _amount(round(100 * least, 1), metric)
+        yield (
+            f"Even without any change the guaranteed bound excludes no loss below {shown} with "
+            f"{counted_units(largest)}: {_OTHER_BOUNDS}."
+        )
 
 
 def requirement_sentences(comparison: Comparison, method: str) -> Iterator[str]:
@@ -171,13 +211,18 @@ def _with_change(outcome: Outcome, comparison: Comparison) -> str:
     return f"{place} {difference} {ends}".rstrip()
 
 
-def _with_sure_bounds(row: Record, metric: Metric) -> str:
-    """A row with its mean difference and the bounds that its verdict rests on."""
+def _with_bounds(row: Record, metric: Metric, bound: str) -> str:
+    """A row with its difference and the bounds that its verdict rests on."""
     label = row["label"]
     attribute = str(row["attribute"])
     stratum = fmt.stratum_title(attribute, str(row["stratum"]))
-    value = fmt.difference(float(row["mean_difference"]), metric)
-    ends = _sure_bounds(row, metric)
+    statistic = "typical_difference" if bound == "typical" else "mean_difference"
+    number, low, high = fmt.estimate(row, statistic)
+
+    value = fmt.difference(number, metric)
+    ends = fmt.interval(low, high, metric, signed=True)
+    if bound == "guaranteed":
+        ends = _sure_bounds(row, metric)
 
     return f"{label} in {stratum} {value} {ends}".rstrip()
 

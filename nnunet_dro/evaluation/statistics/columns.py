@@ -119,6 +119,14 @@ TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_h
 #: method, and of the difference of the shares of failures.
 FAILURE_BOUNDS = ("new_failures_high", "failure_difference_high")
 
+#: The bounds that a margin can be judged by, name to columns: proven, exact if differences spread
+#: alike to both sides of the typical one, or by Student's t.
+MARGIN_BOUNDS = {
+    "guaranteed": GUARANTEED_DIFFERENCE,
+    "typical": TYPICAL[1:],
+    "t": ("mean_difference_low", "mean_difference_high"),
+}
+
 #: What a comparison has of each statistic: that of the baseline, that of the method, and their
 #: difference with its 95 % interval to read.
 COMPARED = ("baseline", "method", "difference", "difference_low", "difference_high")

@@ -114,6 +114,12 @@ def guaranteed_means(
     return bounds
 
 
+def least_loss_excluded(n: int) -> float:
+    """The least loss of a mean that `guaranteed_means` exclude of n pairs without any change."""
+    (bounds,) = guaranteed_means([np.zeros(n)], bounded=[True], low=-1.0)
+    return -float(bounds[0])
+
+
 def not_inside(bounds: FloatArray, to_read: FloatArray) -> FloatArray:
     """Bounds for verdicts, shape (n, 2), that are nowhere inside the interval to read.
 

@@ -4,10 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
+from nnunet_dro.evaluation.options import CompareOptions
+from nnunet_dro.evaluation.report import comparison_markdown
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means
 from tests.commands import done, run
+from tests.evaluation.comparing.test_comparison import evaluation
 from tests.evaluation.made_folders import evaluate_both, read_csv, write_study
 
 
@@ -69,3 +73,47 @@ def test_findings_and_table_tell_the_margin(tmp_path):
         "better: tumour in rare +100.0 (surely from +41.3 to +100.0), tumour in all cases +19.4"
         in text
     )
+
+
+def gaining(n, *, gain=0.016, spread=0.003):
+    """Two methods, of which the second one is a little better in every one of n cases."""
+    rng = np.random.default_rng(0)
+    before = rng.beta(30, 5, n) * 0.95
+    distances = rng.lognormal(1, 0.5, n)
+    changes = rng.normal(gain, spread, n)
+    return {
+        "old": evaluation(before, hd95=distances),
+        "new": evaluation(before + changes, hd95=distances - 10 * changes),
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdicts", "words"),
+    [
+        (None, ["cannot tell", "cannot tell"], "(surely from −7."),
+        ("guaranteed", ["cannot tell", "cannot tell"], "(surely from −7."),
+        (
+            "typical",
+            ["better", "better"],
+            "Typical difference of Dice, better: one in all cases +1.",
+        ),
+        ("t", ["better", "better"], "By Student's t, mean Dice, better: one in all cases +1."),
+    ],
+)
+def test_the_margin_is_judged_by_the_bound_that_is_named(bound, verdicts, words):
+    comparison = compare(gaining(44), margin=1, margin_bound=bound)
+
+    assert comparison.table["margin"].tolist() == verdicts
+    text = comparison_markdown(comparison).replace("\\", "")
+    assert words in text
+    # What can be had where the guaranteed bound cannot tell.
+    is_said = "excludes no loss below 9.1 points with 44 cases: --margin-bound typical or t assumes more" in text
+    assert is_said is (verdicts[0] == "cannot tell")
+    assert ("HD95 has no limit, and so its mean no guaranteed bound" in text) is is_said
+
+
+def test_a_margin_bound_is_one_of_three_and_comes_with_a_margin():
+    with pytest.raises(ValueError, match="must be one of guaranteed, typical, t, got 'sure'"):
+        CompareOptions(margin=1, margin_bound="sure")
+    with pytest.raises(ValueError, match=r"must come with a margin, .* Add --margin 1\."):
+        CompareOptions(margin_bound="t")
