@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
-from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.case_table import EMPTY_ENTRIES, MISSING
@@ -130,7 +130,8 @@ def read_scores(path: Path) -> Evaluation:
         strata=strata,
         stratum_of_case=stratum_of_case,
         worst=worst_strata(strata),
-        false_positives=pd.DataFrame(),
+        # Not every table tells what the references lack.
+        false_positives=false_positives(scores.iloc[:0]),
         about={
             "options": {},
             "definitions": dict.fromkeys(metrics, f"as {software.name} defines it"),

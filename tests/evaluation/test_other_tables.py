@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.other_tables import read_scores
+from nnunet_dro.evaluation.report import evaluation_reports
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of
 
@@ -97,6 +98,16 @@ def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
     is_assd = evaluation.strata["metric"] == "assd_directed_panoptica"
     (assd,) = evaluation.strata[is_assd].to_dict("records")
     assert (assd["n"], assd["n_missed"], assd["n_left_out"], assd["mean"]) == (2, 1, 1, 0.84)
+
+
+def test_evaluations_of_other_tables_are_shown(tmp_path):
+    mist = write_mist(tmp_path / "mist.csv", [0.5, 0.7])
+    panoptica = tmp_path / "panoptica.tsv"
+    panoptica.write_text(PANOPTICA)
+    for path in (mist, panoptica):
+        page = evaluation_reports(read_scores(path))["report.html"]
+        assert "Dice" in str(page)
+        assert "False positives per label" not in str(page)
 
 
 def test_panoptica_2_has_other_names_of_the_counts(tmp_path):

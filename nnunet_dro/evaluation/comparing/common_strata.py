@@ -7,7 +7,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.parts import parse_by
-from nnunet_dro.evaluation.stratifying.stratify import divide, stratify
+from nnunet_dro.evaluation.stratifying.stratify import divide, stratify, stratify_all
 
 
 def find_common_strata(
@@ -15,8 +15,8 @@ def find_common_strata(
 ) -> "dict[str, pd.Series[str]]":
     """The strata of the common cases, by attribute.
 
-    They are those of the first evaluation; where another one can be divided in the same way, every
-    case has to be in the same stratum there.
+    They are those of the first evaluation, or all cases together where it has none; where another
+    one can be divided in the same way, every case has to be in the same stratum there.
     """
     (first, baseline), *others = evaluations.items()
     specs = list(dict.fromkeys(by or baseline.stratum_of_case))
@@ -42,7 +42,7 @@ def find_common_strata(
 
         strata_by_attribute[attribute] = strata
 
-    return strata_by_attribute
+    return strata_by_attribute or stratify_all(None, [], ground.cases)
 
 
 def _check_same(

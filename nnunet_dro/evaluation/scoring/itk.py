@@ -80,13 +80,14 @@ def _values_of(image: Any, path: Path) -> npt.NDArray[Any]:
     return one_channel(values, path) if is_coloured else values
 
 
-def one_channel(values: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+def one_channel(
+    values: npt.NDArray[Any], path: Path, *, cure: str = "Store label values, not colours."
+) -> npt.NDArray[Any]:
     """Grey values that are stored as colours, along the last axis.
 
     They are the same in each channel, as in all BMP files that ITK reads.
     """
     if (values != values[..., :1]).any():
-        cure = "Store label values, not colours."
         raise ValueError(f"`path` must have one channel, got {str(path)!r}. {cure}")
     return np.ascontiguousarray(values[..., 0])
 

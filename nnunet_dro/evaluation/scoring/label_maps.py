@@ -109,10 +109,14 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     if not name.endswith((*NIFTI_ENDINGS, *TIFF_ENDINGS)):
         return read_with_itk(path)
 
+    affine = None
+    if name.endswith(TIFF_ENDINGS):
+        affine = affine_beside(path)
     try:
         if name.endswith(NIFTI_ENDINGS):
             return read_nifti(path, reader)
-        voxels = read_tiff(path)
+        # Only volumes have a voxel size beside them, as nnU-Net's reader of volumes writes it.
+        voxels = read_tiff(path, is_volume=affine is not None)
     except UnusualNiftiError:
         return read_with_itk(path)
     except ValueError as error:
@@ -121,9 +125,10 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
             f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}"
         ) from error
 
-    grid = Grid(voxels.shape[:3], affine_beside(path))
+    grid = Grid(voxels.shape[:3], affine)
     if voxels.ndim > 3:
-        voxels = one_channel(voxels, path)
+        cure = f"Store label values; of a volume of 3 columns, the voxel size in {path.stem}.json."
+        voxels = one_channel(voxels, path, cure=cure)
     return voxels, grid
 
 

@@ -17,7 +17,7 @@ TIFF_ENDINGS = (".tif", ".tiff")
 _COPIES = "gt_segmentations"
 
 
-def read_tiff(path: Path) -> npt.NDArray[Any]:
+def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
     """Read a volume or a plane from a TIFF file.
 
     Pages of one shape are a volume. The stored numbers are taken: those of a palette are indices,
@@ -25,9 +25,13 @@ def read_tiff(path: Path) -> npt.NDArray[Any]:
 
     Source: Tiff3DIO in nnU-Net 2.8.1.
 
+    Args:
+        path: The file.
+        is_volume: Whether it is known to hold a volume: then what is stored as the colours of a
+            plane are its columns.
+
     Returns:
-        The values (z, y, x), a plane with one z; colours, which are no volume of three columns,
-        have a fourth axis.
+        The values (z, y, x), a plane with one z; colours have a fourth axis.
 
     Raises:
         ValueError: If it cannot be read. The message does not name it.
@@ -49,7 +53,7 @@ def read_tiff(path: Path) -> npt.NDArray[Any]:
 
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)
-    is_coloured = axes.endswith("S")
+    is_coloured = axes.endswith("S") and not is_volume
     n_axes = 4 if is_coloured else 3
     shape = (1,) * (n_axes - values.ndim) + values.shape
     while len(shape) > n_axes and shape[0] == 1:

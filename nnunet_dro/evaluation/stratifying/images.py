@@ -1,5 +1,6 @@
 """Images: reading them, laying them on a reference's grid, and turning them upright."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
 from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, UnusualNiftiError, read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, read_tiff
+from nnunet_dro.nnunet.folders import read_if_usable
 
 #: Plane across each anatomical axis: superior, posterior, left.
 PLANES = ("axial", "coronal", "sagittal")
@@ -90,7 +92,7 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     """The values (z, y, x) of an image, with a fourth axis for colours, and its grid."""
     name = path.name.lower()
     if name.endswith(TIFF_ENDINGS):
-        values = read_tiff(path)
+        values = read_tiff(path, is_volume=_has_voxel_size(path))
         return values, Grid(values.shape[:3])
     if not name.endswith(NIFTI_ENDINGS):
         return _read_with_itk(path)
@@ -99,6 +101,13 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
         return read_nifti(path, reader)
     except UnusualNiftiError:
         return _read_with_itk(path)
+
+
+def _has_voxel_size(path: Path) -> bool:
+    """Whether nnU-Net's reader of TIFF volumes has the voxel size of an image: in CASE.json."""
+    case = re.sub(r"_\d{4}$", "", path.stem, flags=re.ASCII)
+    beside = read_if_usable(path.with_name(f"{case}.json")) or {}
+    return "spacing" in beside
 
 
 def _read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:

@@ -351,6 +351,13 @@ def test_what_is_not_known_or_not_compared_may_differ():
     assert comparison.notes == (lacking, "ERM: Two extra predictions.")
 
 
+def test_evaluations_without_a_stratum_are_compared_over_all_cases():
+    pair = {name: evaluation(values) for name, values in (("A", [0.5, 0.7]), ("B", [0.7, 0.9]))}
+    expected = compare(pair, n_resamples=0).table
+    without = {name: replace(one, stratum_of_case={}) for name, one in pair.items()}
+    pd.testing.assert_frame_equal(compare(without, n_resamples=0).table, expected)
+
+
 def test_by_takes_attributes_and_columns_of_the_case_table():
     options = {
         "by": {"centre": ["A", "B", "A", "B"]},

@@ -245,6 +245,24 @@ def test_tiff_is_that_of_nnunets_reader(tmp_path, dtype, n_slices):
     check_pair(*pair, ".tiff")
 
 
+@pytest.mark.filterwarnings("ignore:.*are stored as RGB:DeprecationWarning")
+def test_tiff_of_three_columns_is_a_volume_where_it_has_a_voxel_size(tmp_path):
+    pair = [tmp_path / f"{which}.tiff" for which in ("reference", "prediction")]
+    for path, values in zip(pair, maps(), strict=True):
+        columns = values[:, :, 1:4]
+        tifffile.imwrite(path, columns)
+        with tifffile.TiffFile(path) as file:
+            assert file.series[0].axes == "YXS"
+        with pytest.raises(ValueError, match=rf"one channel.*voxel size in {path.stem}\.json"):
+            read_label_map(path)
+        path.with_suffix(".json").write_text(json.dumps({"spacing": [4, 1, 2]}))
+        tifffile.imwrite(tmp_path / f"{path.stem}_0000.tiff", columns)
+        image, _ = read_image(tmp_path / f"{path.stem}_0000.tiff")
+        assert np.array_equal(image, columns)
+
+    check_pair(*pair, ".tiff")
+
+
 def test_compressed_and_coloured_tiff_are_read_or_refused(tmp_path):
     from PIL import Image
 
