@@ -26,7 +26,7 @@ import scipy
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
@@ -156,8 +156,13 @@ def made_evaluation(
         false_positives=false_positives(scores),
         about={
             "versions": {},
-            "options": {"empty": "undefined", "missing": "error", "nsd_tolerance_mm": 1.0},
-            "definitions": {},
+            "options": {
+                "empty": "undefined",
+                "missing": "error",
+                "nsd_tolerance_mm": 1.0,
+                "n_resamples": 0,
+            },
+            "definitions": STATISTICS_DEFINED,
             "inputs": {},
             "requirements": [],
         },

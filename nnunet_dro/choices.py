@@ -31,6 +31,13 @@ class MarginBound(str, Enum):
     T = "t"
 
 
+class InvalidRule(str, Enum):
+    """What to do with a prediction that cannot be scored."""
+
+    ERROR = "error"
+    WORST = "worst"
+
+
 class RankingScheme(str, Enum):
     """How `nnunet-dro rank` ranks teams."""
 

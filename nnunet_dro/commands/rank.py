@@ -5,10 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from nnunet_dro.choices import EmptyRule, MissingRule
+import typer
+
+from nnunet_dro.choices import EmptyRule, InvalidRule, MissingRule
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.named_folders import named_evaluations
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
+from nnunet_dro.commands.usage import stop
 from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions
 from nnunet_dro.progress_bar import progress_bar
@@ -17,6 +20,9 @@ from nnunet_dro.progress_bar import progress_bar
 _own = partial(option, rich_help_panel="With --evaluate")
 
 _EVALUATE = declared(EvaluateOptions)
+
+#: The exit code where the ranking is written and invalid predictions are scored as failed.
+SOME_INVALID = 5
 
 #: The options of evaluate that predictions are scored by.
 _SCORING = (
@@ -81,8 +87,18 @@ class _Options(RankOptions):
         str | None, _scoring("metrics", "Metrics, as for evaluate; default: dice.")
     ] = None
     nsd_tolerance_mm: Annotated[float | None, _scoring("nsd_tolerance_mm")] = None
-    empty: Annotated[EmptyRule | None, _scoring("empty")] = None
+    empty: Annotated[
+        EmptyRule | None,
+        _scoring("empty", "Score of a label that one or both maps lack; default: diagonal."),
+    ] = None
     missing: Annotated[MissingRule | None, _scoring("missing")] = None
+    invalid: Annotated[
+        InvalidRule | None,
+        _own(
+            "A prediction that cannot be scored: stop and list all, or score as failed and end "
+            "with exit code 5. Default: error."
+        ),
+    ] = None
     jobs: Annotated[int | None, _scoring("jobs")] = None
     workers: Annotated[str | None, _scoring("workers")] = None
 
@@ -102,8 +118,7 @@ def rank(options: _Options) -> None:
         if value is not None:
             scoring[name] = value
     only_with_evaluate = list(scoring)
-    if options.kept:
-        only_with_evaluate.append("kept")
+    only_with_evaluate += [name for name in ("kept", "invalid") if getattr(options, name)]
     if options.evaluate is None and only_with_evaluate:
         cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(
@@ -121,8 +136,11 @@ def rank(options: _Options) -> None:
         evaluations = _scored(options, options.evaluate, scoring)
     with progress_bar("Ranking the bootstrap samples") as progress:
         ranking = rank_evaluations(evaluations, options, progress=progress)
-    write_files(options.output, ranking_files(ranking), outdated=("cases.csv",))
+    write_files(options.output, ranking_files(ranking), outdated=("cases.csv", "invalid.csv"))
     show(ranking_table(ranking), options.output / "report.html")
+    if not ranking.invalid.empty:
+        names = ", ".join(ranking.invalid["team"].unique())
+        stop(f"invalid predictions are scored as failed: {names}; see invalid.csv", SOME_INVALID)
 
 
 def _scored(options: _Options, reference: Path, scoring: dict[str, Any]) -> dict[str, Any]:
@@ -130,21 +148,31 @@ def _scored(options: _Options, reference: Path, scoring: dict[str, Any]) -> dict
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.stratifying.division import default_case_table
+    from nnunet_dro.ranking.invalid_files import InvalidFilesError
     from nnunet_dro.ranking.submissions import named_submissions, score_submissions
 
     submissions = named_submissions(options.teams)
     values = {name: _EVALUATE[name].flag.value(value) for name, value in scoring.items()}
     values["cases"] = options.cases or default_case_table(reference, options.by, options.patient)
     values["jobs"] = options.jobs or cpu_count()
+    # A missed label needs a distance.
+    values.setdefault("empty", EmptyRule.DIAGONAL)
     evaluate_options = EvaluateOptions(**values)
 
     output = options.output.absolute()
     kept = options.kept or output.with_name(f"{output.name}-evaluations")
-    with progress_bar("Scoring the submissions") as progress:
-        return score_submissions(
-            reference,
-            submissions,
-            kept,
-            evaluate_options,
-            progress=progress,
-        )
+    try:
+        with progress_bar("Scoring the submissions") as progress:
+            return score_submissions(
+                reference,
+                submissions,
+                kept,
+                evaluate_options,
+                invalid=options.invalid or InvalidRule.ERROR,
+                progress=progress,
+            )
+    except InvalidFilesError as error:
+        for team, cases in error.invalid.items():
+            for case, reason in cases.items():
+                typer.echo(f"nnunet-dro: {team}, {case}: {reason}", err=True)
+        raise

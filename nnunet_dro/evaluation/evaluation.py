@@ -56,6 +56,7 @@ def evaluate(
     options: EvaluateOptions | None = None,
     *,
     kept: KeptScores | None = None,
+    invalid: Mapping[str, str] | None = None,
     progress: Progress = lambda n_done, n_cases: None,
     **fields: Any,
 ) -> Evaluation:
@@ -70,6 +71,7 @@ def evaluate(
         kept: Where to keep finished cases, and where those of an interrupted run are; see
             `keeping`. Those whose files and options are unchanged are taken over, and a note says
             how many.
+        invalid: Case to why its prediction cannot be scored, which counts as failed. None for none.
         progress: Called with the number of finished cases and the number of all cases.
         **fields: Fields of `EvaluateOptions`, in place of those in ``options``.
 
@@ -104,7 +106,7 @@ def evaluate(
 
     # Whatever does not fit is reported before the long work.
     references = list_label_maps(reference)
-    labels = _labels(options, references)
+    labels = labels_to_score(options, references)
     inputs, scored = _find_inputs(
         reference,
         prediction,
@@ -125,6 +127,7 @@ def evaluate(
 
     contents = {"case_table": division.path, "dataset_json": options.dataset_json}
     if scored is None:
+        inputs = inputs.without(invalid or {})
         scored, inputs = _scored(inputs, labels, options, kept, progress)
     else:
         # Its contents stand for those of the predictions.
@@ -146,6 +149,7 @@ def evaluate(
     about["inputs"] |= {
         "strata_without_cases": division.without_cases,
         "absent": division.absent,
+        "invalid_predictions": dict(inputs.invalid),
     }
     return _described(
         scored,
@@ -157,7 +161,7 @@ def evaluate(
     )
 
 
-def _labels(options: EvaluateOptions, references: Mapping[str, Path]) -> Labels | None:
+def labels_to_score(options: EvaluateOptions, references: Mapping[str, Path]) -> Labels | None:
     """The labels of the dataset.json, or else of DICOM references.
 
     It is None where each value in the references is a label.

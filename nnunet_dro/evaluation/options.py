@@ -378,6 +378,18 @@ class RankOptions:
         ),
     ] = ()
     intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
+    metric_weights: Annotated[
+        Sequence[str],
+        Flag(
+            "Weight of a metric in the overall ranking (repeatable): hd95=0.5; default: 1; 0 does "
+            "not rank it.",
+            name="metric_weight",
+        ),
+    ] = ()
+    label_weights: Annotated[
+        Sequence[str],
+        Flag("Weight of a label, likewise: tumour=2.", name="label_weight"),
+    ] = ()
     n_resamples: Annotated[
         int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)
     ] = 1000
@@ -387,7 +399,7 @@ class RankOptions:
     ] = False
 
     def __post_init__(self) -> None:
-        _normalise(self, "by")
+        _normalise(self, "by", "metric_weights", "label_weights")
         object.__setattr__(self, "scheme", choice_of(RankingScheme, self.scheme, name="scheme"))
 
 

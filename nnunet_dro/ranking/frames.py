@@ -1,5 +1,6 @@
 """The tables of a ranking as data frames: one row per team, pair of teams, or case."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,19 +9,17 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.statistics.significance import holm
-from nnunet_dro.ranking.from_evaluations import Contest, Entries, FloatArray
+from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.from_evaluations import Entries, FloatArray
 from nnunet_dro.ranking.ranks import (
     LEVEL,
+    OVERALL,
     Stability,
     consensus,
     kendall_tau,
     overall_ranks,
     pairwise_p,
-    ranks_of,
 )
-from nnunet_dro.ranking.signed_rank import IntArray
-
-OVERALL = "all"  # The metric and the label of the rows over all tasks.
 
 RANK_COLUMNS = (
     "kind",
@@ -61,37 +60,58 @@ def rank_table(
 ) -> pd.DataFrame:
     """The ranks of the teams in each of the rankings, over all tasks and in each task.
 
-    Rankings have what the teams are ranked by, shape (n_tasks, n_teams).
+    Rankings have what the teams are ranked by, shape (n_tasks, n_teams). Columns of names are
+    categories.
     """
-    rows: list[tuple[Any, ...]] = []
-    for about, scores in rankings.items():
-        task_ranks = ranks_of(scores)
-        mean_ranks = -consensus(task_ranks)
-        overall = overall_ranks(scores)
+    scores = np.stack(list(rankings.values()))  # (n_rankings, n_tasks, n_teams)
+    task_ranks = competition_ranks(scores)
+    mean_ranks = -consensus(task_ranks, entries.weights)
+    overall = overall_ranks(scores, entries.weights)
+    signs = np.array([_signs(about, entries) for about in rankings])
 
-        for team in order:
-            name = entries.teams[team]
-            rows.append((*about, OVERALL, OVERALL, name, mean_ranks[team], overall[team]))
+    # Of each ranking the rows over all tasks come first.
+    shown = np.concatenate([mean_ranks[:, None], signs[..., None] * scores], axis=1)
+    ranks = np.concatenate([overall[:, None], task_ranks], axis=1)
+    n_rankings, n_blocks, n_teams = ranks.shape
 
-        for position, task in enumerate(entries.tasks):
-            # + 0.0 turns -0.0 into 0.0.
-            sign = _SIGNS.get(about.scheme, task.sign)
-            shown = sign * scores[position] + 0.0
-            ranks = task_ranks[position]
-            for team in order:
-                name = entries.teams[team]
-                rows.append((*about, task.metric, task.label, name, shown[team], ranks[team]))
-    return pd.DataFrame(rows, columns=list(RANK_COLUMNS))
+    keys = pd.DataFrame(list(rankings), columns=list(About._fields))
+    columns = {}
+    for name in About._fields:
+        columns[name] = _repeated(keys[name], n_blocks * n_teams)
+    for name in ("metric", "label"):
+        names = pd.Series([OVERALL, *(getattr(task, name) for task in entries.tasks)])
+        columns[name] = _repeated(names, n_teams, n_rankings)
+
+    teams = pd.Series([entries.teams[team] for team in order])
+    columns["team"] = _repeated(teams, 1, n_rankings * n_blocks)
+    # + 0.0 turns -0.0 into 0.0.
+    columns["score"] = shown[..., order].ravel() + 0.0
+    columns["rank"] = ranks[..., order].ravel()
+    return pd.DataFrame(columns)[list(RANK_COLUMNS)]
+
+
+def _signs(about: About, entries: Entries) -> list[float]:
+    """What gives the scores of each task their sign again."""
+    return [_SIGNS.get(about.scheme, task.sign) for task in entries.tasks]
+
+
+def _repeated(entries: "pd.Series[Any]", n_each: int, n_times: int = 1) -> Any:
+    """Each entry some times, and all of it some times; names as categories."""
+    values = np.tile(np.repeat(np.arange(len(entries)), n_each), n_times)
+    if pd.api.types.is_numeric_dtype(entries):
+        return entries.to_numpy()[values]
+    codes, names = pd.factorize(entries)
+    return pd.Categorical.from_codes(codes[values], categories=pd.Index(names, dtype=object))
 
 
 def agreement_table(
-    rankings: Mapping[About, FloatArray], full: Mapping[str, FloatArray]
+    rankings: Mapping[About, FloatArray], full: Mapping[str, FloatArray], weights: FloatArray
 ) -> pd.DataFrame:
     """Kendall's tau of each ranking and that of all cases, whose ranks are ``full``, by scheme."""
     rows = []
     for about, scores in rankings.items():
         if about.kind != "all":
-            ranks = overall_ranks(scores)
+            ranks = overall_ranks(scores, weights)
             tau = kendall_tau(ranks[None], full[about.scheme])[0]
             rows.append((*about, float(tau)))
     return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
@@ -131,7 +151,7 @@ def tau_table(samples: Mapping[RankingScheme, Stability]) -> pd.DataFrame:
 def pairs_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
     """The tests of all ordered pairs of teams in each task."""
     p = pairwise_p(entries.contest)
-    n = _n_compared(entries.contest)
+    n = entries.contest.defined.sum(axis=1)
     teams = np.array(entries.teams, dtype=object)
     pairs = [(better, worse) for better in order for worse in order if better != worse]
     better, worse = np.transpose(pairs)
@@ -145,7 +165,7 @@ def pairs_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
                 "label": task.label,
                 "better": teams[better],
                 "worse": teams[worse],
-                "n": n[position, better, worse],
+                "n": n[position],
                 "wilcoxon_p": p_values,
                 "holm_p": holm(p_values),
             }
@@ -154,17 +174,6 @@ def pairs_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
 
     table = pd.concat(parts, ignore_index=True)
     return table.assign(significant=table["holm_p"] <= LEVEL)
-
-
-def _n_compared(contest: Contest) -> IntArray:
-    """In how many units two teams are compared, shape (n_tasks, n_teams, n_teams)."""
-    differences, first, second = contest.unit_differences
-    n_tasks, n_teams, _ = contest.goodness.shape
-    n_of_pairs = (~np.isnan(differences)).sum(axis=2)
-    n = np.zeros((n_tasks, n_teams, n_teams), dtype=np.int64)
-    n[:, first, second] = n_of_pairs
-    n[:, second, first] = n_of_pairs
-    return n
 
 
 def case_table(entries: Entries) -> pd.DataFrame:
@@ -187,14 +196,17 @@ def case_table(entries: Entries) -> pd.DataFrame:
 
 
 def _case_columns(entries: Entries, position: int) -> dict[str, FloatArray]:
-    """The columns of one task."""
+    """The columns of one task, of the teams that have a value."""
     task = entries.tasks[position]
-    values = entries.contest.filled[position]
-    is_undefined = np.isneginf(entries.contest.goodness[position])
-    # + 0.0 turns -0.0 into 0.0.
-    return {
-        f"{task.metric}_best": task.sign * values.max(axis=0) + 0.0,
-        f"{task.metric}_worst": task.sign * values.min(axis=0) + 0.0,
-        f"{task.metric}_median": task.sign * np.median(values, axis=0) + 0.0,
-        f"{task.metric}_undefined": is_undefined.sum(axis=0),
-    }
+    scores = entries.scores[position]
+    n_undefined = np.isnan(scores).sum(axis=0)
+    with warnings.catch_warnings():
+        # Of cases in which no team has a value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        # + 0.0 turns -0.0 into 0.0.
+        return {
+            f"{task.metric}_best": task.sign * np.nanmax(scores, axis=0) + 0.0,
+            f"{task.metric}_worst": task.sign * np.nanmin(scores, axis=0) + 0.0,
+            f"{task.metric}_median": task.sign * np.nanmedian(scores, axis=0) + 0.0,
+            f"{task.metric}_undefined": n_undefined,
+        }

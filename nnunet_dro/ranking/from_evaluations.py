@@ -1,16 +1,16 @@
 """From evaluations of the same cases to a contest.
 
-A contest has the scores of all teams, and what counts as the worst.
+A contest has the scores of all teams. What a team has in a case depends on the reference and on
+that team alone, so that its score is that of its own evaluation, whoever else takes part.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import rankdata
 
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
@@ -18,16 +18,15 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     shared_notes,
 )
 from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
-from nnunet_dro.evaluation.comparing.one_sided import (
-    MethodValues,
-    completed,
-    method_values,
-    worst_values,
-)
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.options import RankOptions
+from nnunet_dro.evaluation.scoring.failures import size_columns
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.patients import patient_values
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.naming import count
+from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.weights import Task, task_weights
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -36,104 +35,55 @@ CodeArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """What is ranked: the scores of every team in every task and case.
+    """What is ranked: the scores of every team in every task and unit.
 
-    A task is a metric of a label.
+    A task is a metric of a label. A unit is a patient, with the mean of its cases, or a case where
+    each is another patient's.
     """
 
-    #: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value
-    #: and others have, NaN where no team has one: the case does not count in that task.
+    #: What means and medians are of, larger is better, shape (n_tasks, n_teams, n_units). NaN where
+    #: the evaluation of the team leaves the unit out.
+    scores: FloatArray
+    #: What teams are compared by in a unit: the scores, and the best value where a team rightly
+    #: left out a label. NaN where no team can have a value.
     goodness: FloatArray
-    #: The same with the worst possible value in place of -inf: for means and medians.
-    filled: FloatArray
-    #: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in
-    #: resamples.
-    units: CodeArray
+    weights: FloatArray  # of the tasks, > 0, shape (n_tasks,)
+
+    @classmethod
+    def of_cases(
+        cls, scores: FloatArray, goodness: FloatArray, units: CodeArray, weights: FloatArray
+    ) -> "Contest":
+        """A contest of cases, of which ``units`` are the numbers of the patients, (n_cases,)."""
+        if len(np.unique(units)) == len(units):
+            return cls(scores, goodness, weights)
+        return cls(patient_values(scores, units), patient_values(goodness, units), weights)
 
     @property
     def n_units(self) -> int:
         """Number of patients, or of cases where each is another patient's."""
-        return int(self.units.max()) + 1 if len(self.units) else 0
+        return self.scores.shape[2]
 
     @cached_property
     def defined(self) -> BoolArray:
-        """Whether a case counts in a task, shape (n_tasks, n_cases)."""
+        """Whether a unit counts in a task, shape (n_tasks, n_units)."""
         return np.asarray(~np.isnan(self.goodness).all(axis=1))
 
     @cached_property
-    def case_ranks(self) -> FloatArray:
-        """The rank of each team in each case and task, the shape of ``goodness``.
+    def unit_ranks(self) -> FloatArray:
+        """The rank of each team in each unit and task, shape (n_tasks, n_teams, n_units).
 
-        NaN where the case does not count.
+        NaN where the unit does not count.
         """
-        ranks = rankdata(
-            -self.goodness,
-            method="min",
-            axis=1,
-            nan_policy="omit",
-        )
-        return np.asarray(ranks, dtype=np.float64)
+        return competition_ranks(self.goodness.swapaxes(1, 2)).swapaxes(1, 2)
 
     @cached_property
     def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:
         """How much better i is than j, for each pair of teams i < j; then all i, and all j.
 
-        Differences are averaged over the cases of each unit, shape (n_tasks, n_pairs, n_units): NaN
-        where no case counts, infinite where one of the two failed and the other did not.
+        Differences are of shape (n_tasks, n_pairs, n_units), NaN where the unit does not count.
         """
-        n_tasks, n_teams, n_cases = self.goodness.shape
-        first, second = np.triu_indices(n_teams, 1)
-        better = self.goodness[:, first]
-        worse = self.goodness[:, second]
-        with np.errstate(invalid="ignore"):
-            differences = better - worse
-
-        # Both failed: neither is better.
-        both_failed = np.isneginf(better) & np.isneginf(worse)
-        differences = np.where(both_failed, 0.0, differences)
-
-        if self.n_units == n_cases:
-            by_unit = np.empty_like(differences)
-            by_unit[..., self.units] = differences
-            return by_unit, first, second
-
-        means = np.full((n_tasks, len(first), self.n_units), np.nan)
-        for unit in range(self.n_units):
-            inside = self.units == unit
-            means[..., unit] = _mean_of_defined(differences[..., inside])
-
-        return means, first, second
-
-    def of_cases(self, inside: BoolArray) -> "Contest":
-        """The contest of some of the cases, shape (n_cases,)."""
-        _, units = np.unique(self.units[inside], return_inverse=True)
-        return Contest(
-            goodness=self.goodness[..., inside],
-            filled=self.filled[..., inside],
-            units=units.astype(np.intp),
-        )
-
-
-def _mean_of_defined(differences: FloatArray) -> FloatArray:
-    """Means over the last axis without NaN; a failure of each of the two teams cancel out."""
-    counted = ~np.isnan(differences)
-    n = counted.sum(axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(counted, differences, 0.0).sum(axis=-1) / n
-    return np.where((n > 0) & np.isnan(means), 0.0, means)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is ranked at once: a metric of a label."""
-
-    metric: str
-    label: str
-
-    @property
-    def sign(self) -> float:
-        """1 where more is better, and otherwise -1."""
-        return METRICS[self.metric].sign
+        first, second = np.triu_indices(self.goodness.shape[1], 1)
+        return self.goodness[:, first] - self.goodness[:, second], first, second
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,91 +92,189 @@ class Entries:
 
     teams: tuple[str, ...]  # their names, in the given order
     tasks: tuple[Task, ...]  # metrics and labels, metric by metric
+    weights: FloatArray  # of the tasks, shape (n_tasks,)
     cases: tuple[str, ...]  # identifiers, sorted
-    contest: Contest
+    scores: FloatArray  # of the cases, as `Contest` has them of units, (n_tasks, n_teams, n_cases)
+    goodness: FloatArray  # likewise
+    units: CodeArray  # the number of the patient of each case, shape (n_cases,)
     #: Attribute to the names of its strata and, for each, its cases: bool, shape (n_cases,).
     strata: Mapping[str, tuple[tuple[str, BoolArray], ...]]
     #: The column of the case table that names the patients; None where every case is another
     #: patient.
     patient: str | None
-    notes: tuple[str, ...]  # sentences for the reader, of which none names a case
-    notes_on_cases: tuple[str, ...]  # sentences that may name cases
+    notes: tuple[str, ...] = ()  # sentences for the reader, of which none names a case
+    notes_on_cases: tuple[str, ...] = ()  # sentences that may name cases
+
+    @cached_property
+    def contest(self) -> Contest:
+        """The contest of all cases."""
+        return Contest.of_cases(self.scores, self.goodness, self.units, self.weights)
+
+    def contest_of(self, inside: BoolArray) -> Contest:
+        """The contest of some of the cases, shape (n_cases,)."""
+        return Contest.of_cases(
+            self.scores[..., inside],
+            self.goodness[..., inside],
+            self.units[inside],
+            self.weights,
+        )
 
     @property
     def values(self) -> FloatArray:
-        """The scores as they are, shape (n_tasks, n_teams, n_cases); NaN where undefined."""
+        """The scores in their units, shape (n_tasks, n_teams, n_cases); NaN where undefined."""
         signs = np.array([task.sign for task in self.tasks])
-        values = signs[:, None, None] * self.contest.filled
-        return np.where(np.isneginf(self.contest.goodness), np.nan, values)
+        # + 0.0 turns -0.0 into 0.0.
+        return np.asarray(signs[:, None, None] * self.scores + 0.0)
 
 
-def read_entries(
-    evaluations: Mapping[str, Evaluation], *, by: Sequence[str] = (), intersect: bool = False
-) -> Entries:
+def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) -> Entries:
     """Check that evaluations can be ranked together, and align their scores.
 
     See `rank_evaluations`.
     """
-    ground = find_common_ground(evaluations, intersect=intersect)
-    strata = find_common_strata(evaluations, ground, by=by)
+    ground = find_common_ground(evaluations, intersect=options.intersect)
+    strata = find_common_strata(evaluations, ground, by=options.by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
+    tasks, weights = task_weights(ground.metrics, ground.labels, options)
 
-    goodness = []
-    filled = []
-    for metric in ground.metrics:
-        values = {
-            team: method_values(evaluation, ground, metric)
-            for team, evaluation in evaluations.items()
-        }
-        goodness_of_metric, filled_of_metric = _oriented(values, metric)
-        goodness.append(goodness_of_metric)
-        filled.append(filled_of_metric)
-
-    contest = Contest(np.concatenate(goodness), np.concatenate(filled), units)
-    if not contest.defined.any():
-        cure = "Evaluate with labels that the cases have, or with another --empty."
-        raise ValueError(
-            f"`evaluations` must have a case in which some team has a value, got none. {cure}"
-        )
-
-    return Entries(
+    numbers = {team: _Numbers.of(evaluation, ground) for team, evaluation in evaluations.items()}
+    scores, goodness = _aligned(numbers, tasks)
+    entries = Entries(
         teams=tuple(evaluations),
-        tasks=tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels),
+        tasks=tasks,
+        weights=weights,
         cases=ground.cases,
-        contest=contest,
+        scores=scores,
+        goodness=goodness,
+        units=units,
         strata={
             attribute: _members(stratum_of_case, ground)
             for attribute, stratum_of_case in strata.items()
             if attribute != ALL
         },
         patient=patient,
-        notes=tuple(_notes(contest, patient)),
+    )
+    if np.isnan(entries.scores).all():
+        cure = "Evaluate with labels that the cases have, or with another --empty."
+        raise ValueError(
+            f"`evaluations` must have a case in which some team has a value, got none. {cure}"
+        )
+    notes = [*_notes(entries)]
+    for team, numbers_of_team in numbers.items():
+        notes += numbers_of_team.notes(tasks, team)
+    return replace(
+        entries,
+        notes=tuple(notes),
         notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
     )
 
 
-def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArray, FloatArray]:
-    """``goodness`` and ``filled`` of one metric; see `Contest`."""
-    complete = completed(values, metric, among=list(values))
-    every = np.stack(list(complete.values()))  # (n_teams, n_cases, n_labels)
-    failed = np.stack([values_of_team.failed for values_of_team in values.values()])
-    nobody = np.isnan(every).all(axis=0)
-    # Whoever has no value where another team has one is last, for whatever reason.
-    last = (failed | np.isnan(every)) & ~nobody
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """The numbers of one evaluation in the common cases and labels."""
 
-    # Without a distance of this label that of another one; without any, all that is not a failure
-    # is 0 mm.
-    worst = worst_values(values, METRICS[metric])
-    is_unknown = np.isnan(worst)
-    worst[is_unknown] = 1.0 if is_unknown.all() else np.nanmax(worst)
+    columns: Mapping[str, FloatArray]  # name to values, shape (n_cases, n_labels)
+    ground: CommonGround
 
-    # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays
-    # where nobody has one.
-    is_last = last.transpose(2, 0, 1)
-    filled = METRICS[metric].sign * np.where(last, worst, every).transpose(2, 0, 1)
-    goodness = np.where(is_last, -np.inf, filled)
-    return goodness, filled
+    @classmethod
+    def of(cls, evaluation: Evaluation, ground: CommonGround) -> "_Numbers":
+        names = set(ground.metrics)
+        for metric in ground.metrics:
+            names.update(size_columns(metric))
+
+        scores = evaluation.scores
+        columns = [name for name in scores.columns if name in names]
+        return cls({name: ground.align(scores, name) for name in columns}, ground)
+
+    def values(self, task: Task) -> FloatArray:
+        """The values of a task as they are, shape (n_cases,); NaN where undefined."""
+        return self.columns[task.metric][:, self.ground.labels.index(task.label)]
+
+    def sizes(self, task: Task) -> tuple[FloatArray, FloatArray]:
+        """How much of the label reference and prediction have, (n_cases,); NaN if not known."""
+        place = self.ground.labels.index(task.label)
+        unknown = np.full((len(self.ground.cases), len(self.ground.labels)), np.nan)
+        in_reference, in_prediction = size_columns(task.metric)
+        return (
+            self.columns.get(in_reference, unknown)[:, place],
+            self.columns.get(in_prediction, unknown)[:, place],
+        )
+
+    def is_right(self, task: Task) -> BoolArray:
+        """Where there is no value because neither reference nor prediction has the label."""
+        n_reference, n_prediction = self.sizes(task)
+        is_absent = (n_reference == 0) & (n_prediction == 0)
+        return np.asarray(is_absent & np.isnan(self.values(task)))
+
+    def is_lost(self, task: Task) -> BoolArray:
+        """Where there is no value although there could be one: the label was missed or invented.
+
+        A value that lacks for an unknown reason counts as lost, too.
+        """
+        is_possible = np.full(len(self.ground.cases), self.ground.reports(task.label, task.metric))
+        if task.metric == "false_positive_volume":
+            # It has no value where the reference has the label, whatever was predicted.
+            n_reference, _ = self.sizes(task)
+            is_possible &= n_reference == 0
+        return np.asarray(is_possible & np.isnan(self.values(task)) & ~self.is_right(task))
+
+    def notes(self, tasks: Sequence[Task], team: str) -> Iterator[str]:
+        """Sentences on what counts as 0 here and is left out by the evaluation."""
+        for metric in dict.fromkeys(task.metric for task in tasks):
+            same_metric = [task for task in tasks if task.metric == metric]
+            n_lost = sum(int(self.is_lost(task).sum()) for task in same_metric)
+            if n_lost:
+                verb = "counts" if n_lost == 1 else "count"
+                values = count(n_lost, "value")
+                yield (
+                    f"{team}: {values} of {METRICS[metric].title} that its evaluation leaves out, "
+                    f"as where the label was missed or invented, {verb} as 0."
+                )
+
+
+def _aligned(
+    numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task]
+) -> tuple[FloatArray, FloatArray]:
+    """``scores`` and ``goodness`` of the cases, as `Entries` has them."""
+    scores = []
+    goodness = []
+    for task in tasks:
+        for team, numbers_of_team in numbers.items():
+            scores_of_team, goodness_of_team = _of_task(numbers_of_team, task, team)
+            scores.append(scores_of_team)
+            goodness.append(goodness_of_team)
+
+    shape = (len(tasks), len(numbers), -1)
+    return np.array(scores).reshape(shape), np.array(goodness).reshape(shape)
+
+
+def _of_task(numbers: _Numbers, task: Task, team: str) -> tuple[FloatArray, FloatArray]:
+    """The scores of a team in a task, and what it is compared by, both of shape (n_cases,)."""
+    metric = METRICS[task.metric]
+    scores = metric.sign * numbers.values(task)
+    is_lost = numbers.is_lost(task)
+    if is_lost.any():
+        if not metric.more_is_better:
+            case = numbers.ground.cases[int(is_lost.argmax())]
+            raise ValueError(_without_worst(metric, task, case, team))
+        scores = np.where(is_lost, 0.0, scores)
+
+    best = float(metric.more_is_better)
+    return scores, np.where(numbers.is_right(task), best, scores)
+
+
+def _without_worst(metric: Metric, task: Task, case: str, team: str) -> str:
+    """Why a value that a team lacks cannot be ranked."""
+    cure = f"leave it out with --metric-weight {metric.name}=0."
+    if metric.unit == "mm" and not metric.is_only_read:
+        cure = f"Evaluate with --empty diagonal (the length of the image's diagonal), or {cure}"
+    else:
+        cure = cure.capitalize()
+    return (
+        f"`evaluations` must have {metric.title} wherever a label was missed or invented, "
+        f"got none of {task.label!r} in {case!r} by {team!r}. {cure}"
+    )
 
 
 def _members(
@@ -238,27 +286,36 @@ def _members(
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
-def _notes(contest: Contest, patient: str | None) -> list[str]:
+def _notes(entries: Entries) -> Iterator[str]:
     """What is not as one would expect, without the name of a case."""
-    notes = []
-    n_cases = len(contest.units)
-    if contest.n_units < n_cases:
-        notes.append(
-            f"The {n_cases} cases are of {contest.n_units} patients ({patient}): resamples draw "
-            "patients, and tests are of the patients' mean differences."
+    n_cases = len(entries.cases)
+    n_units = entries.contest.n_units
+    if n_units < n_cases:
+        yield (
+            f"The {n_cases} cases are of {n_units} patients ({entries.patient}): every patient "
+            "counts once, with the mean of its cases."
         )
-    n_failed = int(np.isneginf(contest.goodness).sum())
-    if n_failed:
-        verb = "is" if n_failed == 1 else "are"
-        notes.append(
-            f"{count(n_failed, 'score')} of a team in a metric, label and case {verb} undefined "
-            "where another team has one: the rank is the last, and in means and medians the value "
-            "is the worst (0, or the largest distance of any team for the label)."
+    n_right = int((np.isnan(entries.scores) & ~np.isnan(entries.goodness)).sum())
+    if n_right:
+        verb = "is" if n_right == 1 else "are"
+        yield (
+            f"{count(n_right, 'time')} in a metric, label and case, a team rightly left out a "
+            f"label that the reference lacks: this {verb} the best result in ranks of cases and in "
+            "tests, and left out of means and medians, as by evaluate."
         )
-    n_left_out = int((~contest.defined).sum())
-    if n_left_out:
-        notes.append(
-            f"{count(n_left_out, 'combination')} of metric, label and case without a value in any "
-            "team do not count."
-        )
-    return notes
+    yield from _identical(entries)
+
+
+def _identical(entries: Entries) -> Iterator[str]:
+    """A warning for each group of teams that have the same scores everywhere."""
+    groups: dict[bytes, list[str]] = {}
+    for place, team in enumerate(entries.teams):
+        key = entries.values[:, place].tobytes()
+        groups.setdefault(key, []).append(team)
+
+    for teams in groups.values():
+        if len(teams) > 1:
+            yield (
+                f"{', '.join(teams)} have the same scores in every metric, label and case: "
+                "are these the same predictions, submitted twice?"
+            )

@@ -43,9 +43,12 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
         "bootstrap": ranking.bootstrap,
         "kendall_tau": ranking.taus,
         "tests": ranking.tests,
+        "stability": ranking.parts,
     }
     if ranking.cases is not None:
         frames["cases"] = ranking.cases
+    if not ranking.invalid.empty:
+        frames["invalid"] = ranking.invalid
     whole = ranking.selected(kind="all")
     summary = {
         "format": FORMAT,
@@ -59,6 +62,8 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
         "agreement": json_records(ranking.agreement),
         "bootstrap": json_records(ranking.bootstrap),
         "kendall_tau": json_records(ranking.taus),
+        "stability": json_records(ranking.parts),
+        "invalid": json_records(ranking.invalid),
     }
     files = {f"{name}.csv": _csv(table) for name, table in frames.items()}
     files["summary.json"] = json_text(summary)
@@ -115,6 +120,10 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Prose(words.findings(ranking), kind="points")
     yield tables.overall_table(ranking, list(ranking.strata))
     yield from (Note(text) for text in ranking.notes)
+    if not ranking.invalid.empty:
+        yield Heading("Invalid predictions", anchor="invalid", short="Invalid")
+        yield Prose("These predictions could not be scored and count as failed.")
+        yield tables.invalid_table(ranking)
     yield Heading("Other schemes", anchor="schemes", short="Schemes")
     yield Prose(
         "The same scores, ranked in other ways. A ranking that depends on the scheme says little "
@@ -152,6 +161,9 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
     )
     yield Heading("Kendall’s tau of the samples’ rankings and the full one", 3)
     yield tables.taus_table(ranking)
+    if not ranking.parts.empty:
+        yield Heading("By metric, label and stratum", 3)
+        yield tables.parts_table(ranking)
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
@@ -297,13 +309,18 @@ def _methods(ranking: Ranking) -> list[Block]:
         "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."
     )
     terms["No value"] = (
-        "A team without a value where another team has one has the last rank of the case; in means "
-        "and medians it has the worst value: 0, or the largest distance of any team for the label. "
-        "A case in which no team has a value does not count."
+        "What a team has in a case depends on the reference and on that team alone, so that its "
+        "score is that of its own evaluation, whoever else takes part. A label that neither "
+        "reference nor prediction has is left out of means and medians, unless the evaluation "
+        "gives it a value (--empty); among the ranks of a case and in tests it is the best result. "
+        "A label that was missed or invented has a Dice of 0, and the distance that --empty gives "
+        "it; other fractions that have no value then count as 0."
     )
     if len(ranking.tasks) > 1:
         terms["Overall"] = (
-            "The mean of the ranks over all metrics and labels, each of the same weight."
+            "The consensus of the rankings by metric and label: the order of the teams’ mean "
+            f"ranks. {words.weights(ranking)} It has the smallest sum of squared distances to all "
+            "of these rankings."
         )
     if ranking.strata:
         terms["Worst stratum"] = (

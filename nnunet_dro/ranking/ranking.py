@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from nnunet_dro.evaluation.options import RankOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.frames import (
-    OVERALL,
     About,
     agreement_table,
     bootstrap_table,
@@ -24,22 +24,29 @@ from nnunet_dro.ranking.frames import (
 )
 from nnunet_dro.ranking.from_evaluations import (
     BoolArray,
-    Contest,
     Entries,
     FloatArray,
-    Task,
     read_entries,
 )
+from nnunet_dro.ranking.invalid_files import invalid_table
 from nnunet_dro.ranking.ranks import (
     DEFINITIONS,
     LEVEL,
+    OVERALL,
     Stability,
-    bootstrap_ranks,
     draw_units,
     overall_ranks,
+    stability,
     task_scores,
     worst_scores,
 )
+from nnunet_dro.ranking.stability import (
+    Part,
+    stability_of_strata,
+    stability_of_tasks,
+    stability_table,
+)
+from nnunet_dro.ranking.weights import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,7 @@ class Ranking:
     #: ranks.
     teams: tuple[str, ...]
     tasks: tuple[Task, ...]
+    weights: tuple[float, ...]  # of the tasks in the overall ranking
     options: RankOptions  # how they were ranked
     strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
@@ -67,9 +75,14 @@ class Ranking:
     #: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings
     #: and the full one.
     taus: pd.DataFrame
+    #: How sure the ranks are by each metric, label and task and in each stratum, by the ranking's
+    #: own scheme, with `STABILITY_COLUMNS`. Empty without resamples.
+    parts: pd.DataFrame
     #: A row per task and ordered pair of teams, the ``better`` and the ``worse`` one:
     #: ``wilcoxon_p`` is one-sided, and ``holm_p`` corrected for all pairs of the task.
     tests: pd.DataFrame
+    #: The predictions that could not be scored and count as failed; see `invalid_table`.
+    invalid: pd.DataFrame
     #: A row per case and label, with the best, median and worst value of the teams for each metric;
     #: None with ``aggregate_only``.
     cases: pd.DataFrame | None
@@ -93,7 +106,14 @@ class Ranking:
     def selected(self, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
         """The rows of ``ranks`` of a scheme (default: the ranking's own) with these entries."""
         wanted = {"scheme": (scheme or self.scheme).value, **columns}
+        if columns.get("metric") == OVERALL:
+            return _rows_with(self._overall, wanted)
         return _rows_with(self.ranks, wanted)
+
+    @cached_property
+    def _overall(self) -> pd.DataFrame:
+        """The rows of ``ranks`` over all tasks, which are few."""
+        return _rows_with(self.ranks, {"metric": OVERALL, "label": OVERALL})
 
     def overall(self, scheme: RankingScheme | None = None, **columns: str) -> "pd.Series[float]":
         """The overall rank of each team, indexed by team."""
@@ -117,8 +137,10 @@ class Ranking:
 
 
 def _rows_with(table: pd.DataFrame, entries: Mapping[str, str]) -> pd.DataFrame:
-    wanted = pd.Series(entries)
-    return table[(table[wanted.index] == wanted).all(axis=1)]
+    is_wanted = np.ones(len(table), dtype=bool)
+    for column, entry in entries.items():
+        is_wanted &= (table[column] == entry).to_numpy()
+    return table[is_wanted]
 
 
 def rank_evaluations(
@@ -135,19 +157,14 @@ def rank_evaluations(
     together.
     """
     options = replace(options or RankOptions(), **fields)
-    entries = read_entries(evaluations, by=options.by, intersect=options.intersect)
-    samples = _bootstrap(
-        entries.contest,
-        options.n_resamples,
-        options.seed,
-        progress,
-    )
+    entries = read_entries(evaluations, options)
     rankings = _rankings(entries)
     full = {
-        about.scheme: overall_ranks(scores)
+        about.scheme: overall_ranks(scores, entries.weights)
         for about, scores in rankings.items()
         if about.kind == "all"
     }
+    samples, parts = _bootstrap(entries, rankings, options, progress)
     # Equal teams by the mean of their ranks over all schemes, then as they were given.
     mean_ranks = np.mean(list(full.values()), axis=0)
     order = np.lexsort((mean_ranks, full[options.scheme.value])).tolist()
@@ -155,12 +172,13 @@ def rank_evaluations(
     ranking = Ranking(
         teams=tuple(entries.teams[place] for place in order),
         tasks=entries.tasks,
+        weights=tuple(entries.weights.tolist()),
         options=options,
         strata=_sizes(entries),
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
         ranks=rank_table(entries, rankings, order),
-        agreement=agreement_table(rankings, full),
+        agreement=agreement_table(rankings, full, entries.weights),
         bootstrap=bootstrap_table(
             entries,
             samples,
@@ -168,7 +186,9 @@ def rank_evaluations(
             order,
         ),
         taus=tau_table(samples),
+        parts=stability_table(entries, parts, order),
         tests=pairs_table(entries, order),
+        invalid=invalid_table(evaluations, aggregate_only=options.aggregate_only),
         cases=None,
         case_names=(),
         values=None,
@@ -210,6 +230,8 @@ def _about(
             "n_resamples": options.n_resamples,
             "seed": options.seed,
             "patient": entries.patient,
+            "metric_weights": list(options.metric_weights),
+            "label_weights": list(options.label_weights),
             "aggregate_only": options.aggregate_only,
             "level": LEVEL,
         },
@@ -220,22 +242,17 @@ def _about(
 
 def _rankings(entries: Entries) -> dict[About, FloatArray]:
     """The scores of every ranking, shape (n_tasks, n_teams)."""
+    n_cases = len(entries.cases)
     rankings = {}
     for scheme in RankingScheme:
-        everything = About(
-            "all",
-            ALL,
-            ALL,
-            len(entries.cases),
-            scheme.value,
-        )
+        everything = About("all", ALL, ALL, n_cases, scheme.value)
         rankings[everything] = task_scores(entries.contest, scheme)[0]
 
         for attribute, strata in entries.strata.items():
             rankings |= _rankings_by(
                 attribute,
                 strata,
-                entries.contest,
+                entries,
                 scheme,
             )
     return rankings
@@ -244,55 +261,64 @@ def _rankings(entries: Entries) -> dict[About, FloatArray]:
 def _rankings_by(
     attribute: str,
     strata: Sequence[tuple[str, BoolArray]],
-    contest: Contest,
+    entries: Entries,
     scheme: RankingScheme,
 ) -> dict[About, FloatArray]:
     """The scores in each stratum, in each team's worst stratum, and without each stratum."""
-    rankings = {}
-    for stratum, inside in strata:
-        about = About(
-            "stratum",
-            attribute,
-            stratum,
-            int(inside.sum()),
-            scheme.value,
-        )
-        rankings[about] = task_scores(contest.of_cases(inside), scheme)[0]
 
-    worst = About(
-        "worst",
-        attribute,
-        "",
-        len(contest.units),
-        scheme.value,
-    )
+    def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[About, FloatArray]:
+        about = About(kind, attribute, stratum, int(inside.sum()), scheme.value)
+        return about, task_scores(entries.contest_of(inside), scheme)[0]
+
+    rankings = dict(scores_of("stratum", stratum, inside) for stratum, inside in strata)
+    worst = About("worst", attribute, "", len(entries.cases), scheme.value)
     rankings[worst] = worst_scores(np.stack(list(rankings.values())))
-
     if len(strata) > 1:
-        for stratum, inside in strata:
-            about = About(
-                "without",
-                attribute,
-                stratum,
-                int((~inside).sum()),
-                scheme.value,
-            )
-            rankings[about] = task_scores(contest.of_cases(~inside), scheme)[0]
+        rankings |= dict(scores_of("without", stratum, ~inside) for stratum, inside in strata)
     return rankings
 
 
 def _bootstrap(
-    contest: Contest, n_resamples: int, seed: int, progress: Callable[[int, int], None]
-) -> dict[RankingScheme, Stability]:
-    if not n_resamples:
-        return {}
+    entries: Entries,
+    rankings: Mapping[About, FloatArray],
+    options: RankOptions,
+    progress: Callable[[int, int], None],
+) -> tuple[dict[RankingScheme, Stability], dict[Part, tuple[FloatArray, Stability]]]:
+    """How sure the ranks are by each scheme, and by the ranking's own one in each part."""
+    if not options.n_resamples:
+        return {}, {}
 
-    counts = draw_units(contest.n_units, n_resamples, np.random.default_rng(seed))
+    rng = np.random.default_rng(options.seed)
+    counts = draw_units(entries.contest.n_units, options.n_resamples, rng)
+    full = {(about.kind, about.scheme): scores for about, scores in rankings.items()}
     samples: dict[RankingScheme, Stability] = {}
+    parts: dict[Part, tuple[FloatArray, Stability]] = {}
+    n_steps = len(RankingScheme) + 1
     for scheme in RankingScheme:
-        progress(len(samples), len(RankingScheme))
+        progress(len(samples), n_steps)
         # The same samples for every scheme, so that the schemes can be compared.
-        samples[scheme] = bootstrap_ranks(contest, scheme, counts)
+        sampled = task_scores(entries.contest, scheme, counts)
+        scores = full["all", scheme.value]
+        samples[scheme] = stability(
+            overall_ranks(scores, entries.weights),
+            overall_ranks(sampled, entries.weights),
+        )
+        if scheme is options.scheme:
+            parts |= stability_of_tasks(entries, scores, sampled)
 
-    progress(len(samples), len(RankingScheme))
-    return samples
+    progress(len(samples), n_steps)
+    in_strata = {}
+    for about, scores in rankings.items():
+        if about.kind == "stratum" and about.scheme == options.scheme.value:
+            ranks = overall_ranks(scores, entries.weights)
+            in_strata[about.attribute, about.stratum] = ranks
+
+    parts |= stability_of_strata(
+        entries,
+        in_strata,
+        options.scheme,
+        options.n_resamples,
+        rng,
+    )
+    progress(n_steps, n_steps)
+    return samples, parts

@@ -8,18 +8,17 @@ image analysis competitions should be interpreted with care, Nature Communicatio
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.statistics.significance import holm
-from nnunet_dro.ranking.from_evaluations import Contest, FloatArray
-from nnunet_dro.ranking.signed_rank import IntArray, one_sided_p, resampled_p
+from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.from_evaluations import BoolArray, Contest, FloatArray
+from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, one_sided_p, resampled_p
+
+#: The metric and the label of what is over all tasks.
+OVERALL = "all"
 
 #: Family-wise error rate of the tests of one task.
 LEVEL = 0.05
-
-#: Scores that differ by less are equal: sums in another order differ by rounding.
-_DECIMALS = 10
 
 #: What each scheme is called.
 TITLES = {
@@ -48,62 +47,46 @@ DEFINITIONS = {
 }
 
 
-def ranks_of(scores: FloatArray) -> FloatArray:
-    """Ranks over the last axis: one plus the number of teams that are better.
-
-    NaN where the score is.
-    """
-    ranks = rankdata(
-        -np.round(scores, _DECIMALS),
-        method="min",
-        axis=-1,
-        nan_policy="omit",
-    )
-    return np.asarray(ranks, dtype=np.float64)
-
-
 def task_scores(
     contest: Contest, scheme: RankingScheme, counts: IntArray | None = None
 ) -> FloatArray:
     """What a scheme ranks the teams by in each task, larger is better (ranks have a minus).
 
-    Shape (n_resamples, n_tasks, n_teams); NaN where no case counts. ``counts`` is how often each
-    unit is in each resample, shape (n_resamples, n_units); None takes every case once, and then
-    tests are exact where they can be.
+    Shape (n_resamples, n_tasks, n_teams); NaN where no unit of the team counts. ``counts`` is how
+    often each unit is in each resample, shape (n_resamples, n_units); None takes every unit once,
+    and then tests are exact where they can be.
     """
     if scheme is RankingScheme.TEST:
         return _wins(contest, counts)
 
-    values = contest.filled
+    values = contest.scores
     if scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN):
-        values = -contest.case_ranks
-    weights = np.ones((1, len(contest.units)), dtype=np.int64)
-    if counts is not None:
-        weights = counts[:, contest.units]
-
+        values = -contest.unit_ranks
     if scheme in (RankingScheme.MEAN, RankingScheme.RANK_MEAN):
-        return _means(values, contest, weights)
-    return _medians(values, contest, weights)
+        return _means(values, counts)
+    return _medians(values, counts)
 
 
-def consensus(task_ranks: FloatArray) -> FloatArray:
-    """Minus the mean of the ranks (..., n_tasks, n_teams) over the tasks that have any.
+def consensus(task_ranks: FloatArray, weights: FloatArray) -> FloatArray:
+    """Minus the weighted mean of the ranks (..., n_tasks, n_teams) over the tasks that have any.
 
-    NaN where none has.
+    The order of the mean ranks has the smallest sum of squared distances to the rankings of all
+    tasks. NaN where no task has ranks.
     """
     counted = ~np.isnan(task_ranks)
-    n = counted.sum(axis=-2)
-    sums = np.where(counted, task_ranks, 0.0).sum(axis=-2)
+    weights_of_ranks = np.where(counted, weights[:, None], 0.0)
+    total = weights_of_ranks.sum(axis=-2)
+    sums = (np.where(counted, task_ranks, 0.0) * weights_of_ranks).sum(axis=-2)
     with np.errstate(invalid="ignore"):
-        return -sums / np.where(n, n, np.nan)
+        return np.asarray(-sums / np.where(total, total, np.nan))
 
 
-def overall_ranks(scores: FloatArray) -> FloatArray:
+def overall_ranks(scores: FloatArray, weights: FloatArray) -> FloatArray:
     """The ranks (..., n_teams) over all tasks: by the mean of the ranks per task.
 
     From `task_scores`.
     """
-    return ranks_of(consensus(ranks_of(scores)))
+    return competition_ranks(consensus(competition_ranks(scores), weights))
 
 
 def worst_scores(scores: FloatArray) -> FloatArray:
@@ -114,52 +97,70 @@ def worst_scores(scores: FloatArray) -> FloatArray:
     return np.asarray(np.fmin.reduce(scores, axis=0))
 
 
-def _means(values: FloatArray, contest: Contest, weights: IntArray) -> FloatArray:
-    """Weighted means over the cases that count, shape (n_resamples, n_tasks, n_teams)."""
-    n_tasks, n_teams, n_cases = values.shape
-    counted = np.where(contest.defined[:, None], values, 0.0)
-    sums = weights.astype(np.float64) @ counted.reshape(n_tasks * n_teams, n_cases).T
-    sums = sums.reshape(len(weights), n_tasks, n_teams)
-    n = weights @ contest.defined.T.astype(np.int64)
+def _means(values: FloatArray, counts: IntArray | None) -> FloatArray:
+    """Weighted means of the values that there are, shape (n_resamples, n_tasks, n_teams)."""
+    n_tasks, n_teams, n_units = values.shape
+    rows = values.reshape(n_tasks * n_teams, n_units)
+    counted = ~np.isnan(rows)
+    weights = np.ones((1, n_units)) if counts is None else counts.astype(np.float64)
+    sums = weights @ np.where(counted, rows, 0.0).T
+    n = weights @ counted.T.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        return np.asarray(sums / np.where(n, n, np.nan)[..., None])
+        means = sums / np.where(n, n, np.nan)
+    return np.asarray(means.reshape(len(weights), n_tasks, n_teams))
 
 
-def _medians(values: FloatArray, contest: Contest, weights: IntArray) -> FloatArray:
-    """Weighted medians over the cases that count, shape (n_resamples, n_tasks, n_teams)."""
-    n_tasks, n_teams, _ = values.shape
-    medians = np.full((len(weights), n_tasks, n_teams), np.nan)
-    by_case = np.ascontiguousarray(weights.T)
+def _medians(values: FloatArray, counts: IntArray | None) -> FloatArray:
+    """Weighted medians of the values that there are, shape (n_resamples, n_tasks, n_teams)."""
+    n_tasks, n_teams, n_units = values.shape
+    rows = values.reshape(n_tasks * n_teams, n_units)
+    order = np.argsort(rows, axis=1, kind="stable")
+    ascending = np.take_along_axis(rows, order, axis=1)
+    # Where there is nothing, the places of the two middle values lead to NaN.
+    ascending = np.pad(ascending, ((0, 0), (0, 1)), constant_values=np.nan)
+    is_value = ~np.isnan(rows)
 
-    for task in range(n_tasks):
-        inside = np.flatnonzero(contest.defined[task])
-        if not len(inside):
-            continue
-        for team in range(n_teams):
-            scores = values[task, team, inside]
-            order = np.argsort(scores, kind="stable")
-            weights_in_order = by_case[inside[order]]
-            medians[:, task, team] = _weighted_medians(scores[order], weights_in_order)
+    if counts is None:
+        n = is_value.sum(axis=1, keepdims=True)
+        lower = np.where(n, (n - 1) // 2, n_units)
+        upper = np.where(n, n // 2, n_units)
+    else:
+        lower, upper = _middle_places(order, is_value, counts)
 
-    return medians
+    middle = np.take_along_axis(ascending, lower, axis=1)
+    sums = middle + np.take_along_axis(ascending, upper, axis=1)
+    return np.asarray((sums / 2).T.reshape(-1, n_tasks, n_teams))
 
 
-def _weighted_medians(ascending: FloatArray, weights: IntArray) -> FloatArray:
-    """The median of values, of shape (n,), for each column of weights (n, n_resamples).
+def _middle_places(
+    order: IntArray, is_value: BoolArray, counts: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The places of the two middle ones of the drawn values of each row, in their order.
 
-    NaN where nothing has a weight.
+    They are the same for an odd number, and n_units where no value is drawn. From the order of the
+    units in each row, and whether each unit has a value, both (n_rows, n_units); the places are of
+    shape (n_rows, n_resamples). Up to 65,535 units.
     """
-    last = np.cumsum(weights, axis=0)
-    n = last[-1]
-    # The two middle ones, which are the same for an odd number.
-    lower = (last < (n + 1) // 2).sum(axis=0)
-    upper = (last < n // 2 + 1).sum(axis=0)
+    n = (counts @ is_value.T.astype(np.int64)).T.astype(np.uint16)
+    n_below_lower = (n + 1) // 2
+    n_below_upper = n // 2 + 1
+    # The last unit is drawn nowhere: it stands for those without a value.
+    n_units = order.shape[1]
+    units = np.where(np.take_along_axis(is_value, order, axis=1), order, n_units)
+    nowhere = np.zeros((1, len(counts)), dtype=np.uint16)
+    drawn = np.concatenate([counts.T.astype(np.uint16, order="C"), nowhere])
 
-    medians = np.full(len(n), np.nan)
-    some = n > 0
-    sums = ascending[lower[some]] + ascending[upper[some]]
-    medians[some] = sums / 2
-    return medians
+    lower = np.zeros_like(n)
+    upper = np.zeros_like(n)
+    for start in range(0, len(n), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        n_up_to = np.zeros_like(n[part])
+        for units_of_place in units[part].T:
+            n_up_to += drawn[units_of_place]
+            lower[part] += n_up_to < n_below_lower[part]
+            upper[part] += n_up_to < n_below_upper[part]
+
+    return np.where(n, lower, n_units), np.where(n, upper, n_units)
 
 
 def pairwise_p(contest: Contest) -> FloatArray:
@@ -181,26 +182,41 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     """The number of teams over which each team is significantly better."""
     differences, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
-    n_pairs = len(first)
-    rows = differences.reshape(n_tasks * n_pairs, -1)
-    if counts is None:
-        greater, less = one_sided_p(rows)
-    else:
-        greater, less = resampled_p(rows, counts)
+    n_resamples = 1 if counts is None else len(counts)
+    # Of each pair, which team is the first one and which the second one.
+    is_first = np.equal.outer(first, np.arange(n_teams)).astype(np.float32)
+    is_second = np.equal.outer(second, np.arange(n_teams)).astype(np.float32)
 
-    # Both directions of every pair, and the team that is the better one in each.
-    p = np.concatenate(
-        [
-            greater.reshape(-1, n_tasks, n_pairs),
-            less.reshape(-1, n_tasks, n_pairs),
-        ],
-        axis=2,
-    )
-    is_significant = np.apply_along_axis(holm, 2, p) <= LEVEL
-    better = np.concatenate([first, second])
-    is_team = np.equal.outer(better, np.arange(n_teams)).astype(np.float64)
-    wins = is_significant @ is_team
-    return np.where(np.any(contest.defined, axis=1, keepdims=True), wins, np.nan)
+    wins = np.full((n_resamples, n_tasks, n_teams), np.nan)
+    for task in np.flatnonzero(contest.defined.any(axis=1)).tolist():
+        if counts is None:
+            greater, less = (p[None] for p in one_sided_p(differences[task]))
+        else:
+            greater, less = resampled_p(differences[task], counts)
+        is_significant = _significant(np.minimum(greater, less), 2 * len(first))
+        won_by_first = is_significant & (greater < less)
+        won_by_second = is_significant & (less < greater)
+        wins[:, task] = won_by_first.astype(np.float32) @ is_first
+        wins[:, task] += won_by_second.astype(np.float32) @ is_second
+    return wins
+
+
+def _significant(p: FloatArray, n_tests: int) -> BoolArray:
+    """Which tests of each row are significant by Holm's correction for a number of tests.
+
+    The tests that are not in ``p`` have larger p values than 0.5: of the two directions of a pair
+    only one can be significant. The i-th smallest is compared with `LEVEL` / (n_tests - i + 1), and
+    none after the first one that fails is significant.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+    """
+    ascending = np.sort(p, axis=-1)
+    n_left = n_tests - np.arange(p.shape[-1])
+    fails = ascending * n_left > LEVEL
+    first_failure = fails.argmax(axis=-1)[..., None]
+    limit = np.take_along_axis(ascending, first_failure, axis=-1)
+    limit = np.where(fails.any(axis=-1, keepdims=True), limit, np.inf)
+    return np.asarray(p < limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,18 +238,16 @@ def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArr
     return rng.multinomial(n_units, chances, size=n_samples).astype(np.int64)
 
 
-def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
-    """Rank every bootstrap sample.
+def stability(full: FloatArray, sampled: FloatArray) -> Stability:
+    """How the ranks of samples (n_samples, n_teams) vary around the full ones (n_teams,).
 
-    A sample in which no case counts has no ranks and is left out, if others have.
+    A sample in which no unit counts has no ranks and is left out, if others have.
     """
-    full = overall_ranks(task_scores(contest, scheme))[0]
-    sampled = overall_ranks(task_scores(contest, scheme, counts))
     has_ranks = ~np.isnan(sampled).any(axis=1)
     sampled = sampled[has_ranks] if has_ranks.any() else sampled[:1]
 
     places = np.arange(1, len(full) + 1)
-    shares = (sampled[:, :, None] == places).mean(axis=0)
+    shares = np.stack([(sampled == place).mean(axis=0) for place in places], axis=1)
     # Ranks, not numbers between ranks.
     low, median, high = np.quantile(
         sampled,
@@ -248,6 +262,13 @@ def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -
         high=high,
         taus=kendall_tau(sampled, full),
     )
+
+
+def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
+    """Rank every bootstrap sample by all tasks."""
+    full = overall_ranks(task_scores(contest, scheme), contest.weights)[0]
+    sampled = overall_ranks(task_scores(contest, scheme, counts), contest.weights)
+    return stability(full, sampled)
 
 
 def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:

@@ -1,63 +1,87 @@
 """One-sided Wilcoxon signed-rank tests of many pairs at once.
 
-They are of the cases themselves, and of resamples of them.
+They are of the units themselves (cases or patients), and of resamples of them.
 """
 
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
-from scipy.stats import rankdata
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+CountArray = npt.NDArray[np.unsignedinteger[Any]]
 
 #: Up to this number of differences without ties, the p value is exact.
 MOST_EXACT = 50
 
-#: What stands for an infinite difference; its double is finite.
-_LARGEST = float(np.finfo(np.float64).max) / 4
+#: Rows whose sums are kept at a time: those of a thousand resamples then stay in the cache.
+ROWS_AT_ONCE = 64
 
 
 def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P values of the Wilcoxon signed-rank test, of each row, in both directions.
 
-    Zero differences are left out (Wilcoxon 1945); infinite ones have the largest rank. Exact for up
-    to `MOST_EXACT` differences without ties, otherwise by the normal approximation with the
-    correction for ties. NaN is left out; where no difference is left, p is 1. The first p value is
-    against "not greater than zero", the second against "not less than zero".
+    Zero differences are left out (Wilcoxon 1945). Exact for up to `MOST_EXACT` differences without
+    ties, otherwise by the normal approximation with the correction for ties. NaN is left out; where
+    no difference is left, p is 1. The first p value is against "not greater than zero", the second
+    against "not less than zero".
     """
+    if not differences.shape[1]:
+        nothing = np.ones(len(differences))
+        return nothing, nothing.copy()
+
     sizes = np.where(differences == 0, np.nan, np.abs(differences))
-    lowest = rankdata(
-        sizes,
-        method="min",
-        axis=1,
-        nan_policy="omit",
-    )
-    highest = rankdata(
-        sizes,
-        method="max",
-        axis=1,
-        nan_policy="omit",
-    )
-    n = (~np.isnan(sizes)).sum(axis=1)
-    ranks = (lowest + highest) / 2
-    plus = np.nansum(np.where(differences > 0, ranks, 0.0), axis=1)
+    order = np.argsort(sizes, axis=1)
+    ascending = np.take_along_axis(sizes, order, axis=1)
+    lowest, highest = _tied_places(ascending)
+    is_counted = ~np.isnan(ascending)
+    is_positive = np.take_along_axis(differences, order, axis=1) > 0
+
+    n = is_counted.sum(axis=1)
+    plus = np.where(is_positive, (lowest + highest) / 2, 0.0).sum(axis=1)
     # Of a group of t ties, each member brings t^2 - 1, together t^3 - t.
-    ties = np.nansum((highest - lowest + 1.0) ** 2 - 1, axis=1)
+    n_tied = highest - lowest + 1.0
+    ties = np.where(is_counted, n_tied**2 - 1, 0.0).sum(axis=1)
 
     greater, less = _normal_p(plus, n.astype(np.float64), ties)
     is_exact = (ties == 0) & (n > 0) & (n <= MOST_EXACT)
-
-    for row in np.flatnonzero(is_exact):
-        upper = _upper_tails(int(n[row]))
-        w = round(float(plus[row]))
-        greater[row] = upper[w]
-        # The sum of the negative ranks is what is left of all ranks.
-        less[row] = upper[len(upper) - 1 - w]
-
+    greater[is_exact], less[is_exact] = _exact_p(plus[is_exact], n[is_exact])
     return greater, less
+
+
+def _exact_p(plus: FloatArray, n: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The exact p values of sums of n ranks without ties."""
+    greater = np.empty(len(plus))
+    less = np.empty(len(plus))
+    for size in np.unique(n).tolist():
+        is_size = n == size
+        upper = _upper_tails(size)
+        w = np.rint(plus[is_size]).astype(np.int64)
+        greater[is_size] = upper[w]
+        # The sum of the negative ranks is what is left of all ranks.
+        less[is_size] = upper[len(upper) - 1 - w]
+    return greater, less
+
+
+def _tied_places(ascending: FloatArray) -> tuple[IntArray, IntArray]:
+    """The first and the last place (1 ...) of the values that equal each one, by row."""
+    n_rows, n = ascending.shape
+    places = np.arange(1, n + 1)
+    is_other = ascending[:, 1:] != ascending[:, :-1]
+    edge = np.ones((n_rows, 1), dtype=bool)
+
+    is_first = np.concatenate([edge, is_other], axis=1)
+    lowest = np.maximum.accumulate(np.where(is_first, places, 0), axis=1)
+
+    is_last = np.concatenate([is_other, edge], axis=1)
+    last_places = np.where(is_last, places, n)
+    highest = np.minimum.accumulate(last_places[:, ::-1], axis=1)[:, ::-1]
+    return lowest, highest
 
 
 @cache
@@ -89,56 +113,137 @@ def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatA
 def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
     """The p values of `one_sided_p` on resamples of the columns, by the normal approximation.
 
-    The sum of the positive ranks is the number of pairs of differences (each with itself, too)
-    whose sum is positive, those with the sum zero counted half (Tukey 1949). So a resample's sum is
-    a quadratic form of how often it has each difference, and one matrix product serves all
-    resamples and rows.
-
     ``counts``, shape (n_resamples, n), is how often each column is in each resample; the p values
     have the shapes (n_resamples, n_rows).
     """
-    # Infinite differences are larger than all others, and two of them cancel out.
-    nonzero = np.where(differences == 0, np.nan, differences)
-    kept = np.clip(nonzero, -_LARGEST, _LARGEST)
-    counted = (~np.isnan(kept)).astype(np.float64)
+    kept = np.where(differences == 0, np.nan, differences)
+    drawn = _Drawn.of(kept, counts)
     weights = counts.astype(np.float64)
+    counted = (~np.isnan(kept)).T.astype(np.float64)
+    n = weights @ counted
 
-    # Products of counts are whole: single precision is exact below 2^24.
-    exact = np.float32 if counts.sum(axis=1).max(initial=0) < 4096 else np.float64
-    drawn = counts.astype(exact)
-    plus = (weights * (weights + 1) / 2) @ (kept > 0).T.astype(np.float64)
-    by_column = np.ascontiguousarray(kept.T)
-
-    for column in range(len(by_column) - 1):
-        sums = by_column[column] + by_column[column + 1 :]
-        is_positive = (sums > 0).astype(exact)
-        is_positive[sums == 0] = 0.5
-        plus += (drawn[:, [column]] * drawn[:, column + 1 :]) @ is_positive
-
-    n = weights @ counted.T
-    ties = weights**3 @ counted.T - n
-
-    for row, differences_of_row in enumerate(kept):
-        ties[:, row] += _more_ties(np.abs(differences_of_row), weights)
-
-    return _normal_p(plus, n, ties)
+    # A difference that is drawn several times is tied with itself.
+    ties = weights**3 @ counted - n
+    drawn.add_ties(ties)
+    return _normal_p(drawn.positive_rank_sums(), n, ties)
 
 
-def _more_ties(sizes: FloatArray, weights: FloatArray) -> FloatArray | float:
-    """What equal sizes add to the sum of t^3, for each resample."""
-    is_counted = ~np.isnan(sizes)
-    distinct, group, n_members = np.unique(
-        sizes[is_counted], return_inverse=True, return_counts=True
-    )
-    if len(distinct) == len(group):
-        return 0.0
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Rows of differences, by size, and how often each is drawn."""
 
-    # The columns of equal sizes, side by side.
-    is_tied = n_members[group] > 1
-    columns = np.flatnonzero(is_counted)[is_tied]
-    groups = group[is_tied]
-    order = np.argsort(groups, kind="stable")
-    members = weights[:, columns[order]]
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    together = np.add.reduceat(members, starts, axis=1)
-    return np.asarray((together**3).sum(axis=1) - (members**3).sum(axis=1))
+    sizes: FloatArray  # ascending, shape (n_rows, n); NaN where a difference is left out
+    is_positive: BoolArray
+    #: The column of each in ``counts``; the last one for differences that are left out.
+    columns: IntArray
+    #: How often each column is in each resample, shape (n + 1, n_resamples), with a last row of
+    #: zeros. Of a type that holds n (n + 1).
+    counts: CountArray
+
+    @classmethod
+    def of(cls, differences: FloatArray, counts: IntArray) -> "_Drawn":
+        """Sort the differences of each row, of equal size the negative ones first."""
+        sizes = np.abs(differences)
+        order = np.lexsort((np.sign(differences), sizes), axis=1)
+        ascending = np.take_along_axis(sizes, order, axis=1)
+        n = differences.shape[1]
+
+        most = int(counts.sum(axis=1).max(initial=0))
+        kind = np.uint16 if most * (most + 1) < 2**16 else np.uint64
+        nothing = np.zeros((1, len(counts)), dtype=kind)
+        return cls(
+            sizes=ascending,
+            is_positive=np.take_along_axis(differences, order, axis=1) > 0,
+            columns=np.where(np.isnan(ascending), n, order),
+            counts=np.concatenate([counts.T.astype(kind, order="C"), nothing]),
+        )
+
+    def positive_rank_sums(self) -> FloatArray:
+        """The sums of the positive differences' ranks W+, shape (n_resamples, n_rows).
+
+        With C_k the number of drawn differences up to
+        the k-th smallest in size, w_k of them equal to it, and T(c) = 1 + ... + c = c (c + 1) / 2,
+        these w_k have the ranks C_(k-1) + 1 to C_k, together T(C_k) - T(C_(k-1)). The sum over the
+        positive ones is the sum of T(C_k) (s_k - s_(k+1)), where s_k is 1 for a positive difference
+        and otherwise 0.
+
+        Ties have the mean of their ranks: the mean of W+ with the negative ones first and of W+
+        with the positive ones first.
+        """
+        doubled = self._doubled_sums()
+        other = doubled.copy()
+        is_mixed = self._has_mixed_ties()
+        if is_mixed.any():
+            other[is_mixed] = self._with_positive_first(is_mixed)._doubled_sums()
+        return (doubled + other).T / 4
+
+    def _has_mixed_ties(self) -> BoolArray:
+        """Which rows have a negative and a positive difference of the same size."""
+        is_tied = self.sizes[:, 1:] == self.sizes[:, :-1]
+        differs = self.is_positive[:, 1:] != self.is_positive[:, :-1]
+        return np.asarray((is_tied & differs).any(axis=1))
+
+    def _with_positive_first(self, rows: BoolArray) -> "_Drawn":
+        """Some rows, where of differences of equal size the positive ones come first."""
+        order = np.lexsort((~self.is_positive[rows], self.sizes[rows]), axis=1)
+        return replace(
+            self,
+            sizes=self.sizes[rows],
+            is_positive=np.take_along_axis(self.is_positive[rows], order, axis=1),
+            columns=np.take_along_axis(self.columns[rows], order, axis=1),
+        )
+
+    def _doubled_sums(self) -> IntArray:
+        """2 W+ of each row and resample, shape (n_rows, n_resamples).
+
+        Sums wrap around on the way, but not the last ones, which lie between 0 and n (n + 1).
+        """
+        kind = self.counts.dtype
+        is_next = np.pad(self.is_positive[:, 1:], ((0, 0), (0, 1)))
+        # -1 is the largest number of an unsigned type, and adds like -1.
+        signs = self.is_positive.astype(kind) - is_next.astype(kind)
+
+        sums = np.zeros((len(signs), self.counts.shape[1]), dtype=kind)
+        for start in range(0, len(sums), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            sums_of_part = sums[part]
+            n_up_to = np.zeros_like(sums_of_part)
+            drawn = np.empty_like(n_up_to)
+            triangles = np.empty_like(n_up_to)
+
+            for columns, sign in zip(self.columns[part].T, signs[part].T, strict=True):
+                # All columns exist; without the check, numpy writes where it is told to.
+                np.take(
+                    self.counts,
+                    columns,
+                    axis=0,
+                    out=drawn,
+                    mode="clip",
+                )
+                n_up_to += drawn
+                np.add(n_up_to, 1, out=triangles)
+                triangles *= n_up_to
+                triangles *= sign[:, None]
+                sums_of_part += triangles
+
+        return sums.astype(np.int64)
+
+    def add_ties(self, ties: FloatArray) -> None:
+        """Replace t^3 of each difference by t^3 of all of its size, where several have one size.
+
+        ``ties``, shape (n_resamples, n_rows), is the sum of t^3 - t, t the times that a difference
+        is drawn.
+        """
+        # Sums of counts are whole: single precision is exact below 2^24.
+        drawn = self.counts[:-1].astype(np.float32)
+        cubes = drawn.astype(np.float64) ** 3
+        is_tied = self.sizes[:, 1:] == self.sizes[:, :-1]
+
+        for row in np.flatnonzero(is_tied.any(axis=1)).tolist():
+            n_counted = np.count_nonzero(~np.isnan(self.sizes[row]))
+            columns = self.columns[row][:n_counted]
+            group = np.append(0, np.cumsum(~is_tied[row][: n_counted - 1]))
+            is_member = np.zeros((group[-1] + 1, len(drawn)), dtype=np.float32)
+            is_member[group, columns] = 1
+            together = (is_member @ drawn).astype(np.float64)
+            ties[:, row] += (together**3).sum(axis=0) - cubes[columns].sum(axis=0)

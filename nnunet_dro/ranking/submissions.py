@@ -6,9 +6,11 @@ What is scored stays, and a later run goes on.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nnunet_dro.choices import InvalidRule
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs
@@ -17,6 +19,7 @@ from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
+from nnunet_dro.ranking.invalid_files import InvalidFilesError, find_invalid, invalid_of
 
 #: The file in a team's evaluation that says of which files and options it is.
 _SCORED = "scored.json"
@@ -65,31 +68,34 @@ def score_submissions(
     folder: Path,
     options: EvaluateOptions,
     *,
+    invalid: InvalidRule = InvalidRule.ERROR,
     progress: _Progress = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
     """Evaluate every submission into its folder below ``folder``, or read its evaluation there.
 
     An evaluation whose options and files (by name, size and time of the last change) are still the
-    same is not made again. A missing prediction, of any team, is an error before anything is
-    scored.
+    same is not made again. Missing predictions, of all teams, are an error before anything is
+    scored. ``invalid`` says what becomes of predictions that cannot be scored: an
+    `InvalidFilesError` that has all of them, or the worst scores.
     """
-    inputs = {}
-    for team, submission in submissions.items():
-        if not (folder / team / _SCORED).is_file():
-            check_output(folder / team, overwrite=None, name="kept")
-        try:
-            inputs[team] = find_inputs(reference, submission, missing=options.missing)
-        except (ValueError, OSError) as error:
-            raise type(error)(f"{error} The team is {team!r}.") from error
-
+    inputs = _inputs_of(
+        reference,
+        submissions,
+        folder,
+        options,
+    )
     n_all = sum(len(inputs_of_team.pairs) for inputs_of_team in inputs.values())
     n_done = 0
-    evaluations = {}
+    evaluations: dict[str, Evaluation] = {}
     for team, submission in submissions.items():
         state = _state(reference, inputs[team], options)
         evaluation = _kept(folder / team, state)
-        if evaluation is None:
-            evaluation = evaluate(
+        if evaluation is None or (invalid is InvalidRule.ERROR and invalid_of(evaluation)):
+            unscored = {team: inputs[team]}
+            if invalid is InvalidRule.ERROR:
+                unscored = {name: inputs[name] for name in inputs if name not in evaluations}
+            score = partial(
+                evaluate,
                 reference,
                 submission,
                 options,
@@ -97,6 +103,7 @@ def score_submissions(
                 method=team,
                 progress=_progress_of_all(progress, n_done, n_all),
             )
+            evaluation = _evaluated(score, team, unscored, options, invalid)
             # The first one is written last: a run that is killed leaves no state without the
             # evaluation it is of.
             files = {_SCORED: json.dumps(state, indent=1) + "\n", **evaluation_files(evaluation)}
@@ -107,6 +114,51 @@ def score_submissions(
         progress(n_done, n_all)
 
     return evaluations
+
+
+def _inputs_of(
+    reference: Path, submissions: Mapping[str, Path], folder: Path, options: EvaluateOptions
+) -> dict[str, Inputs]:
+    """The files of every team; an error names all teams whose folders cannot be scored."""
+    inputs = {}
+    errors: dict[str, ValueError | OSError] = {}
+    for team, submission in submissions.items():
+        if not (folder / team / _SCORED).is_file():
+            check_output(folder / team, overwrite=None, name="kept")
+        try:
+            inputs[team] = find_inputs(reference, submission, missing=options.missing)
+        except (ValueError, OSError) as error:
+            errors[team] = error
+
+    if errors:
+        first, *others = errors
+        message = f"{errors[first]} The team is {first!r}."
+        if others:
+            message += f" There are such errors in {', '.join(others)}, too."
+        raise type(errors[first])(message) from errors[first]
+    return inputs
+
+
+def _evaluated(
+    score: Callable[..., Evaluation],
+    team: str,
+    unscored: Mapping[str, Inputs],
+    options: EvaluateOptions,
+    rule: InvalidRule,
+) -> Evaluation:
+    """The evaluation of a team; where it stops, for invalid files, as the rule has it.
+
+    ``unscored`` are the files of all teams that are looked at then.
+    """
+    try:
+        return score()
+    except (ValueError, OSError) as error:
+        invalid = find_invalid(unscored, options)
+        if not invalid:
+            raise
+        if rule is InvalidRule.ERROR:
+            raise InvalidFilesError(invalid) from error
+        return score(invalid=invalid[team])
 
 
 def _progress_of_all(progress: _Progress, n_before: int, n_all: int) -> _Progress:

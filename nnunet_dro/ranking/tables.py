@@ -16,9 +16,9 @@ from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.ranking import words
-from nnunet_dro.ranking.frames import OVERALL
 from nnunet_dro.ranking.ranking import Ranking
-from nnunet_dro.ranking.ranks import TITLES
+from nnunet_dro.ranking.ranks import OVERALL, TITLES
+from nnunet_dro.ranking.stability import Part
 
 #: A note may list the cases of a team; the page has all notes.
 _MOST_NOTES = 4
@@ -163,6 +163,72 @@ def taus_table(ranking: Ranking) -> Table:
         ranking.taus.to_dict("records"),
         notes=notes,
     )
+
+
+def parts_table(ranking: Ranking) -> Table:
+    """How sure the ranks are by each metric and label and in each stratum."""
+    parts = []
+    for _, rows in ranking.parts.groupby(list(Part._fields), sort=False):
+        parts.append(rows.set_index("team"))
+
+    def first(rows: pd.DataFrame) -> Cell:
+        names = words.first_teams(rows["rank"])
+        return Cell(", ".join(names) or NO_VALUE, kind="names")
+
+    def how_often(rows: pd.DataFrame) -> str:
+        names = words.first_teams(rows["rank"])
+        return share(rows["share_1"][names[0]]) if names else NO_VALUE
+
+    columns: list[_ColumnOf] = [
+        (Column("By", "name"), lambda rows: _part_title(rows.iloc[0])),
+        (Column("Part", "name"), lambda rows: _part_name(rows.iloc[0], ranking)),
+        (Column("Cases"), lambda rows: f"{int(rows['n'].iloc[0]):,}"),
+        (Column("First", "text"), first),
+        (Column("First in"), how_often),
+        (Column("Kendall’s tau"), lambda rows: _tau(rows.iloc[0])),
+    ]
+    return Table.of(
+        "How sure the ranks are by metric, label and stratum",
+        columns,
+        parts,
+        notes=(
+            "First in: the share of the bootstrap samples of these cases in which the team has "
+            "rank 1. The ranks of every team are in stability.csv.",
+        ),
+    )
+
+
+def invalid_table(ranking: Ranking) -> Table:
+    """The predictions that could not be scored, or how many each team has."""
+    columns: list[_ColumnOf] = [(Column("Team", "name"), lambda row: row["team"])]
+    if "reason" in ranking.invalid:
+        columns.append((Column("Case", "name"), lambda row: row["case"]))
+        columns.append((Column("Reason", "text"), lambda row: row["reason"]))
+    else:
+        columns.append((Column("Invalid predictions"), lambda row: f"{row['n']:,}"))
+    return Table.of("Invalid predictions", columns, ranking.invalid.to_dict("records"))
+
+
+def _part_title(row: Any) -> str:
+    if row["kind"] == "stratum":
+        return attribute_title(str(row["attribute"]))
+    return {"metric": "Metric", "label": "Label", "task": "Metric of a label"}[row["kind"]]
+
+
+def _part_name(row: Any, ranking: Ranking) -> str:
+    if row["kind"] == "stratum":
+        return stratum_title(str(row["attribute"]), str(row["stratum"]))
+    titles = []
+    if row["metric"] != OVERALL:
+        titles.append(ranking.metric(str(row["metric"])).title)
+    if row["kind"] != "metric":
+        titles.append(str(row["label"]))
+    return " of ".join(titles)
+
+
+def _tau(row: Any) -> Cell:
+    ends = (written(row[f"kendall_tau_{end}"], ".2f") for end in ("low", "high"))
+    return Cell(written(row["kendall_tau"], ".2f"), (f"[{', '.join(ends)}]",))
 
 
 def leaving_out_table(ranking: Ranking, attribute: str) -> Table:

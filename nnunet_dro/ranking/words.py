@@ -10,9 +10,8 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import count, name_some, share, written
-from nnunet_dro.ranking.frames import OVERALL
 from nnunet_dro.ranking.ranking import Ranking
-from nnunet_dro.ranking.ranks import TITLES
+from nnunet_dro.ranking.ranks import OVERALL, TITLES
 
 _MOST_NAMES = 3  # Teams that a sentence names.
 
@@ -48,7 +47,20 @@ def rule(ranking: Ranking) -> str:
     scheme = f"Scheme: {TITLES[ranking.scheme]}"
     if len(ranking.tasks) == 1:
         return f"{scheme}."
-    return f"{scheme}, for each metric and label; the ranking is that of the mean of these ranks."
+    mean = "mean" if len(set(ranking.weights)) == 1 else "weighted mean"
+    return f"{scheme}, for each metric and label; the ranking is that of the {mean} of these ranks."
+
+
+def weights(ranking: Ranking) -> str:
+    """How much each metric and label counts, in one sentence."""
+    options = ranking.options
+    entries = [*options.metric_weights, *options.label_weights]
+    if not entries:
+        return "Each metric and label has the same weight."
+    return (
+        f"Weights: {', '.join(entries)}; others have the weight 1, and what has the weight 0 is "
+        "not ranked. A metric of a label has the product of both weights."
+    )
 
 
 def findings(ranking: Ranking) -> list[str]:

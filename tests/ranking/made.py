@@ -10,13 +10,13 @@ from nnunet_dro.ranking import submissions
 
 
 def evaluation_of(
-    team, values, *, columns=None, patient=None, missed=(), attributes=(), options=None
+    team, values, *, columns=None, patient=None, missed=(), absent=(), attributes=(), options=None
 ):
     """The evaluation of a team: ``values`` maps metric to label to numbers, ``columns`` are those
     of the case table.
 
-    In ``missed`` cases (by number) the team has no voxel of any label; ``attributes`` are what the
-    evaluation is by.
+    In ``missed`` cases (by number) the team has no voxel of any label, and in ``absent`` ones the
+    reference has none; ``attributes`` are what the evaluation is by.
     """
     of_label = next(iter(values.values()))
     cases = [f"case_{number:03}" for number in range(len(next(iter(of_label.values()))))]
@@ -24,7 +24,7 @@ def evaluation_of(
         {
             "case": case,
             "label": label,
-            "n_reference": 100,
+            "n_reference": 0 if number in absent else 100,
             "n_prediction": 0 if number in missed else 90,
         }
         | {"n_intersection": 80, "reference_ml": 0.1, "prediction_ml": 0.09}
@@ -38,7 +38,16 @@ def evaluation_of(
     for name in attributes:
         entries = pd.Categorical(columns[name], categories=sorted(set(columns[name])), ordered=True)
         of_attribute[name] = pd.Series(entries, index=pd.Index(cases, name="case"), name=name)
-    strata = summarise(scores, of_attribute or None, metrics=list(values), n_resamples=0)
+    patients = None
+    if patient:
+        patients = pd.Series(columns[patient], index=pd.Index(cases, name="case"), name=patient)
+    strata = summarise(
+        scores,
+        of_attribute or None,
+        metrics=list(values),
+        patient_of_case=patients,
+        n_resamples=0,
+    )
     options = {"empty": "undefined", "missing": "error", "patient": patient, **(options or {})}
     about = {
         "versions": {},

@@ -29,7 +29,7 @@ FILES = [
         "report.html",
         "report.md",
     ),
-    *("summary.json", "tests.csv"),
+    *("stability.csv", "summary.json", "tests.csv"),
 ]
 
 #: Team to the shift of the tumour in each case; its Dice is 1 - shift / 4.
@@ -170,6 +170,69 @@ def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(chall
         assert "case_0" not in path.read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def spoilt(challenge):
+    """Three files that cannot be scored: no NIfTI, another shape, and a value without a label."""
+    good, fair = (challenge / "submissions" / team for team in ("good", "fair"))
+    (good / "case_01.nii.gz").write_bytes(b"no label map")
+    write_map(fair / "case_02.nii.gz", bars(4)[:, :-1])
+    write_map(fair / "case_03.nii.gz", bars(4) * 5)
+    return challenge
+
+
+def test_all_invalid_files_are_listed_at_once(spoilt):
+    result = done(run_rank(spoilt), 2)
+
+    lines = result.stderr.strip().splitlines()
+    starts = [line.split(": ")[1] for line in lines]
+    assert starts[:-1] == ["good, case_01", "fair, case_02", "fair, case_03"]
+    assert "got 3 invalid files (good: case_01, fair: case_02, fair: case_03)" in lines[-1]
+    assert "--invalid worst" in lines[-1]
+    assert not (spoilt / "out").exists()
+
+
+def test_invalid_files_are_scored_as_failed_if_asked(spoilt):
+    options = ("--invalid", "worst", "--metrics", "dice,hd95")
+    result = done(run_rank(spoilt, *options), 5)
+
+    assert "invalid predictions are scored as failed: good, fair; see invalid.csv" in result.stderr
+    table = pd.read_csv(spoilt / "out" / "invalid.csv")
+    keys = [("good", "case_01"), ("fair", "case_02"), ("fair", "case_03")]
+    assert list(zip(table["team"], table["case"], strict=True)) == keys
+    assert "case_01.nii.gz" in table["reason"][0]
+    page = (spoilt / "out" / "report.html").read_text()
+    assert "Invalid predictions" in page
+    assert "Cases with an invalid prediction are scored as failed: case_01." in page
+    scores = pd.read_csv(spoilt / "out-evaluations" / "good" / "scores.csv").set_index("case")
+    assert scores.loc["case_01", "dice"].tolist() == [0, 0]
+    assert (scores.loc["case_01", "hd95"] > 10).all()
+
+    # What is kept is not what is asked for without --invalid worst.
+    assert "3 invalid files" in done(run_rank(spoilt, out="again"), 2).stderr
+    options = (*options, "--aggregate-only", "--overwrite")
+    assert "case_0" not in done(run_rank(spoilt, *options), 5).output
+    table = pd.read_csv(spoilt / "out" / "invalid.csv")
+    assert table.to_dict("records") == [{"team": "good", "n": 1}, {"team": "fair", "n": 2}]
+    for path in (spoilt / "out").iterdir():
+        assert "case_0" not in path.read_text(encoding="utf-8")
+
+
+def test_a_reference_that_cannot_be_read_is_no_fault_of_a_team(challenge):
+    (challenge / "labelsTs" / "case_01.nii.gz").write_bytes(b"no label map")
+
+    result = run_rank(challenge, "--invalid", "worst")
+
+    check_refused(result, challenge, "labelsTs/case_01.nii.gz")
+
+
+def test_folders_that_cannot_be_scored_are_all_named(challenge):
+    for team in ("good", "poor"):
+        (challenge / "submissions" / team / "case_00.nii.gz").unlink()
+
+    words = ("The team is 'good'", "There are such errors in poor, too.")
+    check_refused(run_rank(challenge), challenge, *words)
+
+
 def test_bad_input_is_one_line(challenge):
     good, fair, none = (challenge / "submissions" / name for name in ("good", "fair", "none"))
     out = ("-o", challenge / "out")
@@ -180,6 +243,8 @@ def test_bad_input_is_one_line(challenge):
         ((f"a={good}", *out, "--cases", "cases.csv"), "`--cases` must come with --evaluate"),
         ((f"a={good}", *out, "--jobs", 2), "`--jobs` must come with --evaluate"),
         ((f"a={good}", *out, "--workers", "tcp://s:1"), "`--workers` must come with --evaluate"),
+        ((f"a={good}", *out, "--invalid", "worst"), "`--invalid` must come with --evaluate"),
+        ((good, fair, *scored, "--label-weight", "spleen=2"), "`--label-weight` must name"),
         ((good, none, *scored), "must be folders"),
         ((good, f"GOOD={fair}", *scored), "must have different names"),
         ((good, f"a/b={fair}", *scored), "without slashes"),

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.frames import OVERALL, RANK_COLUMNS
+from nnunet_dro.ranking.frames import RANK_COLUMNS
 from nnunet_dro.ranking.ranking import rank_evaluations
+from nnunet_dro.ranking.ranks import OVERALL
 from tests.ranking.made import evaluation_of, random_evaluations
 
 
@@ -65,10 +66,12 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
     ]
 
 
-def teams_of(metric, missed=(), **values):
+def teams_of(metric, missed=(), absent=(), **values):
     """Evaluations of teams by their values; in these cases the first misses the label."""
     return {
-        team: evaluation_of(team, {metric: {"liver": of_team}}, missed=() if n else missed)
+        team: evaluation_of(
+            team, {metric: {"liver": of_team}}, missed=() if n else missed, absent=absent
+        )
         for n, (team, of_team) in enumerate(values.items())
     }
 
@@ -78,15 +81,14 @@ def teams_of(metric, missed=(), **values):
     [
         # Smaller distances are better.
         (teams_of("hd95", near=[1.0, 2.0], far=[3.0, 4.0]), {"near": [1.5, 1], "far": [3.5, 2]}),
-        # A missed label is last, and the largest distance in the mean.
+        # A fraction that lacks counts as 0, whatever others have.
         (
-            teams_of("hd95", misses=[np.nan, 1.0], far=[9.0, 3.0], near=[2.0, 2.0], missed=[0]),
-            {"misses": [(9 + 1) / 2, (3 + 1) / 2], "far": [6, (2 + 3) / 2], "near": [2, 1.5]},
+            teams_of("precision", misses=[np.nan, 0.9], finds=[0.1, 0.8], missed=[0]),
+            {"misses": [0.45, 1.5], "finds": [0.45, 1.5]},
         ),
-        # A value that lacks for an unknown reason is last.
         (
-            teams_of("dice", unknown=[np.nan, 0.9], known=[0.1, 0.8]),
-            {"unknown": [0.45, 1.5], "known": [0.45, 1.5]},
+            teams_of("dice", unknown=[np.nan, 0.9], other=[np.nan, 0.8]),
+            {"unknown": [0.45, 1.0], "other": [0.4, 1.5]},
         ),
     ],
 )
@@ -98,16 +100,134 @@ def test_scores_are_means_and_mean_ranks(teams, expected):
     if "near" in teams:
         assert {ranks(ranking, scheme.value)["near"] for scheme in RankingScheme} == {1}
     if "misses" in teams:
-        assert any("1 score" in note and "rank is the last" in note for note in ranking.notes)
+        assert any("misses: 1 value of Precision" in note for note in ranking.notes)
 
 
-def test_a_case_without_a_value_in_any_team_does_not_count():
-    ranking = rank_evaluations(teams_of("dice", a=[np.nan, 0.9], b=[np.nan, 0.8]), n_resamples=20)
+def test_a_distance_that_a_missed_label_lacks_is_refused():
+    teams = teams_of("hd95", misses=[np.nan, 1.0], far=[9.0, 3.0], missed=[0])
+    with pytest.raises(ValueError, match=r"'liver' in 'case_000' by 'misses'.*--empty diagonal"):
+        rank_evaluations(teams, n_resamples=0)
+
+    # Not ranked, it does no harm.
+    teams = {
+        name: evaluation_of(
+            name,
+            {"dice": {"liver": [0.5, dice]}, "hd95": {"liver": [np.nan, 1.0]}},
+            missed=[0],
+        )
+        for name, dice in (("a", 0.9), ("b", 0.8))
+    }
+    ranking = rank_evaluations(teams, n_resamples=0, metric_weights=["hd95=0"])
+    assert [task.metric for task in ranking.tasks] == ["dice"]
+
+
+def test_a_case_in_which_all_are_right_counts_as_it_does_for_each():
+    teams = teams_of("dice", a=[np.nan, 0.9], b=[np.nan, 0.8], missed=[0], absent=[0])
+    teams["b"] = evaluation_of("b", {"dice": {"liver": [np.nan, 0.8]}}, missed=[0], absent=[0])
+    ranking = rank_evaluations(teams, n_resamples=20)
     assert ranks(ranking) == {"a": 1, "b": 2}
-    assert any("1 combination" in note for note in ranking.notes)
-    assert ranking.tests["n"].tolist() == [1, 1]
+    assert any(note.startswith("2 times in a metric") for note in ranking.notes)
+    assert ranking.tests["n"].tolist() == [2, 2]
+
+    for name in teams:
+        teams[name] = evaluation_of(name, {"dice": {"liver": [np.nan]}}, missed=[0], absent=[0])
     with pytest.raises(ValueError, match="some team has a value"):
-        rank_evaluations(teams_of("dice", a=[np.nan], b=[np.nan]))
+        rank_evaluations(teams)
+
+
+@pytest.mark.parametrize("patient", [None, "patient"])
+def test_the_score_of_a_team_is_that_of_its_evaluation_whoever_takes_part(patient):
+    # The reference lacks the label in half of the cases; only the last team invents it there.
+    columns = {"patient": ["p", "p", "p", "q", "q", "r"], "centre": list("AABBBB")}
+    right = {"dice": {"liver": [0.9, np.nan, 0.7, np.nan, 0.6, np.nan]}}
+    also = {"dice": {"liver": [0.8, np.nan, 0.7, np.nan, 0.5, np.nan]}}
+    invents = {"dice": {"liver": [0.95, 0.0, 0.9, 0.0, 0.9, np.nan]}}
+    about = {"columns": columns, "patient": patient, "absent": [1, 3, 5]}
+    teams = {
+        "right": evaluation_of("right", right, missed=[1, 3, 5], **about),
+        "also": evaluation_of("also", also, missed=[1, 3, 5], **about),
+        "invents": evaluation_of("invents", invents, missed=[5], **about),
+    }
+    every = rank_evaluations(teams, by=["centre"], n_resamples=20)
+    some = rank_evaluations({n: teams[n] for n in ("right", "also")}, by=["centre"], n_resamples=20)
+
+    def scores(ranking, **columns):
+        rows = ranking.selected(metric="dice", label="liver", **columns)
+        return rows.set_index("team")["score"].to_dict()
+
+    own = {name: team.strata["mean"].iloc[0] for name, team in teams.items()}
+    assert scores(every, kind="all") == pytest.approx(own)
+    assert scores(some, kind="all") == pytest.approx({n: own[n] for n in ("right", "also")})
+    for stratum in "AB":
+        columns = {"kind": "stratum", "stratum": stratum}
+        of_every = scores(every, **columns)
+        assert scores(some, **columns) == {n: of_every[n] for n in ("right", "also")}
+
+    # In ranks of cases, who invents is behind who is right.
+    assert ranks(every, "rank-mean")["invents"] == (3 if patient else 2)
+
+
+def test_teams_with_the_same_scores_are_named():
+    teams = random_evaluations(3, 12)
+    teams["copy"] = teams["team 02"]
+    (note,) = [n for n in rank_evaluations(teams, n_resamples=0).notes if "submitted twice" in n]
+    assert note.startswith("team 02, copy have the same scores")
+
+
+def test_metrics_and_labels_have_weights():
+    # By Dice a is first, by IoU b is; in the liver and in the tumour.
+    values = {"a": (0.9, 0.1), "b": (0.8, 0.2), "c": (0.1, 0.05)}
+    teams = {
+        team: evaluation_of(
+            team,
+            {
+                metric: {label: [value, value] for label in ("liver", "tumour")}
+                for metric, value in zip(("dice", "iou"), pair, strict=True)
+            },
+        )
+        for team, pair in values.items()
+    }
+
+    def first(**options):
+        ranking = rank_evaluations(teams, n_resamples=0, **options)
+        return [team for team, rank in ranks(ranking).items() if rank == 1], ranking
+
+    assert first()[0] == ["a", "b"]
+    assert first(metric_weights=["dice=2"])[0] == ["a"]
+    names, ranking = first(metric_weights=["iou=2", "dice=0.5"], label_weights=["tumour=3"])
+    assert names == ["b"]
+    assert ranking.weights == (0.5, 1.5, 2, 6)
+    assert len(first(label_weights=["liver=0"])[1].tasks) == 2
+    for options, words in (
+        ({"metric_weights": ["nsd=2"]}, "`metric_weight` must name"),
+        ({"metric_weights": ["dice"]}, "`metric_weight` must be NAME=NUMBER"),
+        ({"metric_weights": ["dice=-1"]}, "0 or more, got 'dice=-1'"),
+        ({"label_weights": ["liver=inf"]}, "`label_weight` must be NAME=NUMBER"),
+        ({"label_weights": ["liver=1", "liver=2"]}, "'liver' twice"),
+        ({"label_weights": ["liver=0", "tumour=0"]}, "only zeros"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            first(**options)
+
+
+def test_stability_is_that_of_each_metric_label_and_stratum():
+    teams = random_evaluations(4, 24, metrics=("dice", "iou"), labels=("liver", "tumour"))
+    ranking = rank_evaluations(teams, by=["centre"], n_resamples=200)
+    kinds = ranking.parts.groupby("kind", sort=False).size().to_dict()
+    assert kinds == {"metric": 2 * 4, "label": 2 * 4, "task": 4 * 4, "stratum": 3 * 4}
+    of_task = ranking.parts[ranking.parts["kind"] == "task"]
+    expected = ranking.selected(kind="all")
+    expected = expected[expected["metric"] != OVERALL]
+    assert of_task["rank"].tolist() == expected["rank"].tolist()
+
+    # That of a metric is that of a ranking by it alone, from the same samples.
+    alone = rank_evaluations(teams, n_resamples=200, metric_weights=["iou=0"])
+    rows = ranking.parts[(ranking.parts["kind"] == "metric") & (ranking.parts["metric"] == "dice")]
+    rows = rows.set_index("team").loc[list(alone.teams)]
+    for column in ("rank", "rank_low", "rank_high", "share_1"):
+        assert rows[column].tolist() == alone.samples[column].tolist()
+    assert rows["kendall_tau"].iloc[0] == pytest.approx(alone.taus["mean"].iloc[0])
+    assert rank_evaluations(teams, n_resamples=0).parts.empty
 
 
 def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():

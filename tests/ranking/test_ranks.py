@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
 from nnunet_dro.choices import RankingScheme
+from nnunet_dro.ranking.competition import competition_ranks
 from nnunet_dro.ranking.from_evaluations import Contest
 from nnunet_dro.ranking.ranks import (
     bootstrap_ranks,
@@ -18,7 +19,6 @@ from nnunet_dro.ranking.ranks import (
     kendall_tau,
     overall_ranks,
     pairwise_p,
-    ranks_of,
     task_scores,
     worst_scores,
 )
@@ -27,19 +27,21 @@ from tests.ranking.test_signed_rank import scipys
 MEAN, MEDIAN, RANK_MEAN, RANK_MEDIAN, TEST = RankingScheme
 
 
-def contest_of(values, units=None):
-    """Scores of shape (n_teams, n_cases), or (n_tasks, n_teams, n_cases); -inf stands for no value
-    and counts as 0."""
+def contest_of(values, units=None, weights=None):
+    """Scores of shape (n_teams, n_cases), or (n_tasks, n_teams, n_cases); inf stands for a label
+    that was rightly left out."""
     goodness = np.array(values, dtype=float)
     goodness = goodness if goodness.ndim == 3 else goodness[None]
-    filled = np.where(np.isneginf(goodness), 0.0, goodness)
-    return Contest(
-        goodness, filled, np.arange(goodness.shape[2]) if units is None else np.array(units)
-    )
+    scores = np.where(np.isposinf(goodness), np.nan, goodness)
+    goodness = np.where(np.isposinf(goodness), 1.0, goodness)
+    units = np.arange(goodness.shape[2]) if units is None else np.array(units)
+    weights = np.ones(len(goodness)) if weights is None else np.array(weights)
+    return Contest.of_cases(scores, goodness, units, weights)
 
 
-def ranks(values, scheme, counts=None):
-    return overall_ranks(task_scores(contest_of(values), scheme, counts))[0].tolist()
+def ranks(values, scheme, counts=None, weights=None):
+    contest = contest_of(values, weights=weights)
+    return overall_ranks(task_scores(contest, scheme, counts), contest.weights)[0].tolist()
 
 
 # Team A wins three of four cases by a little and loses one by a lot.
@@ -68,14 +70,16 @@ def test_test_based_ranking_counts_significant_wins():
     assert ranks([v[:5] for v in values], TEST) == [1, 1, 1]
 
 
-def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
-    assert ranks_of(np.array([0.5, 0.9, 0.5, 0.1, np.nan])).tolist()[:4] == [2, 1, 2, 4]
-    assert np.isnan(ranks_of(np.array([0.5, np.nan]))[1])
-    assert ranks_of(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
-    assert contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]]).case_ranks[0].T.tolist() == [
-        [3, 2, 1],
-        [1, 3, 2],
-    ]
+def test_equal_teams_share_a_rank_and_those_that_failed_nowhere_are_first():
+    assert competition_ranks(np.array([0.5, 0.9, 0.5, 0.1])).tolist() == [2, 1, 2, 4]
+    assert competition_ranks(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
+    # Without a score where others have one, a team was right in every case.
+    assert competition_ranks(np.array([0.5, np.nan, np.nan])).tolist() == [3, 1, 1]
+    assert np.isnan(competition_ranks(np.full(2, np.nan))).all()
+    # Two teams are right to find nothing in the first case; the other one invents it.
+    contest = contest_of([[np.inf, 0.9], [0.0, 0.1], [np.inf, 0.5]])
+    assert contest.unit_ranks[0].T.tolist() == [[1, 3, 1], [1, 3, 2]]
+    assert task_scores(contest, MEAN)[0, 0].tolist() == [0.9, 0.05, 0.5]
 
     values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
     for scheme in RankingScheme:
@@ -91,17 +95,17 @@ def test_a_task_without_any_value_has_no_ranks(scheme):
     scores = task_scores(contest_of(values), scheme)
 
     assert np.isnan(scores[0, 0]).all()
-    assert overall_ranks(scores)[0].tolist() == overall_ranks(scores[:, 1:])[0].tolist()
+    both = overall_ranks(scores, np.ones(2))
+    assert both.tolist() == overall_ranks(scores[:, 1:], np.ones(1)).tolist()
 
 
-def test_tasks_count_alike_and_the_worst_stratum_is_each_teams_own():
+def test_tasks_count_by_weight_and_the_worst_stratum_is_each_teams_own():
     # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the
     # differences.
-    assert ranks([[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]], MEAN) == [
-        3,
-        1,
-        2,
-    ]
+    tasks = [[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]]
+    assert ranks(tasks, MEAN) == [3, 1, 2]
+    # With weights 3, 1 and 1: 9/5, 9/5 and 12/5.
+    assert ranks(tasks, MEAN, weights=[3, 1, 1]) == [1, 1, 3]
     # The worst stratum is each team's own.
     assert worst_scores(np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])).tolist() == [
         [0.2, 0.5]
@@ -111,19 +115,18 @@ def test_tasks_count_alike_and_the_worst_stratum_is_each_teams_own():
 
 def brute_force(values, scheme):
     """Scores by the words of the definitions, case by case and pair by pair."""
-    n_teams, n_cases = values.shape
-    case_ranks = np.array([rankdata(-values[:, case], method="min") for case in range(n_cases)]).T
-    filled = np.where(np.isneginf(values), 0.0, values)
+    n_teams = len(values)
+    goodness = np.where(np.isinf(values), 1.0, values)
+    case_ranks = np.array([rankdata(-column, method="min") for column in goodness.T]).T
+    own = [row[~np.isinf(row)] for row in values]
     if scheme in (MEAN, MEDIAN):
-        return [{MEAN: np.mean, MEDIAN: np.median}[scheme](row) for row in filled]
+        return [{MEAN: np.mean, MEDIAN: np.median}[scheme](row) for row in own]
     if scheme in (RANK_MEAN, RANK_MEDIAN):
         return [-{RANK_MEAN: np.mean, RANK_MEDIAN: np.median}[scheme](row) for row in case_ranks]
-    # Where both have no value, neither is better.
-    with np.errstate(invalid="ignore"):
-        p = {
-            (i, j): scipys(values[i] - values[j], "greater")
-            for i, j in permutations(range(n_teams), 2)
-        }
+    p = {
+        (i, j): scipys(goodness[i] - goodness[j], "greater")
+        for i, j in permutations(range(n_teams), 2)
+    }
     wins = [0] * n_teams
     for place, (i, j) in enumerate(sorted(p, key=p.get)):
         if p[i, j] * (len(p) - place) > 0.05:
@@ -138,8 +141,9 @@ def random_values(seed, n_teams=5, n_cases=30, decimals=2):
         0.8 + np.linspace(0.1, 0, n_teams)[:, None] + rng.normal(0, 0.1, (n_teams, n_cases)), 0, 1
     )
     values = np.round(values, decimals)
-    values[rng.random(values.shape) < 0.05] = -np.inf
-    values[0, np.isneginf(values).all(axis=0)] = 0.5
+    # Labels that the reference lacks: rightly left out, or invented.
+    is_absent = rng.random(n_cases) < 0.2
+    values[:, is_absent] = np.where(rng.random(values[:, is_absent].shape) < 0.7, np.inf, 0.0)
     return values
 
 
@@ -199,7 +203,7 @@ def test_order_and_scale_do_not_matter_and_identical_teams_tie(values, data):
         if scheme in (RANK_MEAN, RANK_MEDIAN):
             assert ranks(np.exp(3 * values) - 7, scheme) == expected.tolist()
         for counted in (None, counts):
-            found = overall_ranks(task_scores(contest_of(doubled), scheme, counted))
+            found = overall_ranks(task_scores(contest_of(doubled), scheme, counted), np.ones(1))
             assert found[:, 0].tolist() == found[:, -1].tolist()
 
 

@@ -39,9 +39,13 @@ class CommonGround:
 
         NaN where there is no row.
         """
-        pairs = pd.MultiIndex.from_product([self.cases, self.labels])
-        values = scores.set_index(["case", "label"])[column].reindex(pairs)
-        return values.to_numpy(dtype=np.float64).reshape(len(self.cases), len(self.labels))
+        values = np.full((len(self.cases), len(self.labels)), np.nan)
+        row = pd.Index(self.cases).get_indexer(pd.Index(scores["case"]))
+        place = pd.Index(self.labels).get_indexer(pd.Index(scores["label"]))
+        is_common = (row >= 0) & (place >= 0)
+        numbers = scores[column].to_numpy(dtype=np.float64)
+        values[row[is_common], place[is_common]] = numbers[is_common]
+        return values
 
 
 def find_common_ground(

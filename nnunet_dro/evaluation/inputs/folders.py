@@ -4,7 +4,7 @@ In a folder of label maps, or in a model folder of nnU-Net.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnunet_dro.choices import MissingRule
@@ -31,11 +31,31 @@ class Inputs:
     #: The references without a prediction that are not evaluated, although they were to be
     #: expected.
     lacking: tuple[str, ...] = ()
+    #: Case to why its prediction cannot be scored: it counts as failed.
+    invalid: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """The cases without a prediction."""
-        return [pair.case for pair in self.pairs if pair.prediction is None]
+        without = [pair.case for pair in self.pairs if pair.prediction is None]
+        return [case for case in without if case not in self.invalid]
+
+    def without(self, invalid: Mapping[str, str]) -> "Inputs":
+        """The same without some predictions, which are scored as failed; a note names them."""
+        pairs = []
+        for pair in self.pairs:
+            prediction = None if pair.case in invalid else pair.prediction
+            pairs.append(replace(pair, prediction=prediction))
+
+        names = name_some(list(invalid), at_most=20)
+        note = f"Cases with an invalid prediction are scored as failed: {names}."
+        notes = (*self.notes, note) if invalid else self.notes
+        return replace(
+            self,
+            pairs=tuple(pairs),
+            notes=notes,
+            invalid=invalid,
+        )
 
 
 def find_inputs(

@@ -1,0 +1,26 @@
+"""The ranks of a competition: 1, 2, 2, 4."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Scores that differ by less are equal: sums in another order differ by rounding.
+_DECIMALS = 10
+
+
+def competition_ranks(scores: FloatArray) -> FloatArray:
+    """Ranks over the last axis: one plus the number of teams that are better.
+
+    A team without a score (NaN) where others have one has failed nowhere, and is the first: each
+    of its failures would have given it a score. Where no team has a score, all ranks are NaN.
+    """
+    rounded = np.round(scores, _DECIMALS)
+    is_nothing = np.isnan(rounded)
+    rounded[is_nothing] = np.inf
+
+    ranks = np.ones_like(rounded)
+    for team in range(rounded.shape[-1]):
+        ranks += rounded[..., team, None] > rounded
+    ranks[is_nothing.all(axis=-1)] = np.nan
+    return ranks

@@ -1,0 +1,148 @@
+"""How sure the ranks are by each metric, by each label and in each stratum, as over all tasks.
+
+Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing and visualizing
+challenge results, Scientific Reports 11:2369, whose stability is that of one task at a time.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.from_evaluations import Entries, FloatArray
+from nnunet_dro.ranking.ranks import (
+    OVERALL,
+    Stability,
+    bootstrap_ranks,
+    consensus,
+    draw_units,
+    stability,
+)
+from nnunet_dro.ranking.weights import Task
+
+#: The columns of `stability_table`.
+STABILITY_COLUMNS = (
+    "kind",
+    "attribute",
+    "stratum",
+    "metric",
+    "label",
+    "n",
+    "kendall_tau",
+    "kendall_tau_low",
+    "kendall_tau_high",
+    "team",
+    "rank",
+    "rank_low",
+    "rank_median",
+    "rank_high",
+    "share_1",
+)
+
+
+class Part(NamedTuple):
+    """A part of what is ranked: a ``metric``, a ``label``, a ``task`` (both), or a ``stratum``."""
+
+    kind: str
+    attribute: str = ALL
+    stratum: str = ALL
+    metric: str = OVERALL
+    label: str = OVERALL
+    n: int = 0  # number of cases
+
+
+def parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
+    """The metrics, the labels and the tasks, where there are several of each, with their tasks."""
+    metrics = list(dict.fromkeys(task.metric for task in tasks))
+    labels = list(dict.fromkeys(task.label for task in tasks))
+
+    parts = {}
+    if len(metrics) > 1:
+        for metric in metrics:
+            places = [place for place, task in enumerate(tasks) if task.metric == metric]
+            parts[Part("metric", metric=metric, n=n_cases)] = places
+    if len(labels) > 1:
+        for label in labels:
+            places = [place for place, task in enumerate(tasks) if task.label == label]
+            parts[Part("label", label=label, n=n_cases)] = places
+    if len(metrics) > 1 and len(labels) > 1:
+        for place, task in enumerate(tasks):
+            part = Part("task", metric=task.metric, label=task.label, n=n_cases)
+            parts[part] = [place]
+    return parts
+
+
+def stability_of_tasks(
+    entries: Entries, full: FloatArray, sampled: FloatArray
+) -> dict[Part, tuple[FloatArray, Stability]]:
+    """The ranks by each metric, label and task, and how they vary in samples of the cases.
+
+    From what `task_scores` has of all cases, shape (n_tasks, n_teams), and of the samples.
+    """
+    full_ranks = competition_ranks(full)
+    sampled_ranks = competition_ranks(sampled)
+
+    result = {}
+    for part, places in parts_of_tasks(entries.tasks, len(entries.cases)).items():
+        weights = entries.weights[places]
+        ranks = competition_ranks(consensus(full_ranks[places], weights))
+        in_samples = competition_ranks(consensus(sampled_ranks[:, places], weights))
+        result[part] = (ranks, stability(ranks, in_samples))
+    return result
+
+
+def stability_of_strata(
+    entries: Entries,
+    full: Mapping[tuple[str, str], FloatArray],
+    scheme: RankingScheme,
+    n_samples: int,
+    rng: np.random.Generator,
+) -> dict[Part, tuple[FloatArray, Stability]]:
+    """The ranks in each stratum, and how they vary in samples of its cases.
+
+    ``full`` has the ranks by attribute and stratum.
+    """
+    result = {}
+    for attribute, strata in entries.strata.items():
+        for stratum, inside in strata:
+            contest = entries.contest_of(inside)
+            counts = draw_units(contest.n_units, n_samples, rng)
+            part = Part("stratum", attribute, stratum, n=int(inside.sum()))
+            ranks = full[attribute, stratum]
+            result[part] = (ranks, bootstrap_ranks(contest, scheme, counts))
+    return result
+
+
+def stability_table(
+    entries: Entries,
+    parts: Mapping[Part, tuple[FloatArray, Stability]],
+    order: Sequence[int],
+) -> pd.DataFrame:
+    """A row per part and team, with `STABILITY_COLUMNS`."""
+    rows = []
+    for part, (ranks, samples) in parts.items():
+        taus = list(_taus(samples))
+        for team in order:
+            numbers = (
+                ranks[team],
+                samples.low[team],
+                samples.median[team],
+                samples.high[team],
+                samples.shares[team, 0],
+            )
+            rows.append((*part, *taus, entries.teams[team], *numbers))
+    return pd.DataFrame(rows, columns=list(STABILITY_COLUMNS))
+
+
+def _taus(samples: Stability) -> Iterator[float]:
+    """The mean and the 95 % interval of Kendall's tau over the samples; NaN where it has none."""
+    taus = samples.taus[~np.isnan(samples.taus)]
+    if not len(taus):
+        yield from (np.nan, np.nan, np.nan)
+        return
+    yield float(taus.mean())
+    yield from np.quantile(taus, (0.025, 0.975)).tolist()
