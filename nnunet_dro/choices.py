@@ -23,8 +23,8 @@ class MissingRule(str, Enum):
     WORST = "worst"
 
 
-class MarginBound(str, Enum):
-    """By which bounds a margin of `nnunet-dro compare` is judged."""
+class PatientScore(str, Enum):
+    """What a patient with several cases scores: their mean, or the worst of them."""
 
     GUARANTEED = "guaranteed"
     TYPICAL = "typical"

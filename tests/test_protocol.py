@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from nnunet_dro import __version__
 from nnunet_dro.commands.compare import compare
 from nnunet_dro.commands.evaluate import evaluate
 from nnunet_dro.commands.protocol_file import (
@@ -30,6 +31,7 @@ PROTOCOL = Protocol(
         "overall": True,
         "reference_stratum": None,
         "patient": "p\\ä\x7f \U0001f9e0",
+        "patient_score": "worst",
         "metrics": ["dice"],
         "nsd_tolerance_mm": 1.0,
         "empty": "undefined",
@@ -51,6 +53,8 @@ PROTOCOL = Protocol(
         "seed": 0,
         "require": [],
     },
+    written="2026-11-27",
+    version="0.4.0",
 )
 
 
@@ -95,18 +99,21 @@ def test_a_protocol_is_read_as_it_was_written_whatever_its_comments(tmp_path):
 
 
 def test_a_protocol_of_version_0_2_keeps_its_hash(study, tmp_path):
-    old = Protocol(
-        {**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare
-    )
+    options = {"patient": None, "patient_score": "mean", "ignore_unknown_cases": True}
+    old = Protocol({**PROTOCOL.evaluate, **options}, PROTOCOL.compare)
     write_protocol(old, tmp_path / "old.toml")
 
+    assert "patient_score" not in old.text
+    assert read_protocol(tmp_path / "old.toml") == old
     assert read_protocol(tmp_path / "old.toml").sha256 == old.sha256 != PROTOCOL.sha256
     assert "ignore-unknown-cases  yes" in run("protocol", "show", tmp_path / "old.toml").stdout
 
 
-def test_the_hash_is_that_of_the_options():
+def test_the_hash_is_that_of_the_day_the_version_and_the_options():
     present = {
-        "format": "nnunet-dro protocol 1",
+        "format": "nnunet-dro protocol 2",
+        "written": "2026-11-27",
+        "version": "0.4.0",
         "evaluate": {name: value for name, value in PROTOCOL.evaluate.items() if value is not None},
         "compare": {name: value for name, value in PROTOCOL.compare.items() if value is not None},
     }
@@ -114,6 +121,7 @@ def test_the_hash_is_that_of_the_options():
 
     assert PROTOCOL.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert replace(PROTOCOL, compare={**PROTOCOL.compare, "seed": 1}).sha256 != PROTOCOL.sha256
+    assert replace(PROTOCOL, written="2026-11-26").sha256 != PROTOCOL.sha256
 
     texts = ["p5>=0.7@95", "method=DRO mean_difference_low_guaranteed>=0", "n>=20", "wins>=3"]
 
@@ -151,6 +159,25 @@ def test_an_evaluation_under_a_protocol_has_its_options(study):
     assert "  margin                2.0\n" in result.stdout
 
 
+def test_a_protocol_has_a_day_a_version_and_the_failure(study):
+    protocol = read_protocol(study / "protocol.toml")
+
+    assert protocol.evaluate["failure"] == "dice<0.5"
+    assert protocol.version == __version__
+    assert len(protocol.written) == 10
+
+    shown = run("protocol", "show", study / "protocol.toml").stdout
+    assert f"written {protocol.written}\nversion {__version__}\n" in shown
+    assert "  failure               dice<0.5\n" in shown
+    note = f"locked protocol of {protocol.written} (nnunet-dro {__version__}) with SHA-256"
+    assert note in (study / "locked" / "report.md").read_text(encoding="utf-8")
+
+
+def test_failure_of_a_metric_that_is_not_computed_is_not_locked(tmp_path):
+    assert run("protocol", "write", tmp_path / "p.toml", "--metrics", "hd95").exit_code == 0
+    assert read_protocol(tmp_path / "p.toml").evaluate["failure"] is None
+
+
 def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp_path):
     assert sha256_of(study) in "".join(locked_evaluate(study, tmp_path / "out").stdout.split())
 
@@ -159,7 +186,7 @@ def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp
             assert run("report", tmp_path / "out").exit_code == 0
         for name in ("report.html", "report.md", "report.tex", "summary.json"):
             text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-            assert f"locked protocol with SHA-256 {sha256_of(study)}" in text
+            assert f"with SHA-256 {sha256_of(study)}" in text
     options = (
         "--by",
         "centre",
@@ -234,7 +261,10 @@ def edited(root, tmp_path, old, new):
         ),
         ("seed = 0", "seed = -1", "`--seed` must be at least 0"),
         ('"hd95"', '"hd96"', "hd96"),
-        ("protocol 1", "protocol 2", "must have the format 'nnunet-dro protocol 1', got"),
+        ("protocol 2", "protocol 3", "must have the format 'nnunet-dro protocol 2', got"),
+        ("protocol 2", "protocol 1", "its hash does not fit"),
+        ('written = "20', 'written = "19', "its hash does not fit"),
+        ('failure = "dice<0.5"', 'failure = "dice<0.4"', "its hash does not fit"),
         ("[compare]", "[compare", "must be TOML in UTF-8"),
     ],
 )
@@ -279,7 +309,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
 
     for name in ("report.html", "report.md", "report.tex"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-        assert f"under the locked protocol with SHA-256 {sha256_of(study)}" in text
+        assert text.count(f"with SHA-256 {sha256_of(study)}") == 1
 
     differs = done(
         run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite"), 2

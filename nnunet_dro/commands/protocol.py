@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nnunet_dro import __version__
 from nnunet_dro.commands.shared import RequireFile, argument, option, takes
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
@@ -38,15 +40,21 @@ def write(options: _WriteOptions) -> None:
     """Lock the options of evaluate and compare in a file."""
     from nnunet_dro.commands.protocol_file import Protocol, sorted_requirements, write_protocol
     from nnunet_dro.evaluation.judging.requirements import requirement_lines
+    from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 
     requirements = list(options.requirements)
     if options.require_file:
         requirements += [text for _, text in requirement_lines(options.require_file)]
     on_strata, on_differences = sorted_requirements(requirements)
 
+    locked = _values(options, LockedEvaluation)
+    if locked["failure"] is None and Failure.of(DEFAULT_FAILURE).metric in locked["metrics"]:
+        locked["failure"] = DEFAULT_FAILURE
     protocol = Protocol(
-        evaluate={**_values(options, LockedEvaluation), "require": on_strata},
+        evaluate={**locked, "require": on_strata},
         compare={**_values(options, LockedComparison), "require": on_differences},
+        written=datetime.now(timezone.utc).date().isoformat(),
+        version=__version__,
     )
     write_protocol(protocol, options.protocol, force=options.force)
     typer.echo(f"SHA-256 {protocol.sha256}")
@@ -67,7 +75,9 @@ def show(protocol: _ProtocolPath) -> None:
     from nnunet_dro.commands.protocol_file import read_protocol
 
     read = read_protocol(protocol)
-    typer.echo(f"{protocol} is as it was written.\nSHA-256 {read.sha256}")
+    typer.echo(f"{protocol} is as it was written.")
+    for name, value in (read.head | {"SHA-256": read.sha256}).items():
+        typer.echo(f"{name} {value}")
     for command, locked in read.sections.items():
         typer.echo(f"\nnnunet-dro {command}")
         for name, value in locked.items():

@@ -31,7 +31,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FORMAT = "nnunet-dro protocol 1"  # The name of the format; its number changes with the format.
+FORMAT = "nnunet-dro protocol 2"  # The name of the format; its number changes with the format.
+
+#: That of version 0.3, which has neither a day nor a version.
+EARLIER_FORMAT = "nnunet-dro protocol 1"
 
 _HEAD = (
     "# A locked protocol of nnunet-dro: the options of evaluate and compare, decided before the "
@@ -66,6 +69,9 @@ _OPTIONS = {
 #: allowed.
 _RETIRED: dict[str, _Kinds] = {"ignore_unknown_cases": (bool,)}
 
+#: What the earlier format lacks, with the value that it stands for.
+_ADDED: dict[str, dict[str, Any]] = {"evaluate": {"patient_score": "mean"}, "compare": {}}
+
 #: Types to words for their values in errors.
 _WORDS: dict[type | None, str] = {
     list: "a list of texts",
@@ -88,6 +94,8 @@ class Protocol:
 
     evaluate: Mapping[str, Any]  # those of `LockedEvaluation`, with values as from `Flag.value`
     compare: Mapping[str, Any]  # those of `LockedComparison`
+    written: str = ""  # the day on which it was written, as 2026-11-27; empty in `EARLIER_FORMAT`
+    version: str = ""  # the version of nnunet-dro that wrote it; empty likewise
 
     def __post_init__(self) -> None:
         for name, section in self.sections.items():
@@ -106,23 +114,48 @@ class Protocol:
         return {"evaluate": self.evaluate, "compare": self.compare}
 
     @property
+    def head(self) -> dict[str, str]:
+        """The format, and of the current one the day and the version."""
+        if not self.written:
+            return {"format": EARLIER_FORMAT}
+        return {"format": FORMAT, "written": self.written, "version": self.version}
+
+    @property
+    def origin(self) -> str:
+        """When and by what it was written, in words; empty where that is not known."""
+        if not self.written:
+            return ""
+        return f" of {self.written} (nnunet-dro {self.version})"
+
+    @property
     def sha256(self) -> str:
-        """SHA-256 of the options: of their JSON with sorted keys, without spaces."""
-        content: dict[str, Any] = {"format": FORMAT}
+        """SHA-256 of all but itself: of its JSON with sorted keys, without spaces."""
+        content: dict[str, Any] = dict(self.head)
         for name, options in self.sections.items():
-            content[name] = _present(options)
+            content[name] = self._as_written(name, options)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     @property
     def text(self) -> str:
         """The content of the file."""
-        lines = [_HEAD, f'format = "{FORMAT}"', f'sha256 = "{self.sha256}"']
+        lines = [_HEAD]
+        for name, value in (self.head | {"sha256": self.sha256}).items():
+            lines.append(f"{name} = {_toml(value)}")
         for name, options in self.sections.items():
             lines += ["", f"[{name}]"]
-            for option, value in _present(options).items():
+            for option, value in self._as_written(name, options).items():
                 lines.append(f"{option} = {_toml(value)}")
         return "\n".join(lines) + "\n"
+
+    def _as_written(self, section: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a section that the file has: TOML has no None."""
+        lacking = {} if self.written else _ADDED[section]
+        return {
+            name: value
+            for name, value in options.items()
+            if value is not None and value != lacking.get(name)
+        }
 
 
 def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -178,19 +211,24 @@ def read_protocol(path: Path) -> Protocol:
 def protocol_of(text: str, name: str) -> Protocol:
     """The protocol of the text of a file, and whether it is as it was written."""
     content = _parsed_toml(text, name)
-    if content.get("format") != FORMAT:
+    is_earlier = content.get("format") == EARLIER_FORMAT
+    if content.get("format") != FORMAT and not is_earlier:
         got = f"{name!r} with {content.get('format')!r}"
         raise ValueError(f"`protocol` must have the format {FORMAT!r}, got {got}. {_REWRITE}")
 
     try:
-        evaluate, compare = (_filled(content.get(section), section) for section in SECTIONS)
-        protocol = Protocol(evaluate, compare)
+        sections = {section: _filled(content.get(section), section) for section in SECTIONS}
+        if is_earlier:
+            sections = {section: _ADDED[section] | sections[section] for section in SECTIONS}
+        written = str(content.get("written", ""))
+        protocol = Protocol(**sections, written=written, version=str(content.get("version", "")))
     except ValueError as error:
         raise ValueError(
             f"`protocol` must be as it was written, got {name!r}: {error} {_REWRITE}"
         ) from error
 
-    others = set(content) - {"format", "sha256", *SECTIONS}
+    others = set(content) ^ {*protocol.head, "sha256", *SECTIONS}
+    others |= {content["format"]} ^ {protocol.head["format"]}
     if others or content.get("sha256") != protocol.sha256:
         got = f"{name!r}, which was edited"
         raise ValueError(
@@ -228,12 +266,15 @@ def under_protocol(result: _Result, path: Path) -> _Result:
     It says so in a note, and in its ``about``.
     """
     content = _read_text(path)
-    sha256 = protocol_of(content, str(path)).sha256
+    protocol = protocol_of(content, str(path))
+    sha256 = protocol.sha256
     verb = "Evaluated" if isinstance(result, Evaluation) else "Compared"
-    note = f"{verb} under the locked protocol with SHA-256 {sha256}."
-    protocol = {"file": str(path), "sha256": sha256, "content": content}
-    about = {**result.about, "protocol": protocol}
-    return replace(result, notes=(note, *result.notes), about=about)
+    note = f"{verb} under the locked protocol{protocol.origin} with SHA-256 {sha256}."
+    # What is compared was evaluated under the same protocol, which is said once.
+    others = [text for text in result.notes if sha256 not in text]
+    record = {"file": str(path), "sha256": sha256, "content": content}
+    about = {**result.about, "protocol": record}
+    return replace(result, notes=(note, *others), about=about)
 
 
 def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]) -> None:
@@ -295,11 +336,6 @@ def _filled(options: Any, section: str) -> dict[str, Any]:
         if None in kinds and name not in present:
             filled[name] = None
     return filled | present
-
-
-def _present(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that have a value: TOML has no None."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _toml(value: Any) -> str:

@@ -238,6 +238,7 @@ def _described(
         division.strata,
         metrics=scoring.metrics,
         patient_of_case=division.patient_of_case,
+        patient_score=options.patient_score,
         one_sided=one_sided_of(requirements),
         failure=str(options.failed_if),
         n_resamples=options.n_resamples,
@@ -309,7 +310,7 @@ def _find_inputs(
 def _notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
     if options.patient is None:
         return note_on_repeated_patients(division.cases)
-    return note_on_patients(options.patient, division.patient_of_case)
+    return note_on_patients(options.patient, division.patient_of_case, options.patient_score)
 
 
 def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:

@@ -145,6 +145,7 @@ class Evaluation:
             [metric.name],
             patient_of_row=patient_of_row,
             failure=Failure.of(self.options.failure or DEFAULT_FAILURE),
+            patient_score=self.options.patient_score,
         )
         return chance_gaps(samples, metric, reference=self.options.reference_stratum)
 

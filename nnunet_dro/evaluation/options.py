@@ -9,7 +9,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from nnunet_dro.choices import EmptyRule, MarginBound, MissingRule, RankingScheme, choice_of
+from nnunet_dro.choices import (
+    EmptyRule,
+    MarginBound,
+    MissingRule,
+    PatientScore,
+    RankingScheme,
+    choice_of,
+)
 from nnunet_dro.evaluation.flags import (
     LESIONS,
     MODEL,
@@ -91,6 +98,10 @@ class LockedEvaluation:
             is_column=True,
         ),
     ] = None
+    patient_score: Annotated[
+        PatientScore,
+        Flag("Score of a patient with several cases: their mean, or the worst of them.", STRATA),
+    ] = PatientScore.MEAN
     nsd_tolerance_mm: Annotated[
         float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)
     ] = 1.0
@@ -140,6 +151,8 @@ class LockedEvaluation:
         _normalise(self, "by", "metrics", "instances", "requirements")
         object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
         object.__setattr__(self, "missing", choice_of(MissingRule, self.missing, name="missing"))
+        score = choice_of(PatientScore, self.patient_score, name="patient_score")
+        object.__setattr__(self, "patient_score", score)
 
     def check(self) -> None:
         """Check the values that have rules of their own."""

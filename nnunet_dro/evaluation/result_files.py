@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
@@ -311,6 +312,7 @@ def _described_anew(
         metrics=strata["metric"].unique().tolist(),
         patient_of_case=patient_of_case,
         failure=options.get("failure") or DEFAULT_FAILURE,
+        patient_score=PatientScore(options.get("patient_score", PatientScore.MEAN)),
         n_resamples=options["n_resamples"],
     )
     keys = ["attribute", "stratum", "label", "metric"]

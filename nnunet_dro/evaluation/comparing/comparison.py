@@ -145,7 +145,8 @@ def compare(
     check_methods(list(trainings.names))
     ground = find_common_ground(trainings.evaluations, intersect=options.intersect)
     strata = find_common_strata(trainings.evaluations, ground, by=options.by)
-    patient_of_case = next(iter(trainings.evaluations.values())).patient_of_case
+    baseline = next(iter(trainings.evaluations.values()))
+    patient_of_case = baseline.patient_of_case
     if patient_of_case is not None:
         patient_of_case = patient_of_case.reindex(list(ground.cases))
     return _compared(
@@ -154,6 +155,7 @@ def compare(
             ground,
             strata,
             patient_of_case,
+            baseline.options.patient_score,
         ),
         options,
         requirements,
@@ -233,6 +235,7 @@ def _about(
             "n_resamples": options.n_resamples,
             "seed": options.seed,
             "patient": patient,
+            "patient_score": compared.patient_score.value,
             "failure": failure,
         },
         "definitions": {

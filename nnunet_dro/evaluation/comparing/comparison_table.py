@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
 from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
@@ -21,7 +22,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,
     TYPICAL,
 )
-from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
+from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
@@ -67,6 +68,7 @@ class Compared:
     ground: CommonGround
     strata: "Mapping[str, pd.Series[str]]"
     patient_of_case: "pd.Series[str] | None"
+    patient_score: PatientScore = PatientScore.MEAN
 
     @cached_property
     def values(self) -> dict[str, dict[str, MethodValues]]:
@@ -110,6 +112,7 @@ class _Pair:
     failed_before: BoolArray
     failed_after: BoolArray
     patients: CodeArray
+    patient_score: PatientScore
 
     @cached_property
     def defined(self) -> BoolArray:
@@ -125,8 +128,9 @@ class _Pair:
         They are those of patients, in the defined cases.
         """
         patients = self.patients[self.defined]
-        before = patient_values(self.before[:, self.defined], patients)
-        after = patient_values(self.after[:, self.defined], patients)
+        worst_by = worst_metric(str(self.key["metric"]), self.patient_score)
+        before = patient_values(self.before[:, self.defined], patients, worst_by=worst_by)
+        after = patient_values(self.after[:, self.defined], patients, worst_by=worst_by)
         return before, after
 
 
@@ -215,6 +219,7 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
                         failed_before=contrast.failed_before[:, inside, position],
                         failed_after=contrast.failed_after[:, inside, position],
                         patients=patients[inside],
+                        patient_score=compared.patient_score,
                     )
 
 

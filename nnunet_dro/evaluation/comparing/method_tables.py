@@ -44,6 +44,7 @@ def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> 
                 compared.strata,
                 metrics=compared.ground.metrics,
                 patient_of_case=compared.patient_of_case,
+                patient_score=compared.patient_score,
                 failure=failure,
                 n_resamples=n_draws,
             )

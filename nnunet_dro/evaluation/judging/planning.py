@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.scoring.failures import failed_rows
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES
-from nnunet_dro.evaluation.statistics.patients import patient_values
+from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 
 FloatArray = npt.NDArray[np.float64]
@@ -118,7 +118,8 @@ def pilot_values(
         if failed:
             values = np.where(failed["left_out"][inside], worst, values)
         if patient_codes is not None:
-            values = patient_values(values, patient_codes[inside])
+            worst_by = worst_metric(metric, evaluation.options.patient_score)
+            values = patient_values(values, patient_codes[inside], worst_by=worst_by)
         values_of_rows.append(values)
 
     return values_of_rows

@@ -51,6 +51,7 @@ def check_evaluation(evaluation: Evaluation) -> None:
         evaluation.stratum_of_case,
         metrics=list(evaluation.metrics),
         patient_of_case=evaluation.patient_of_case,
+        patient_score=options.patient_score,
         one_sided=one_sided_of(requirements),
         failure=options.failure or DEFAULT_FAILURE,
         n_resamples=options.n_resamples,

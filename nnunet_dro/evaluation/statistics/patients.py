@@ -1,4 +1,4 @@
-"""Several cases of one patient: every patient counts once, with the mean of its cases.
+"""Several cases of one patient: every patient counts once, with their mean or the worst of them.
 
 Statistics, intervals, bounds and tests are then those of the patients, who are independent whatever
 their number of cases has to do with their scores.
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.naming import name_some
 
 FloatArray = npt.NDArray[np.float64]
@@ -40,11 +42,20 @@ _LAST_PART = re.compile(
 _MOST_CASES = 6
 
 
-def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
-    """The mean of every patient's cases with a value, shape (..., n_patients).
+def patient_values(
+    values: FloatArray, patients: CodeArray, *, worst_by: Metric | None = None
+) -> FloatArray:
+    """What every patient scores, shape (..., n_patients); NaN for one without any value.
 
-    NaN for a patient without any.
+    Args:
+        values: Those of the cases, shape (..., n_cases); NaN is undefined.
+        patients: The number of each case's patient, shape (n_cases,).
+        worst_by: The metric, for the worst of a patient's cases: the smallest Dice, the largest
+            distance, the error that is farthest from 0. None for the mean of its cases.
     """
+    if worst_by is not None:
+        return _worst_values(values, patients, worst_by)
+
     codes = np.unique(patients, return_inverse=True)[1]
     n_patients = int(codes.max(initial=-1)) + 1
     means = np.full((*values.shape[:-1], n_patients), np.nan)
@@ -61,6 +72,27 @@ def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
         )
 
     return means
+
+
+def worst_metric(name: str, score: PatientScore) -> Metric | None:
+    """What `patient_values` takes for the metric of a column; None for the mean."""
+    if score == PatientScore.MEAN:
+        return None
+    return METRICS[name]
+
+
+def _worst_values(values: FloatArray, patients: CodeArray, metric: Metric) -> FloatArray:
+    """The worst value of every patient's cases."""
+    codes = np.unique(patients, return_inverse=True)[1]
+    n_patients = int(codes.max(initial=-1)) + 1
+    worst = np.full((*values.shape[:-1], n_patients), np.nan)
+    for place in np.ndindex(values.shape[:-1]):
+        defined = np.flatnonzero(~np.isnan(values[place]))
+        goodness = metric.goodness(values[place][defined])
+        worst_first = defined[np.argsort(goodness, kind="stable")]
+        present, first = np.unique(codes[worst_first], return_index=True)
+        worst[place][present] = values[place][worst_first[first]]
+    return worst
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
@@ -88,7 +120,9 @@ def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
     ]
 
 
-def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> list[str]:
+def note_on_patients(
+    column: str, patient_of_case: "pd.Series[str] | None", score: PatientScore
+) -> list[str]:
     """A sentence on how many patients there are, and what follows."""
     if patient_of_case is None:
         return []
@@ -97,7 +131,8 @@ def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> l
     n_patients = patient_of_case.nunique()
     if n_cases == n_patients:
         return []
+    which = "the mean" if score == PatientScore.MEAN else "the worst"
     return [
         f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, "
-        "with the mean of its cases: statistics, intervals and tests are those of the patients."
+        f"with {which} of its cases: statistics, intervals and tests are those of the patients."
     ]

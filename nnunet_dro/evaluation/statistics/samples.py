@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.failures import BoolArray, Failure, failed_rows
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.statistics.patients import patient_values
+from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 
 FloatArray = npt.NDArray[np.float64]
@@ -31,6 +32,7 @@ def samples_of(
     metrics: Sequence[str],
     *,
     patient_of_row: CodeArray | None,
+    patient_score: PatientScore = PatientScore.MEAN,
     failure: Failure,
 ) -> Iterator[Sample]:
     """The samples of the table, in its order; see `summarise`."""
@@ -56,6 +58,7 @@ def samples_of(
                 patients,
                 _rows_of(failed[metric], inside),
                 failure,
+                patient_score,
             )
 
 
@@ -102,6 +105,7 @@ def _sample(
     patients: CodeArray | None,
     failed: dict[str, BoolArray] | None,
     failure: Failure,
+    patient_score: PatientScore,
 ) -> Sample:
     """The sample of some cases.
 
@@ -109,7 +113,8 @@ def _sample(
     """
     values = case_values
     if patients is not None:
-        values = patient_values(case_values, patients)
+        worst_by = worst_metric(key["metric"], patient_score)
+        values = patient_values(case_values, patients, worst_by=worst_by)
 
     counts: dict[str, float] = {
         "n": len(case_values),

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure, most_failures
 from nnunet_dro.evaluation.scoring.metrics import is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
@@ -80,6 +81,7 @@ def summarise(
     *,
     metrics: Sequence[str] = ("dice",),
     patient_of_case: "pd.Series[str] | None" = None,
+    patient_score: PatientScore = PatientScore.MEAN,
     one_sided: Collection[tuple[str, str, float]] = (),
     failure: str = DEFAULT_FAILURE,
     n_resamples: int = 2000,
@@ -95,8 +97,9 @@ def summarise(
             are ``all``.
         metrics: Columns of ``scores``.
         patient_of_case: The patient of each case (indexed by case). Every patient then counts once,
-            with the mean of its cases: all statistics and bounds are those of the patients. None
+            with what its cases score: all statistics and bounds are those of the patients. None
             takes every case for another patient.
+        patient_score: What a patient scores: the mean of its cases, or the worst of them.
         one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or
             ``high``, and the confidence in per cent; see `confidence_column`.
         failure: When a case has failed; see `Failure`.
@@ -142,6 +145,7 @@ def summarise(
             strata,
             metrics,
             patient_of_row=patient_of_row,
+            patient_score=patient_score,
             failure=Failure.of(failure),
         )
     )

@@ -5,8 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.patients import (
     note_on_repeated_patients,
@@ -169,3 +171,55 @@ def test_counts_say_cases_and_patients(tmp_path):
     assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
     assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))
     assert summary_of(tmp_path / "both")["about"]["options"]["patient"] == "who"
+
+
+def test_worst_case_of_a_patient_is_that_of_the_metric():
+    patients = np.array([1, 1, 0, 0, 2])
+    fractions = np.array([0.9, 0.2, NAN, 0.7, NAN])
+    millimetres = np.array([[3.0, 8.0, NAN, 1.0, NAN], [3.0, 2.0, 4.0, 1.0, 5.0]])
+    signed = np.array([1.0, -3.0, 2.0, -1.0, NAN])
+
+    dice = patient_values(fractions, patients, worst_by=METRICS["dice"])
+    assert dice[:2].tolist() == [0.7, 0.2]
+    assert np.isnan(dice[2])
+    hd95 = patient_values(millimetres, patients, worst_by=METRICS["hd95"])
+    assert hd95[:, :2].tolist() == [[1.0, 8.0], [4.0, 3.0]]
+    errors = patient_values(signed, patients, worst_by=METRICS["volume_error"])
+    assert errors[:2].tolist() == [2.0, -3.0]
+    alone = patient_values(fractions[:2], np.array([1, 0]), worst_by=METRICS["dice"])
+    assert alone.tolist() == [0.2, 0.9]
+
+
+def test_mean_of_a_patient_hides_what_its_worst_case_shows():
+    values = [0.95, 0.35, 0.9, 0.9]
+    patients = [0, 0, 1, 1]
+
+    mean = described(values, patients).iloc[0]
+    worst = described(values, patients, patient_score=PatientScore.WORST).iloc[0]
+
+    assert (mean["min"], worst["min"]) == pytest.approx((0.65, 0.35))
+    assert worst["n_patients"] == 2
+    # A patient fails with any of its cases, whatever it scores.
+    assert mean["n_failed"] == worst["n_failed"] == 1
+
+
+def test_score_of_patients_is_that_of_evaluation_comparison_and_plan(tmp_path):
+    root = write_study(tmp_path, shifts=(0, 3, 0, 0), patient=["a", "a", "b", "b"])
+    done(
+        run(
+            *("evaluate", root / "reference", root / "prediction", "-o", root / "worst"),
+            *("--cases", root / "cases.csv", "--patient", "patient", "--patient-score", "worst"),
+        )
+    )
+
+    summary = summary_of(root / "worst")
+    assert summary["options"]["patient_score"] == "worst"
+    assert any("with the worst of its cases" in note for note in summary["notes"])
+    scores = read_csv(root / "worst" / "scores.csv").groupby("label")["dice"]
+    strata = read_csv(root / "worst" / "strata.csv").set_index("label")
+    assert strata["mean"].to_dict() == pytest.approx(((scores.min() + 1) / 2).to_dict())
+
+    both = (f"old={root / 'worst'}", f"new={root / 'worst'}")
+    done(run("compare", *both, "-o", root / "comparison"))
+    compared = read_csv(root / "comparison" / "comparison.csv").set_index("label")
+    assert compared["mean_baseline"].to_dict() == pytest.approx(strata["mean"].to_dict())
