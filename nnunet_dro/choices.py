@@ -26,9 +26,8 @@ class MissingRule(str, Enum):
 class PatientScore(str, Enum):
     """What a patient with several cases scores: their mean, or the worst of them."""
 
-    GUARANTEED = "guaranteed"
-    TYPICAL = "typical"
-    T = "t"
+    MEAN = "mean"
+    WORST = "worst"
 
 
 class InvalidRule(str, Enum):
@@ -36,6 +35,14 @@ class InvalidRule(str, Enum):
 
     ERROR = "error"
     WORST = "worst"
+
+
+class MarginBound(str, Enum):
+    """By which bounds a margin of `nnunet-dro compare` is judged."""
+
+    GUARANTEED = "guaranteed"
+    TYPICAL = "typical"
+    T = "t"
 
 
 class RankingScheme(str, Enum):
