@@ -131,7 +131,7 @@ def _distributions(
     charts = []
     for label in cases.labels[attribute]:
         cases_of_strata = cases_by_stratum(
-            cases.scores_by_label[label],
+            cases.units(label, attribute, metric),
             stratum_of_case,
             strata,
             label=label,
@@ -144,13 +144,13 @@ def _distributions(
             column=column,
             at_most=cases.most_dots,
         )
-        curves = quantile_curves(cases_of_strata, metric, label=label)
+        curves = quantile_curves(cases_of_strata, metric, label=label, unit=cases.unit)
         charts.append((label, (dots, curves)))
 
     yield Heading(f"Distribution of {metric.title}", 3)
     yield Prose(
-        f"{about_distribution(metric, cases.most_dots)} The curves show which share of the cases "
-        "(horizontal) lies at or below a value (vertical)."
+        f"{about_distribution(metric, cases.most_dots, unit=cases.unit)} The curves show which "
+        f"share of the {cases.unit}s (horizontal) lies at or below a value (vertical)."
     )
     yield Figure(charts, legend)
 

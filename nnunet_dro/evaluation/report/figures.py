@@ -181,19 +181,22 @@ def distribution(
     )
 
 
-def about_distribution(metric: Metric, at_most: int | None = None) -> str:
-    """What a figure of `distribution` shows, in sentences."""
+def about_distribution(metric: Metric, at_most: int | None = None, *, unit: str = "case") -> str:
+    """What a figure of `distribution` shows, in sentences; a dot is a ``case`` or a ``patient``."""
     statistic = STATISTICS[metric.tail]
     if metric.is_signed:
         tail = f"the {statistic.phrase}"
     else:
         side = "lies below" if metric.more_is_better else "exceeds"
-        tail = f"{statistic.title}, which {statistic.share} {side}"
+        share = statistic.share.replace("case", unit)
+        tail = f"{statistic.title}, which {share} {side}"
 
     text = (
-        "Every dot is a case; the band holds the middle half of the cases, "
+        f"Every dot is a {unit}; the band holds the middle half of the {unit}s, "
         f"the heavy line is the median, the dashed line {tail}."
     )
+    if unit == "patient":
+        text += " The dot of a patient opens the worst of its cases."
     if at_most is not None:
         text += f" Of each row only the worst {at_most} are drawn; band and lines are of all."
     return text

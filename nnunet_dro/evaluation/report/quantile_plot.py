@@ -19,8 +19,10 @@ _MANY_CURVES = 12
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
 
-def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: str) -> Markup:
-    """A curve per stratum: the value (y) that a share of its cases (x) does not exceed.
+def quantile_curves(
+    strata: Sequence[StratumCases], metric: Metric, *, label: str, unit: str = "case"
+) -> Markup:
+    """A curve per stratum: the value (y) that a share of its cases or patients (x) does not exceed.
 
     Values between those of cases are interpolated, as those of percentiles are.
     """
@@ -29,7 +31,7 @@ def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: st
     parts = svg.axes(
         x,
         y,
-        "share of cases (%)",
+        f"share of {unit}s (%)",
         fmt.metric_title(metric),
         x_ticks=(5, 10, 25, 50, 75, 100),
         x_kind="grid percentile",

@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.formatting import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.pages.html import SortableColumn, SortableTable
 
 #: The columns of volumes, and their titles.
@@ -83,6 +84,32 @@ class ShownCases:
         """Label to its scores."""
         groups = self.scores.groupby("label", sort=False, observed=True)
         return {str(label): rows for label, rows in groups}
+
+    def units(self, label: str, attribute: str, metric: Metric) -> pd.DataFrame:
+        """What statistics are of: the scores of a label, or a row per patient and stratum.
+
+        The row of a patient is that of its worst case, with what the patient scores.
+        """
+        scores = self.scores_by_label[label]
+        patient_of_case = self.evaluation.patient_of_case
+        if patient_of_case is None:
+            return scores
+
+        stratum_of_case = self.evaluation.stratum_of_case[attribute].astype(str)
+        places = [scores["case"].map(stratum_of_case), scores["case"].map(patient_of_case)]
+        codes = scores.groupby(places, sort=False).ngroup().to_numpy(dtype=np.intp)
+        values = scores[metric.name].to_numpy(dtype=np.float64)
+        worst_by = worst_metric(metric.name, self.evaluation.options.patient_score)
+        values_of_patients = patient_values(values, codes, worst_by=worst_by)
+
+        worst_first = np.argsort(metric.goodness(values), kind="stable")
+        _, first = np.unique(codes[worst_first], return_index=True)
+        return scores.iloc[worst_first[first]].assign(**{metric.name: values_of_patients})
+
+    @property
+    def unit(self) -> str:
+        """What a dot is: ``case``, or ``patient``."""
+        return "case" if self.evaluation.patient_of_case is None else "patient"
 
     @property
     def has_volumes(self) -> bool:
