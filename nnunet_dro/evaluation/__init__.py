@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.score_arrays import score_case
     from nnunet_dro.evaluation.scoring.scoring import Scoring
     from nnunet_dro.evaluation.statistics.columns import STATISTICS
+    from nnunet_dro.evaluation.statistics.equity import equity
     from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
     from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
     from nnunet_dro.evaluation.stratifying.splits import make_splits
@@ -49,6 +50,7 @@ __all__ = [
     "check_cases",
     "check_requirements",
     "compare",
+    "equity",
     "evaluate",
     "make_splits",
     "parse_match",
@@ -79,6 +81,7 @@ _NAMES_OF = {
     "evaluation.scoring.score_arrays": ("score_case",),
     "evaluation.scoring.scoring": ("Scoring",),
     "evaluation.statistics.columns": ("STATISTICS",),
+    "evaluation.statistics.equity": ("equity",),
     "evaluation.statistics.stratum_statistics": ("summarise",),
     "evaluation.statistics.worst_strata": ("worst_strata",),
     "evaluation.stratifying.splits": ("make_splits",),

@@ -20,6 +20,7 @@ from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
+from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.json_file import json_records, json_text, read_json
@@ -97,6 +98,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "tables_sha256": sha256,
         "notes": list(evaluation.notes),
         "worst": json_records(evaluation.worst),
+        "equity": json_records(equity(evaluation.strata)),
         "false_positives": json_records(evaluation.false_positives),
         "stratum_of_case": _strata_entries(evaluation.stratum_of_case),
     }

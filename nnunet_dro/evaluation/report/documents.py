@@ -11,8 +11,13 @@ from rich.console import RenderableType
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
+from nnunet_dro.evaluation.report.equity_tables import equity_tables
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
-from nnunet_dro.evaluation.report.failure_blocks import MOST_METHODS, failure_blocks
+from nnunet_dro.evaluation.report.failure_blocks import (
+    MOST_METHODS,
+    failure_sentences,
+    failure_tables,
+)
 from nnunet_dro.evaluation.report.findings import (
     all_notes,
     comparison_notes,
@@ -84,6 +89,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
         *requirement_notes(evaluation.about),
         *map(Note, all_notes(evaluation.notes, evaluation.strata)),
         *(table for _, table in tables),
+        *equity_tables(evaluation.strata, evaluation.scores),
         *lesion_tables(evaluation.lesion_sizes),
     ]
     return markdown(blocks)
@@ -96,8 +102,9 @@ def comparison_markdown(comparison: Comparison) -> str:
     """
     blocks: list[Block] = [
         Heading(against_baseline(comparison.methods), 1),
-        *failure_blocks(comparison),
+        *failure_sentences(comparison),
         *requirement_count(comparison.about),
+        *failure_tables(comparison),
     ]
 
     for verdict in verdicts(comparison):
@@ -189,8 +196,11 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     """
     table = comparison.table
     notes = map(Note, comparison_notes(comparison))
-    failures = failure_blocks(comparison, most_rows=_MOST_FAILURES)
-    blocks: list[Block] = [*failures, *requirement_count(comparison.about)]
+    blocks: list[Block] = [
+        *failure_sentences(comparison),
+        *requirement_count(comparison.about),
+        *failure_tables(comparison, most_rows=_MOST_FAILURES),
+    ]
     if len(comparison.methods) > MOST_METHODS:
         return printed([*blocks, *_many_methods(comparison), *notes])
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
+from nnunet_dro.evaluation.report.equity_tables import equity_tables
 from nnunet_dro.evaluation.report.figures import (
     about_distribution,
     cases_by_stratum,
@@ -110,6 +111,9 @@ def _attribute(cases: ShownCases, attribute: str, number: int) -> Iterator[Block
     strata = strata[is_shown]
     failure = evaluation.options.failure
     yield from parts.strata_blocks(strata, evaluation.scores, failure)
+    for table in equity_tables(strata, evaluation.scores):
+        yield Heading("How far the strata lie apart", 3)
+        yield table
 
     for n_before, metric in enumerate(cases.metrics):
         # Metrics that do not fit the page are in its tables only.

@@ -1,0 +1,73 @@
+"""The tables that say how far the strata of an attribute lie apart."""
+
+from functools import partial
+
+import pandas as pd
+
+from nnunet_dro.evaluation.report import formatting as fmt
+from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.report.strata_tables import in_order, name_columns
+from nnunet_dro.evaluation.statistics.columns import whole
+from nnunet_dro.evaluation.statistics.equity import equity
+from nnunet_dro.pages.document import Cell, Column, Table
+
+#: Column of the frame to that of the table, with what it is.
+_COLUMNS = {
+    "mean": ("Mean", "mean of all cases of the strata"),
+    "range": ("Range", "largest mean of a stratum less the smallest one"),
+    "sd": ("SD", "standard deviation of the strata's means"),
+    "equity_scaled_mean": (
+        "Equity-scaled",
+        "mean / (1 + sum of the distances between the strata's means and the mean)",
+    ),
+    "sd_scaled_mean": ("SD-scaled", "mean / (1 + SD)"),
+}
+
+_INTERVAL = "In brackets: 95 % interval. Where it begins at 0, all strata may be alike."
+
+
+def equity_tables(strata: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
+    """A table per attribute; none where nothing divides the cases.
+
+    Args:
+        strata: From `summarise`.
+        scores: The scores, which tell the unit of distances.
+    """
+    groups = equity(strata).groupby("attribute", sort=False)
+    return [_equity_table(rows, scores) for _, rows in groups]
+
+
+def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
+    columns = [
+        *name_columns(["label"]),
+        (Column("Metric", "name"), partial(_metric_title, scores)),
+        (Column("Strata"), _n_strata),
+    ]
+    for name, (title, hint) in _COLUMNS.items():
+        columns.append((Column(title, hint=hint), partial(_estimate, name, scores)))
+
+    attribute = fmt.attribute_title(str(rows["attribute"].iloc[0]))
+    meanings = [f"{title}: {hint}." for title, hint in _COLUMNS.values()]
+    return Table.of(
+        f"{attribute}: how far the strata lie apart",
+        columns,
+        in_order(rows, ["label", "metric"]),
+        notes=(_INTERVAL, *meanings),
+    )
+
+
+def _metric_title(scores: pd.DataFrame, record: Record) -> str:
+    metric = fmt.metric_named(str(record["metric"]), scores)
+    return fmt.metric_title(metric)
+
+
+def _n_strata(record: Record) -> str:
+    return str(whole(record, "n_strata"))
+
+
+def _estimate(name: str, scores: pd.DataFrame, record: Record) -> Cell:
+    """A number with its interval, in the unit of the metric."""
+    metric = fmt.metric_named(str(record["metric"]), scores)
+    value, low, high = fmt.estimate(record, name)
+    ends = fmt.interval(low, high, metric)
+    return Cell(fmt.number(value, metric), tuple(filter(None, [ends])))
