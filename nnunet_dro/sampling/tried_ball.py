@@ -14,11 +14,15 @@ from nnunet_dro.sampling.guarded_ball import GuardedBall, guarded_tilt
 from nnunet_dro.sampling.rules import Rule
 from nnunet_dro.sampling.trial import Answer, answer_of, random_halves
 
-#: Where trials begin, and how long each of their three parts is, as shares of the training.
+#: Where trials begin, and how long each of their parts is, as shares of the training.
 STARTS = (0.05, 0.3, 0.6)
-PART = 0.05
-#: The parts of a trial: all cases are drawn as by chance, then one half more often, then the other.
-_BEFORE, _FIRST, _SECOND = range(3)
+PART = 0.04
+#: The parts of a trial. All cases are drawn as by chance while the hard are chosen, and in two more
+#: parts. Then one half of the hard is drawn more often, and then the other.
+_CHOOSING, _EARLIER, _BEFORE, _FIRST, _SECOND = range(5)
+N_PARTS = 5
+#: What names a half that is drawn more often in a part.
+_HALF_OF_PART = {_FIRST: 1, _SECOND: 2}
 #: What a rule keeps of each case, and what stands for a case that a checkpoint lacks.
 _MISSING = {
     "losses": np.nan,
@@ -33,11 +37,12 @@ _MISSING = {
 class TriedBall(Rule):
     """Draws by a guarded ball as far as trials within the training say that it helps.
 
-    A trial takes parts of a twentieth of the training. In the first, all cases are drawn by their
-    base weights. In the second, half of those that the ball would draw more often is, see `trial`.
-    If the other half does not answer, all are left at their base weights until the next trial. If
-    it does, it is drawn more often in a third part, to ask the first half, too; and from then on
-    the ball decides, with those hard cases that did not answer left at their base weights.
+    A trial takes parts of a twenty-fifth of the training. In the first three, all cases are drawn
+    by their base weights: the losses of one say which cases are hard, those of the others how they
+    change by themselves. In the fourth, half of those that the ball would draw more often is, see
+    `trial`. If the other half does not answer, all are left at their base weights until the next
+    trial. If it does, it is drawn more often in a fifth part, to ask the first half, too; and from
+    then on the ball decides, with those hard cases that did not answer left at their base weights.
 
     Args:
         cases: Names of the cases, for checkpoints.
@@ -76,8 +81,8 @@ class TriedBall(Rule):
         self._halves = np.zeros(len(cases), dtype=np.int64)  # 1 and 2; 0 for no hard case
         self._weights = np.zeros(len(cases))  # how much more often a hard case would be drawn
         self._answered = np.full(len(cases), np.nan)
-        self._sums = np.zeros((3, len(cases)))  # of the losses in each part
-        self._counts = np.zeros((3, len(cases)))
+        self._sums = np.zeros((N_PARTS, len(cases)))  # of the losses in each part
+        self._counts = np.zeros((N_PARTS, len(cases)))
 
     def __str__(self) -> str:
         return f"{self.ball}, if trials within the training say that it helps"
@@ -115,9 +120,9 @@ class TriedBall(Rule):
         self._part = part
 
     def _end_part(self) -> None:
-        if self._part == _BEFORE:
+        if self._part == _CHOOSING:
             self._divide()
-        elif self._part is not None and self._weights.any():
+        elif self._part in _HALF_OF_PART and self._weights.any():
             self._ask(self._part)
 
     def _count(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
@@ -128,8 +133,8 @@ class TriedBall(Rule):
             np.add.at(self._counts[self._part], indices, 1)
 
     def _divide(self) -> None:
-        """Choose the hard cases by their mean losses before the trial, and their halves."""
-        losses = self._means(_BEFORE)
+        """Choose the hard cases by their mean losses, and their halves."""
+        losses = self._means(_CHOOSING)
         losses = np.where(np.isnan(losses), self._losses, losses)
         if np.isnan(losses).any():
             return
@@ -148,8 +153,9 @@ class TriedBall(Rule):
     def _ask(self, part: int) -> None:
         """Look at the half that was not drawn more often."""
         improvements = self._means(_BEFORE) - self._means(part)
-        improvements[self._halves == part] = np.nan
-        answer = answer_of(improvements, self._weights)
+        improvements[self._halves == _HALF_OF_PART[part]] = np.nan
+        earlier = self._means(_EARLIER) - self._means(_BEFORE)
+        answer = answer_of(improvements, earlier, self._weights)
         if answer is not None:
             is_asked = ~np.isnan(improvements) & (self._weights > 0)
             self._answered[is_asked] = answer.answered[is_asked]
@@ -181,8 +187,9 @@ class TriedBall(Rule):
             verdict = "so the halves change places"
         return (
             f"{name}: half of the {int((self._weights > 0).sum())} hardest cases were drawn more "
-            f"often. The loss of the other half fell by {answer.hard:.3f}, that of all others by "
-            f"{answer.others:.3f} (standard error {answer.standard_error:.3f}): {verdict}."
+            f"often. The loss of the other half fell by {answer.hard:.3f} (before that by "
+            f"{answer.earlier:.3f}), that of all others by {answer.others:.3f} (standard error "
+            f"{answer.standard_error:.3f}): {verdict}."
         )
 
     def _means(self, part: int) -> FloatArray:
@@ -215,8 +222,8 @@ class TriedBall(Rule):
 
         base = self._base[here]
         is_treated = np.zeros(len(base), dtype=bool)
-        if self._part in (_FIRST, _SECOND):
-            is_treated = self._halves[here] == self._part
+        if self._part in _HALF_OF_PART:
+            is_treated = self._halves[here] == _HALF_OF_PART[self._part]
         weights = base * np.where(is_treated, 1 + self._weights[here], 1.0)
         return np.where(np.isnan(losses), 0.0, weights)
 
