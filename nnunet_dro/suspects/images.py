@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
+from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_onto
 from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.nnunet.splits_file import training_cases_in
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
@@ -71,21 +71,14 @@ class RawImages:
         image_file, reference_file = self._files(case)
         reader = reader_for(reference_file, self.labels.reader)
         reference = read_label_map(reference_file, reader)
-        image, grid = read_image(image_file, reader)
-        aligned = align(
-            image,
-            grid,
-            reference.grid,
-            image_file,
-            reference_file,
-        )
+        image = read_onto(image_file, reference.grid, reference_file, reader)
 
         orientation = Orientation.of(reference.grid)
         prediction = self._prediction(case, reference.grid, reference_file)
         if prediction is not None:
             prediction = orientation.apply(prediction)
         return CaseImage(
-            grey=grey_levels(orientation.apply(aligned)),
+            grey=grey_levels(orientation.apply(image)),
             reference=orientation.apply(reference.values),
             spacing=orientation.spacing(reference.grid.spacing),
             planes=PLANES,

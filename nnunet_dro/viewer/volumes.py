@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import find_objects
 
-from nnunet_dro.evaluation.report.gallery import Choice, read_case, read_channel, worst_place
+from nnunet_dro.evaluation.report.gallery import Choice, read_case, worst_place
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.images import find_channels
+from nnunet_dro.evaluation.stratifying.images import find_channels, read_onto
 from nnunet_dro.pages.pictures import grey_levels
 
 MB = 1_000_000  # Bytes of a megabyte.
@@ -103,7 +103,7 @@ def packed_volumes(
 
     channels = []
     for path in images:
-        image = read_channel(path, grid, files[0], reader)[box]
+        image = read_onto(path, grid, files[0], reader)[box]
         # The grey levels are those of the crop: the air around a patient would leave few of them to
         # what is shown.
         grey = np.rint(grey_levels(image) * 255)

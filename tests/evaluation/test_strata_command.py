@@ -2,6 +2,7 @@
 
 import json
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -269,3 +270,33 @@ def test_an_existing_table_is_replaced_only_when_asked(study):
     assert (study / "cases.csv").read_text() == "old"
     assert run_strata(study, "--overwrite").exit_code == 0
     assert run_strata(study, out="cases.xlsx").exit_code == 2
+
+
+def test_images_that_fit_by_the_other_rule_only_are_named(study, caplog):
+    moved = np.diag([1.0, 1, 5, 1])
+    moved[:3, 3] = 10, -20, 5
+    files = {"reference/case_00.nii.gz": 1, "images/case_00_0000.nii.gz": 0}
+    for file, qform_code in files.items():
+        image = nibabel.load(study / file)
+        image = nibabel.Nifti1Image(np.asarray(image.dataobj), None, dtype=np.uint8)
+        image.set_qform(np.diag([1.0, 1, 5, 1]), qform_code)
+        image.set_sform(moved, 2)
+        nibabel.save(image, study / file)
+
+    note = "fit only where the headers of both are read as the other"
+    done(run_strata(study))
+    (message,) = [record.message for record in caplog.records]
+    assert f"{note} of ITK and nibabel reads them, which was done: case_00." in message
+
+    out = study / "out"
+    (study / "prediction" / "case_00.nii.gz").write_bytes(
+        (study / "reference" / "case_00.nii.gz").read_bytes()
+    )
+    done(run_evaluate(study, "--by", "auto:contrast", "--images", study / "images"))
+    assert any(note in line for line in summary_of(out)["notes"])
+    caplog.clear()
+    done(run("report", out, "--images", study / "images"))
+    assert {record.message for record in caplog.records} <= {
+        message.replace("case_00", "case_00_0000.nii.gz")
+    }
+    assert caplog.records

@@ -24,13 +24,13 @@ from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_labels
 from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, labels_of_segments, read_pair
-from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
+from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,
     Orientation,
     align,
     find_image,
-    read_image,
+    read_onto,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
@@ -229,20 +229,6 @@ def read_case(
     return reference.grid, reference.values, aligned
 
 
-def read_channel(
-    path: Path, grid: Grid, reference: Path, reader: Reader
-) -> npt.NDArray[np.float64]:
-    """An image on the grid of a reference."""
-    values, grid_of_image = read_image(path, reader)
-    return align(
-        values,
-        grid_of_image,
-        grid,
-        path,
-        reference,
-    )
-
-
 def worst_place(
     reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.bool_]
 ) -> tuple[int, ...]:
@@ -273,7 +259,7 @@ def _case_planes(
         prediction = np.where(reference == labels.ignore, 0, prediction)
 
     orientation = Orientation.of(grid)
-    grey = orientation.apply(grey_levels(read_channel(image, grid, files[0], reader)))
+    grey = orientation.apply(grey_levels(read_onto(image, grid, files[0], reader)))
     reference = orientation.apply(reference)
     prediction = orientation.apply(prediction)
     spacing = orientation.spacing(grid.spacing)

@@ -4,7 +4,7 @@ They are computed from its reference, its grid and its image.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,16 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
-from nnunet_dro.evaluation.scoring.grid import Grid
+from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.images import align, find_image, read_image
+from nnunet_dro.evaluation.stratifying.images import (
+    align,
+    find_image,
+    note_on_other_rule,
+    read_image,
+)
 from nnunet_dro.files.case_table import MISSING
 
 FloatArray = npt.NDArray[np.float64]
@@ -87,8 +92,28 @@ class CaseFiles:
     labels: Labels | None = None  # None where they are not known
 
 
-def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
-    """A case, and its attributes."""
+@dataclass(frozen=True)
+class Measured:
+    """The attributes of cases.
+
+    Attributes:
+        values: Case to the attributes by name, sorted by case.
+        by_other_rule: The cases whose image fits its label map only by the rule of another reader.
+    """
+
+    values: Mapping[str, Mapping[str, float]]
+    by_other_rule: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence on those cases, if there are any."""
+        return [note_on_other_rule(self.by_other_rule)] if self.by_other_rule else []
+
+
+def measure_files(
+    files: CaseFiles, names: Sequence[str]
+) -> tuple[str, dict[str, float], Rules | None]:
+    """A case, its attributes, and what the rules for the headers say of its image."""
     has_segments = is_dicom(files.reference)
     if has_segments and files.images is None and "volume" in names:
         got = f"none for {str(files.reference)!r}"
@@ -112,7 +137,9 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str
 
     reference, _ = read_pair(files.reference, None, labels, image=grid)
     grey = None
+    rules = None
     if path is not None and grid is not None:
+        rules = rules_of_pair(grid, reference.grid)
         grey = align(
             values,
             grid,
@@ -127,7 +154,7 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str
         names,
         ignore=ignore,
     )
-    return files.case, attributes
+    return files.case, attributes, rules
 
 
 def measure(
@@ -248,8 +275,8 @@ def measure_cases(
     jobs: int | None,
     workers: str | None,
     progress: Callable[[int, int], None],
-) -> dict[str, dict[str, float]]:
-    """Attributes of many cases, several at a time, sorted by case."""
+) -> Measured:
+    """Attributes of many cases, several at a time."""
     items = map(absolute, files) if workers else files
     measure_one = partial(measure_files, names=tuple(names))
 
@@ -260,10 +287,13 @@ def measure_cases(
         jobs=jobs,
         workers=workers,
     )
-    for case, values in results:
+    by_other_rule = []
+    for case, values, rules in results:
         measured[case] = values
+        if rules is Rules.ONLY_OTHER:
+            by_other_rule.append(case)
         progress(len(measured), len(files))
-    return dict(sorted(measured.items()))
+    return Measured(dict(sorted(measured.items())), tuple(sorted(by_other_rule)))
 
 
 def written(value: float) -> str:

@@ -61,7 +61,7 @@ def with_auto_columns(
     """Add a column ``auto:NAME`` for each attribute that some `--by` names.
 
     Returns:
-        The case table, the specs, and a note on each attribute. In the specs an attribute with more
+        The case table, the specs, and notes on the attributes. In the specs an attribute with more
         than `MOST_GROUPS` different values that is not cut is cut into thirds.
     """
     names = auto_names(options.by)
@@ -88,7 +88,7 @@ def with_auto_columns(
     notes = []
     for name in names:
         column = _PREFIX + name
-        entries = {case: written(values[name]) for case, values in measured.items()}
+        entries = {case: written(values[name]) for case, values in measured.values.items()}
         n_groups = _n_groups(name, entries.values())
         entries_of_rows = table["case"].map(entries).fillna(MISSING)
         table = table.assign(**{column: entries_of_rows})
@@ -100,7 +100,7 @@ def with_auto_columns(
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
             specs = with_thirds
         notes.append(f"{note}.")
-    return table, specs, notes
+    return table, specs, notes + measured.notes
 
 
 def _n_groups(name: str, entries: Collection[str]) -> int:

@@ -1,5 +1,6 @@
 """Images: reading them, laying them on a reference's grid, and turning them upright."""
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.dicom_series import read_series
-from nnunet_dro.evaluation.scoring.grid import Grid, onto
+from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
 from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
 from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, UnusualNiftiError, read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, read_tiff
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import read_if_usable
 
 #: Plane across each anatomical axis: superior, posterior, left.
@@ -130,6 +132,41 @@ def _read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     if path.suffix.lower() not in PICTURES:
         affine = itk_affine(image)
     return values, Grid(values.shape[:3], affine)
+
+
+def read_onto(
+    path: Path, grid: Grid, reference: Path, reader: Reader | None
+) -> npt.NDArray[np.float64]:
+    """An image in the order of the voxels of a reference.
+
+    A warning is logged where the two fit only by the rule of another reader, which then holds.
+
+    Args:
+        path: As for `read_image`.
+        grid: Where the voxels of the reference lie.
+        reference: Its file.
+        reader: As for `read_label_map`.
+    """
+    values, grid_of_image = read_image(path, reader)
+    if rules_of_pair(grid_of_image, grid) is Rules.ONLY_OTHER:
+        note = note_on_other_rule([path.name])
+        logging.getLogger(__name__).warning(note)
+    return align(
+        values,
+        grid_of_image,
+        grid,
+        path,
+        reference,
+    )
+
+
+def note_on_other_rule(names: Sequence[str]) -> str:
+    """A sentence on images that fit their label maps only by the rule of another reader."""
+    return (
+        "Image and label map fit only where the headers of both are read as the other of ITK and "
+        f"nibabel reads them, which was done: {name_some(names)}. Their sform and their qform or "
+        "voxel size differ."
+    )
 
 
 def first_file(folder: Path, names: Iterable[str]) -> Path | None:

@@ -4,6 +4,7 @@ What images, references, JSON and DICOM files tell of every case.
 """
 
 import json
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -51,7 +52,8 @@ def strata_table(
     Returns:
         A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``,
         those of `ATTRIBUTES`, and those of `FIELDS`, where DICOM files go before JSON files.
-        Entries are text, unknown ones are ``missing``; columns without any are left out.
+        Entries are text, unknown ones are ``missing``; columns without any are left out. Images
+        that fit only by the rule of another reader are named in a warning that is logged.
 
     Raises:
         FileNotFoundError: If a folder, an image or the DICOM files of a case are missing.
@@ -83,13 +85,15 @@ def strata_table(
         workers=workers,
         progress=progress,
     )
+    for note in measured.notes:
+        logging.getLogger(__name__).warning(note)
 
     columns = [attribute.column for attribute in ATTRIBUTES.values()]
     columns += [field.column for field in FIELDS]
     rows = []
     for case in references:
         row = {"case": case, **dict.fromkeys(columns, MISSING)}
-        for name, value in measured[case].items():
+        for name, value in measured.values[case].items():
             row[ATTRIBUTES[name].column] = written(value)
         rows.append(row | acquisitions[case])
     computed = pd.DataFrame(rows)
