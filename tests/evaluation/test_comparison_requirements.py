@@ -119,7 +119,7 @@ def test_distances_have_to_fall():
     assert unsure.outcomes[0].verdict.word == "cannot tell"
     assert unsure.outcomes[0].line.endswith("typical_difference_high<=1, or new_failures_high<=5%")
     assert missed.outcomes[0].verdict.word == "not met"
-    assert missed.outcomes[0].line.endswith("mean_difference itself is -4")
+    assert missed.outcomes[0].line.endswith("mean_difference itself is -4.000 mm")
 
 
 def test_cases_that_are_not_compared_leave_it_open():

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.estimands import estimand_of
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
@@ -17,6 +16,7 @@ from nnunet_dro.evaluation.judging.verdicts import (
     NUMBERS,
     Verdict,
     is_share,
+    shown_value,
     unit_of,
     verdict_of,
 )
@@ -104,7 +104,8 @@ class Outcome:
         holds = requirement.holds_for(self.value)
         verb = "is" if holds else "is not"
         condition = f"{verb} {requirement.comparison} {requirement.bound}"
-        statement = f"{statistic} {self._shown_value(holds)} {condition} ({self._sample()})"
+        shown = shown_value(self.value, requirement, self.metric, in_pixels=self.in_pixels)
+        statement = f"{statistic} {shown} {condition} ({self._sample()})"
         name = ""
         if requirement.identifier:
             name = f"{requirement.identifier}: "
@@ -130,33 +131,6 @@ class Outcome:
         if self.n_patients:
             sample += f", {count(self.n_patients, 'patient')}"
         return sample
-
-    def _shown_value(self, holds: bool) -> str:
-        """The value in the unit of the bound, in as few digits as agree with the verdict.
-
-        Rounded, 0.6999 would seem to be >= 0.70.
-        """
-        if math.isnan(self.value):
-            return "(undefined)"
-        if self.statistic in NUMBERS:
-            return str(int(self.value))
-
-        bound = self.requirement.bound
-        unit = unit_of(self.metric, in_pixels=self.in_pixels)
-        ending = f" {unit}"
-        if unit == "fraction" or is_share(self.statistic):
-            ending = bound.unit
-
-        scaled = self.value * bound.scale
-        fewest_digits = 1 if bound.scale > 1 else 3
-
-        for n_digits in range(fewest_digits, 18):
-            number = f"{scaled:.{n_digits}f}"
-            shown = parse_bound(number + bound.unit)
-            if shown and self.requirement.holds_for(shown.value) == holds:
-                return number + ending
-
-        return repr(scaled) + ending
 
 
 def _quoted(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.judging.subjects import (
@@ -87,7 +88,7 @@ def verdict_of(
         keeps_sides &= is_kept
         reasons.append(text)
 
-    misses = list(_misses(row, requirement))
+    misses = list(_misses(row, requirement, in_pixels=in_pixels))
     doubts = list(_doubts(row, requirement, value))
     unit = requirement.bound.unit
     if in_pixels and unit in _MEASURED:
@@ -112,6 +113,36 @@ def _assumption(requirement: Requirement, metric: str) -> str:
     if requirement.column in TYPICAL[1:]:
         return "the bound holds if differences spread alike to both sides of the typical one"
     return ""
+
+
+def shown_value(
+    value: float, requirement: Requirement, metric: str, *, in_pixels: bool = False
+) -> str:
+    """A value in the unit of the bound, in as few digits as say rightly whether it meets it.
+
+    Rounded, 0.6999 would seem to be >= 0.70.
+    """
+    if math.isnan(value):
+        return "(undefined)"
+    if requirement.statistic in NUMBERS:
+        return str(int(value))
+
+    bound = requirement.bound
+    unit = unit_of(metric, in_pixels=in_pixels)
+    ending = f" {unit}"
+    if unit == "fraction" or is_share(requirement.statistic):
+        ending = bound.unit
+
+    holds = requirement.holds_for(value)
+    scaled = value * bound.scale
+    fewest_digits = 1 if bound.scale > 1 else 3
+    for n_digits in range(fewest_digits, 18):
+        number = f"{scaled:.{n_digits}f}"
+        shown = parse_bound(number + bound.unit)
+        if shown and requirement.holds_for(shown.value) == holds:
+            return number + ending
+
+    return repr(scaled) + ending
 
 
 def unit_of(metric: str, *, in_pixels: bool = False) -> str:
@@ -145,16 +176,20 @@ def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bo
         yield is_kept, f"{column} {n} {verb} {comparison} {limit}"
 
 
-def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
+def _misses(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool) -> Iterator[str]:
     """Why the requirement is not met although the value may meet the bound."""
     if not whole(row, "n"):
         yield "none of its cases in the case table was evaluated"
 
     estimate = re.sub("_(low|high)(_guaranteed)?$", "", column_of(requirement.statistic))
-    if estimate != requirement.column and estimate in row.index:
+    # What the bound of a share bounds is no column: new_failures is a number of cases.
+    is_bound = estimate != requirement.column and not is_share(requirement.statistic)
+    if is_bound and estimate in row.index:
         value = float(row[estimate])
         if not math.isnan(value) and not requirement.holds_for(value):
-            yield f"{estimate} itself is {value:.6g}"
+            metric_name = str(row["metric"])
+            shown = shown_value(value, requirement, metric_name, in_pixels=in_pixels)
+            yield f"{estimate} itself is {shown}"
 
     is_of_values = requirement.statistic not in NUMBERS and not is_share(requirement.statistic)
     metric = METRICS.get(str(row["metric"]))

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.failure_blocks import failure_blocks
+from nnunet_dro.evaluation.report.failure_blocks import failure_sentences, failure_tables
 from nnunet_dro.evaluation.report.findings import comparison_notes, requirement_count
 from nnunet_dro.evaluation.report.forest_plot import forest
 from nnunet_dro.evaluation.report.formatting import Record
@@ -69,11 +69,13 @@ def comparison_html(comparison: Comparison) -> str:
 
 def _failures(comparison: Comparison) -> Iterator[Block]:
     """The section on failures; the verdicts in a sentence, where no failure is counted."""
-    blocks = [*failure_blocks(comparison)]
-    if blocks:
+    sentences = failure_sentences(comparison)
+    tables = [*failure_tables(comparison)]
+    if sentences or tables:
         yield Heading("Failures", anchor="failures", short="Failures")
-    yield from blocks
+    yield from sentences
     yield from requirement_count(comparison.about)
+    yield from tables
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.scoring.failures import Failure
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, name_some
-from nnunet_dro.pages.document import Block, Cell, Column, Prose, Table
+from nnunet_dro.pages.document import Cell, Column, Prose, Table
 
 #: The most labels with failures that a sentence has room for.
 _MOST_LABELS = 4
@@ -30,43 +30,43 @@ MOST_METHODS = 5
 _SUMMED = ("n_counted", "n_failed_baseline", "n_failed_method", "new_failures", "recoveries")
 
 
-def failure_blocks(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> Iterator[Block]:
-    """A sentence per method, and the strata and labels in which any case failed.
+def failure_sentences(comparison: Comparison) -> list[Prose]:
+    """How many fail with each method and with the baseline, and who is new, a sentence per method.
 
-    Of many methods, a table with a row per method and label. Nothing where the metric of the
-    failure is not compared.
+    Of many methods only that none fails. Nothing where the metric of the failure is not compared.
     """
     methods = comparison.methods[1:]
-    if len(comparison.methods) > MOST_METHODS:
-        yield from _of_many_methods(comparison, most_rows)
-        return
+    rows = {method: _counted_rows(comparison, method) for method in methods}
+    counted = [method for method in methods if len(rows[method])]
+    if len(comparison.methods) <= MOST_METHODS:
+        sentences = [_sentence(comparison, method, rows[method]) for method in counted]
+        return [Prose(sentence, kind="first") for sentence in sentences]
 
-    for method in methods:
-        rows = _counted_rows(comparison, method)
-        if not len(rows):
-            continue
-        yield Prose(_sentence(comparison, method, rows), kind="first")
-
-        failing = rows[_has_failure(rows)]
-        if len(failing) > 1:
-            title = f"Failures ({_condition(comparison)}), {method} against {comparison.methods[0]}"
-            yield _table(comparison, failing, most_rows, title)
+    if not counted or any(_has_failure(rows[method]).any() for method in counted):
+        return []
+    title = f"Failures ({_condition(comparison)})"
+    n_methods = len(comparison.methods)
+    return [Prose(f"{title}: none with any of {n_methods} methods.", kind="first")]
 
 
-def _of_many_methods(comparison: Comparison, most_rows: int) -> Iterator[Block]:
-    """The failures of every method among all cases, or those of the first attribute's strata."""
+def failure_tables(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> Iterator[Table]:
+    """The strata and labels in which any case failed, a table per method.
+
+    Of many methods a row per method and label, of all cases or the strata of the first attribute.
+    """
+    title = f"Failures ({_condition(comparison)})"
+    baseline = comparison.methods[0]
     parts = []
     for method in comparison.methods[1:]:
         rows = _counted_rows(comparison, method)
-        parts.append(rows[rows["attribute"].isin(rows["attribute"].head(1))])
+        failing = rows[_has_failure(rows)]
+        if len(comparison.methods) > MOST_METHODS:
+            parts.append(failing[failing["attribute"].isin(rows["attribute"].head(1))])
+        elif len(failing) > 1:
+            yield _table(comparison, failing, most_rows, f"{title}, {method} against {baseline}")
 
-    rows = pd.concat(parts)
-    failing = rows[_has_failure(rows)]
-    title = f"Failures ({_condition(comparison)})"
-    if len(failing):
-        yield _table(comparison, failing, most_rows, f"{title} against {comparison.methods[0]}")
-    elif len(rows):
-        yield Prose(f"{title}: none with any of {len(comparison.methods)} methods.", kind="first")
+    if parts and any(map(len, parts)):
+        yield _table(comparison, pd.concat(parts), most_rows, f"{title} against {baseline}")
 
 
 def _has_failure(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -175,15 +175,15 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
         (Column("Label", "text"), lambda record: str(record["label"])),
         (Column("Stratum", "text"), _stratum),
         (Column("n"), partial(_number, "n_counted")),
-        (Column(baseline), partial(_number, "n_failed_baseline")),
-        (Column(after), partial(_number, "n_failed_method")),
+        (Column(baseline, above="Fail with"), partial(_number, "n_failed_baseline")),
+        (Column(after, above="Fail with"), partial(_number, "n_failed_method")),
     ]
     if are_paired:
         columns += [
-            (Column("New"), _new),
+            (Column("Newly"), _new),
             (Column("Recovered"), partial(_number, "recoveries")),
             (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
-            (Column("New failures", "text", spare="column"), partial(_names, comparison)),
+            (Column("Newly failing", "text", spare="column"), partial(_names, comparison)),
         ]
 
     return Table.of(

@@ -473,3 +473,9 @@ def test_strata_with_categories_or_numbers_are_matched_as_text():
         {"attribute": "category", "label": "category"}
     )
     assert [o.passed for o in check("pathology=1 p5>=0.7", strata)] == [False, True]
+
+
+def test_number_that_a_bound_is_about_is_written_in_the_unit_of_the_bound():
+    strata = STRATA.assign(p5=0.00771028, p5_low_95=0.001)
+    line = check("pathology=spina_bifida label=cerebellum p5>=70%@95", strata)[0].line
+    assert line.endswith("bound 0.1% is not >= 70% (23 cases); p5 itself is 0.8%")

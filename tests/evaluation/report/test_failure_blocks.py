@@ -5,10 +5,9 @@ import pytest
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.documents import comparison_markdown, comparison_table
-from nnunet_dro.evaluation.report.failure_blocks import failure_blocks
+from nnunet_dro.evaluation.report.failure_blocks import failure_sentences, failure_tables
 from nnunet_dro.evaluation.report.findings import requirement_count
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.pages.document import Table
 from tests.evaluation.comparing.test_comparison import evaluation, two
 from tests.pages.screen import screen
 
@@ -16,7 +15,7 @@ AFTER = [0.92] * 37 + [0.1] * 7
 
 
 def first(comparison):
-    return next(failure_blocks(comparison)).text
+    return failure_sentences(comparison)[0].text
 
 
 def test_new_failures_are_the_first_line_of_page_terminal_and_markdown():
@@ -39,7 +38,7 @@ def test_strata_with_failures_are_listed_with_names():
     by = {"centre": ["A", "A", "B"], "all": ["all"] * 3}
     comparison = compare(two([0.9, 0.9, 0.1], [0.1, 0.1, 0.9], by=by), n_resamples=0)
 
-    (table,) = [block for block in failure_blocks(comparison) if isinstance(block, Table)]
+    (table,) = failure_tables(comparison)
 
     rows = [[cell.text for cell in row] for row in table.rows]
     assert rows == [
