@@ -20,6 +20,17 @@ class _Options:
     pilot: Annotated[
         Path | None, option("Output folder of evaluate, to estimate the chance to pass.")
     ] = None
+    expect: Annotated[
+        str | None,
+        option(
+            "What is expected: a difference (1.6pt) or mean (85%), or the share that fails (2%).",
+            show_default="no difference",
+        ),
+    ] = None
+    spread: Annotated[
+        str | None,
+        option("Expected standard deviation of the cases' values or differences, such as 3pt."),
+    ] = None
     n: Annotated[
         list[int] | None, option("Number of cases in each stratum (repeatable).", min=1)
     ] = None
@@ -36,28 +47,70 @@ def plan(options: _Options) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
-    from nnunet_dro.evaluation.judging.planning import check_share
-    from nnunet_dro.evaluation.judging.requirements import parse_requirement
+    from nnunet_dro.evaluation.judging.planning import check_share, is_of_failures
+    from nnunet_dro.evaluation.judging.power import is_of_measurements
 
-    requirement = parse_requirement(options.requirement)
+    requirement = _parsed(options.requirement)
     check_share(options.with_label)
-    if options.pilot is None:
+    is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)
+    if options.pilot is not None and not is_of_percentile:
+        cure = "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
+        raise ValueError(f"`pilot` must come with a percentile, got {requirement.text!r}. {cure}")
+    if is_of_percentile and (options.expect or options.spread):
+        cure = "Write --pilot FOLDER, an evaluation of earlier cases."
+        raise ValueError(
+            f"`expect` must come with a mean, a typical difference or failures, "
+            f"got {requirement.text!r}. {cure}"
+        )
+
+    if is_of_measurements(requirement):
+        table = _table_of_measurements(requirement, options)
+    elif options.pilot is None:
         table = _table_without_pilot(requirement, options)
     else:
         table = _table_with_pilot(requirement, options, options.pilot)
     Console(highlight=False).print(table)
 
 
+def _parsed(text: str) -> "Requirement":
+    """A requirement of evaluate, or of compare."""
+    from nnunet_dro.commands.protocol_file import sorted_requirements
+    from nnunet_dro.evaluation.judging.outcomes import metric_meant
+    from nnunet_dro.evaluation.judging.requirements import parse_requirement
+    from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
+
+    on_strata, _ = sorted_requirements([text])
+    requirement = parse_requirement(text, STRATA if on_strata else COMPARISON)
+    metric_meant(requirement, [requirement.metric or "dice"])
+    return requirement
+
+
+def _table_of_measurements(requirement: "Requirement", options: _Options) -> "RenderableType":
+    """How many cases the bound of a mean or of a typical difference needs, if as expected."""
+    from nnunet_dro.evaluation.judging.power import expected_of
+    from nnunet_dro.evaluation.report.power_table import power_table
+
+    expected = expected_of(requirement, options.expect, options.spread)
+    requirement = _with_least(requirement, "n")
+    return power_table(requirement, expected, options.n or [], share=options.with_label or 1.0)
+
+
 def _table_without_pilot(requirement: "Requirement", options: _Options) -> "RenderableType":
     """How many cases are needed."""
-    from nnunet_dro.evaluation.judging.outcomes import metric_meant
+    from nnunet_dro.evaluation.judging.planning import read_share
     from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
 
-    metric_meant(requirement, [requirement.metric or "dice"])
+    expected_share = None
+    if options.expect is not None:
+        expected_share = read_share(options.expect)
+    if options.spread is not None:
+        cure = "Leave it out."
+        raise ValueError(f"`spread` must come with a mean, got {options.spread!r}. {cure}")
+
     requirement = _with_least(requirement, "n")
     share = options.with_label
     sizes = planned_sizes(requirement, options.n or [], share=share)
-    return plan_table(requirement, sizes, share=share)
+    return plan_table(requirement, sizes, share=share, expected_share=expected_share)
 
 
 def _table_with_pilot(

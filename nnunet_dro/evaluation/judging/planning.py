@@ -8,10 +8,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
-from nnunet_dro.evaluation.scoring.failures import failed_rows
-from nnunet_dro.evaluation.statistics.columns import PERCENTILES
+from nnunet_dro.evaluation.scoring.failures import failed_rows, most_failures
+from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS, PERCENTILES
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 
@@ -24,22 +25,53 @@ _MOST_CASES = 1 << 20
 LABEL_SURE = 0.95
 
 
-def worse_allowed(requirement: Requirement, n: int) -> int:
-    """The most cases of n that may miss the bound for the requirement to be met.
+def is_of_failures(requirement: Requirement) -> bool:
+    """Whether a requirement is that failures, or new failures, are surely rare."""
+    return requirement.column in ("failure_high", *FAILURE_BOUNDS) and requirement.end == "high"
 
-    -1 if n cases are too few.
+
+def worse_allowed(requirement: Requirement, n: int) -> int:
+    """The most cases of n that may miss the bound, or fail, for the requirement to be met.
+
+    -1 if n cases are too few. Where failures are compared, so many may newly fail if none recovers.
     """
-    if requirement.confidence is None:
-        cure = "Write, for example, p5>=0.70@95."
+    is_of_percentile = requirement.confidence is not None and requirement.statistic in PERCENTILES
+    if not is_of_percentile and not is_of_failures(requirement):
+        cure = (
+            "Write, for example, p5>=0.70@95, failure_high<=10%, new_failures_high<=5%, "
+            "typical_difference_low>=-1pt or mean_difference_low_guaranteed>=-1pt."
+        )
         raise refusal("have a confidence to be planned", requirement.text, cure)
     if any(n < least for _, least in requirement.least):
         return -1
+    if not is_of_percentile:
+        return _failures_allowed(requirement, n)
 
     percent = PERCENTILES[requirement.statistic]
     low, high = bound_ranks(n, percent, tail=1 - requirement.confidence / 100)
     if requirement.end == "low":
         return low - 1
     return n - high
+
+
+def _failures_allowed(requirement: Requirement, n: int) -> int:
+    """The most failures among n cases; -1 if not even none is enough."""
+    tail = 0.05
+    if requirement.column == "failure_difference_high":
+        # See `most_failures_added`.
+        tail = 0.025
+
+    def is_too_many(n_failed: int) -> bool:
+        return not requirement.holds_for(float(most_failures(n_failed, n, tail=tail)))
+
+    return bisect_left(range(n + 1), True, key=is_too_many) - 1
+
+
+def chance_of_failures(requirement: Requirement, n: int, share: float) -> float:
+    """The chance that no more of n cases fail than may, if they do with a probability of share."""
+    from scipy.stats import binom
+
+    return float(binom.cdf(worse_allowed(requirement, n), n, share))
 
 
 def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
@@ -89,6 +121,14 @@ def check_share(share: float | None) -> None:
         raise ValueError(
             f"`with_label` must be a share, above 0 and up to 1, got {share!r}. {cure}"
         )
+
+
+def read_share(text: str) -> float:
+    """A share of cases that is expected to fail, such as ``2%``."""
+    bound = parse_bound(text)
+    if bound is None or bound.unit not in ("", "%") or not 0 <= bound.value <= 1:
+        raise ValueError(f"`expect` must be a share of cases, got {text!r}. Write 2% or 0.02.")
+    return bound.value
 
 
 def pilot_values(

@@ -16,6 +16,8 @@ from nnunet_dro.evaluation.judging.planning import (
     cases_needed,
     cases_to_collect,
     cases_with_label,
+    chance_of_failures,
+    is_of_failures,
     worse_allowed,
 )
 from nnunet_dro.evaluation.judging.requirements import Requirement
@@ -24,6 +26,12 @@ from nnunet_dro.files.case_table import MISSING, attributes_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
+
+#: What may happen so many times, by the statistic.
+_FAILING = {
+    "new_failures_high": "new failures that there may be",
+    "failure_difference_high": "new failures that there may be, if none recovers",
+}
 
 #: The table of a plan goes up to this number of cases that miss the bound.
 MOST_WORSE = 3
@@ -88,8 +96,11 @@ def plan_table(
     *,
     share: float | None = None,
     noun: str = "cases",
+    expected_share: float | None = None,
 ) -> RenderableType:
-    """How many cases may miss the bound, and the chance that no more do, for rich's console.
+    """How many cases may miss the bound or fail, and the chance that no more do.
+
+    For rich's console.
 
     Args:
         requirement: What is planned for.
@@ -97,6 +108,7 @@ def plan_table(
         chances: Those of `planning.chances`; None without a pilot.
         share: That of the cases that have the label, if it is known.
         noun: What is counted, in the plural.
+        expected_share: That of the cases that fail, if it is expected; failures only.
     """
     side = "below" if requirement.end == "low" else "above"
 
@@ -112,7 +124,16 @@ def plan_table(
         title = f"with the label ({100 * LABEL_SURE:g} % sure)"
         columns.append((Column(title), lambda n: str(n_with_label(n))))
     title = f"{noun} that may be {side} {requirement.bound}"
+    if is_of_failures(requirement):
+        title = _FAILING.get(requirement.statistic, f"{noun} that may fail")
     columns.append((Column(title), most_worse))
+    if expected_share is not None:
+
+        def chance(n: int) -> str:
+            met = chance_of_failures(requirement, n_with_label(n), expected_share)
+            return f"{100 * met:.0f} %"
+
+        columns.append((Column(f"chance, if {100 * expected_share:g} % do"), chance))
 
     about = " ".join(_on_labels(share, chances, noun))
     blocks: list[Block] = [

@@ -139,7 +139,8 @@ def _bisected_pair_mean(ascending: FloatArray, place: int) -> float:
 def _signed_rank_place(n: int) -> int:
     """The largest k with P(W+ < k) <= 2.5 %; 0 if there is none.
 
-    With more than `_MOST_EXACT` differences W+ is taken for normal.
+    With more than `_MOST_EXACT` differences W+ is taken for normal, which has longer tails: k is
+    one or two less than it may be, so that the interval is a little wider.
     """
     if n > _MOST_EXACT:
         mean = n * (n + 1) / 4

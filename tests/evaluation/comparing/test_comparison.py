@@ -95,6 +95,14 @@ def test_table_by_hand():
     )
 
 
+def test_the_normal_place_of_many_differences_is_outside_the_exact_one(monkeypatch):
+    for n in (201, 300):
+        normal = significance._signed_rank_place.__wrapped__(n)
+        with monkeypatch.context() as exact:
+            exact.setattr(significance, "_MOST_EXACT", n)
+            assert 0 < significance._signed_rank_place.__wrapped__(n) - normal <= 2
+
+
 def test_intervals_are_those_of_the_complete_pairs():
     rng = np.random.default_rng(0)
     baseline = rng.random(20)

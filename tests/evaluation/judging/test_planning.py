@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.planning import (
     cases_needed,
@@ -12,11 +13,15 @@ from nnunet_dro.evaluation.judging.planning import (
     cases_with_label,
     worse_allowed,
 )
+from nnunet_dro.evaluation.judging.power import Expected, cases_for_chance, chance_to_meet
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
+from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
 from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
+from nnunet_dro.evaluation.scoring.failures import most_failures
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.commands import done, run
 from tests.evaluation import made_folders as made
+from tests.evaluation.comparing.test_comparison import two
 from tests.pages.screen import screen
 
 
@@ -244,6 +249,14 @@ def test_patients_of_a_pilot_count_once(tmp_path):
             for share in ("0", "87.5", "nan")
         ),
         ("p5>=0.70", "must have a confidence to be planned"),
+        ("p5>=0.70@95 --expect 2%", "`--expect` must come with a mean, a typical difference"),
+        ("failure_high>=10%", "must have a confidence to be planned"),
+        ("failure_high<=10% --expect 2pt", "`--expect` must be a share of cases"),
+        ("mean_difference_low>=-1pt", "must say what the bound of the mean assumes"),
+        ("typical_difference_low>=-1pt", "`--spread` must be given for typical_difference_low"),
+        ("mean_difference_low_t>=-1pt --spread 3", "compare dice with a difference of fractions"),
+        ("mean_difference_low_t>=-1pt --spread -3pt", "`--spread` must be 0 or more"),
+        ("mean_difference_low_t>=-1pt --spread much", "`--spread` must be a number with its unit"),
         ("p5>=70@95", "compare dice with a fraction from 0 to 1"),
     ],
 )
@@ -261,3 +274,84 @@ def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
     said = "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing."
 
     assert said in screen(plan_table(requirement, [59], chances, share=1.0), width=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "tail", "expected"),
+    [
+        ("failure_high<=10%", 0.05, [29, 46, 61]),
+        ("new_failures_high<=5%", 0.05, [59, 93, 124]),
+        ("failure_difference_high<=5%", 0.025, [72, 110, 142]),
+    ],
+)
+def test_cases_needed_where_so_many_fail(text, tail, expected):
+    subject = STRATA if text.startswith("failure_high") else COMPARISON
+    requirement = parse_requirement(text, subject)
+
+    assert [cases_needed(requirement, n_worse=n) for n in range(3)] == expected
+    for n_failed, n in enumerate(expected):
+        assert most_failures(n_failed, n, tail=tail) <= requirement.bound.value
+        assert most_failures(n_failed, n - 1, tail=tail) > requirement.bound.value
+        if subject is COMPARISON:
+            before = [0.9] * n
+            after = [0.1] * n_failed + [0.9] * (n - n_failed)
+            (outcome,) = compare(two(before, after), requirements=[text]).outcomes
+            assert outcome.passed
+
+
+def test_the_chance_that_no_more_fail_than_may():
+    _, rows = planned("new_failures_high<=5%", "--expect", "1%", "--n", 100)
+    assert ["100", "1", f"{100 * stats.binom.cdf(1, 100, 0.01):.0f}"] in rows
+    assert ["59", "0", f"{100 * 0.99**59:.0f}"] in rows
+
+
+@pytest.mark.parametrize("n", [10, 40, 150])
+def test_the_power_of_students_t_is_that_of_the_noncentral_one(n):
+    requirement = parse_requirement("mean_difference_low_t>=-1pt", COMPARISON)
+    chance = chance_to_meet(requirement, Expected(mean=0.0, spread=0.04), n)
+    exact = stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, 0.01 / 0.04 * np.sqrt(n))
+    assert chance == pytest.approx(exact, abs=0.08)
+
+
+def test_chances_are_those_of_the_bounds_of_verdicts():
+    # With equal differences there is no chance in it: the least number passes, one fewer does not.
+    text = "mean_difference_low_guaranteed>=-5pt"
+    requirement = parse_requirement(text, COMPARISON)
+    n = cases_for_chance(requirement, Expected(0.01, 0.0), 0.9)
+    for n_cases, is_met in ((n, True), (n - 1, False)):
+        differences = two([0.5] * n_cases, [0.51] * n_cases)
+        (outcome,) = compare(differences, requirements=[text]).outcomes
+        assert outcome.passed is is_met
+
+    typical = parse_requirement("typical_difference_low>=-1pt", COMPARISON)
+    assert cases_for_chance(typical, Expected(0.0, 0.0), 0.9) == 6
+    # What the sample cannot show is what costs: the typical difference needs the fewest cases.
+    expected = Expected(0.016, 0.02)
+    needed = [
+        cases_for_chance(parse_requirement(f"{name}>=-1pt", COMPARISON), expected, 0.8)
+        for name in (
+            "typical_difference_low",
+            "mean_difference_low_t",
+            "mean_difference_low_guaranteed",
+        )
+    ]
+    assert needed[0] <= 10
+    assert needed[1] <= 10
+    assert 150 < needed[2] < 190
+    assert cases_for_chance(typical, Expected(-0.02, 0.02), 0.8) is None
+
+
+def test_plan_shows_the_chance_of_each_bound():
+    text, rows = planned(
+        "typical_difference_low>=-1pt", "--expect", "1.6pt", "--spread", "2pt", "--n", 44
+    )
+    assert rows[-3][:2] == ["44", "100"]
+    assert "Chances are those of normal values, to within 4 percentage points." in text
+
+    text, rows = planned("mean_difference_low_guaranteed>=-1pt", "--with-label", 0.9)
+    assert "All cases are taken to be alike: add --spread 3pt" in text
+    assert ["477", "418", "100"] in rows
+    assert (
+        "takes more than 2,000 cases"
+        in planned("typical_difference_low>=1pt", "--spread", "1pt", "--expect", "0pt")[0]
+    )

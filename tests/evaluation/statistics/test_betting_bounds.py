@@ -70,7 +70,7 @@ def test_the_bound_of_failures_seen_and_unseen_holds():
         assert (found[:, 1] < 0.9 * (1 - share)).mean() <= TAIL
 
 
-def test_equal_values_leave_the_share_of_failures_that_half_the_money_excludes():
+def test_equal_values_leave_the_failures_that_half_the_money_excludes():
     for n in (1, 8, 44, 400, 5000):
         bound = lower(np.full(n, 0.8))
         by_half = 0.8 * (TAIL / 2) ** (1 / n)

@@ -1,0 +1,163 @@
+"""How likely a bound of a mean, or of a typical difference, is to meet a requirement.
+
+What is expected are normal values with a mean and a standard deviation, as far as the limits of the
+metric let them be. The chance is the share of `N_SAMPLES` samples in which the very bound that
+verdicts rest on meets the requirement: it is known to within 4 percentage points. The samples are
+the same each time.
+"""
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.judging.bounds import parse_bound
+from nnunet_dro.evaluation.judging.requirement_parts import refusal
+from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.judging.subjects import GUARANTEED
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.statistics.intervals import FEWEST, TAIL, guaranteed_means, not_inside
+from nnunet_dro.evaluation.statistics.sample_bounds import mean_by_skewed_t, mean_by_students_t
+from nnunet_dro.evaluation.statistics.significance import typical_value
+
+FloatArray = npt.NDArray[np.float64]
+
+N_SAMPLES = 400
+
+#: More cases than this are not searched for.
+MOST_CASES = 2000
+
+#: The columns that are planned here.
+_PLANNED = re.compile(rf"(mean|mean_difference|typical_difference)_(low|high)({GUARANTEED})?")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of the cases: of their values, or of the differences of two methods."""
+
+    mean: float
+    spread: float  # the standard deviation
+
+
+def is_of_measurements(requirement: Requirement) -> bool:
+    """Whether a requirement is about a bound that is planned from `Expected`."""
+    return _PLANNED.fullmatch(requirement.column) is not None
+
+
+@lru_cache(maxsize=4096)
+def chance_to_meet(requirement: Requirement, expected: Expected, n: int) -> float:
+    """The chance that n cases of the expected kind meet the requirement."""
+    if any(n < least for _, least in requirement.least):
+        return 0.0
+    is_difference = "_difference" in requirement.column
+    low = -1.0 if is_difference else 0.0
+    bounded = is_bounded(requirement.metric or "dice")
+
+    samples = expected.mean + expected.spread * _standard_samples(n)
+    if bounded:
+        samples = np.clip(samples, low, 1.0)
+    if not expected.spread:
+        # All samples are alike.
+        samples = samples[:1]
+
+    bounds = _bounds(np.sort(samples, axis=1), requirement.column, low, bounded=bounded)
+    lower, upper = bounds.T
+    ends = lower if requirement.end == "low" else upper
+    return float(np.mean([requirement.holds_for(end) for end in ends]))
+
+
+def cases_for_chance(requirement: Requirement, expected: Expected, chance: float) -> int | None:
+    """The least number of cases that meet a requirement with a chance; None above `MOST_CASES`."""
+    if not requirement.holds_for(expected.mean):
+        return None
+    enough = 1
+    while chance_to_meet(requirement, expected, enough) < chance:
+        if enough == MOST_CASES:
+            return None
+        enough = min(2 * enough, MOST_CASES)
+
+    return bisect_left(
+        range(enough),
+        chance,
+        lo=enough // 2 + 1,
+        key=lambda n: chance_to_meet(requirement, expected, n),
+    )
+
+
+def expected_of(requirement: Requirement, mean: str | None, spread: str | None) -> Expected:
+    """What is expected, from texts such as ``1.6pt``.
+
+    Without a mean nothing changes. The spread can be left out where the bound is a guaranteed one:
+    all cases are then alike.
+    """
+    metric = requirement.metric or "dice"
+    is_guaranteed = requirement.column.endswith(GUARANTEED)
+    if is_guaranteed and not is_bounded(metric):
+        cure = "Ask for typical_difference_high<=1 or mean_difference_high_t<=1."
+        raise refusal(
+            f"have a bound that exists for {metric} to be planned", requirement.text, cure
+        )
+    if mean is None and "_difference" not in requirement.column:
+        raise ValueError("`expect` must be given for a mean, got none. Write --expect 85%.")
+    if spread is None and not is_guaranteed:
+        cure = "Write the standard deviation of the differences of single cases, --spread 3pt."
+        raise ValueError(f"`spread` must be given for {requirement.statistic}, got none. {cure}")
+
+    return Expected(
+        mean=read_expected(mean or "0", "expect", metric),
+        spread=read_expected(spread or "0", "spread", metric),
+    )
+
+
+def read_expected(text: str, name: str, metric: str) -> float:
+    """A value of a metric that is expected, with its unit where that is a fraction: ``1.6pt``."""
+    bound = parse_bound(text)
+    unit = METRICS[metric].unit
+    if bound is None:
+        cure = "Write 1.6pt, 85% or 2mm."
+        raise ValueError(f"`{name}` must be a number with its unit, got {text!r}. {cure}")
+    if name == "spread" and bound.value < 0:
+        raise ValueError(f"`spread` must be 0 or more, got {text!r}. Write 3pt.")
+
+    doubt = bound.doubt(
+        metric,
+        unit,
+        is_difference=True,
+        end="low",
+        is_bounded=is_bounded(metric),
+    )
+    if doubt:
+        rule, cure = doubt
+        raise ValueError(f"`{name}` must {rule}, got {text!r}. {cure}")
+    return bound.value
+
+
+def _standard_samples(n: int) -> FloatArray:
+    """Samples of the standard normal distribution, shape (`N_SAMPLES`, n).
+
+    Those of more cases begin with those of fewer, so that chances hardly ever fall with n.
+    """
+    return np.random.default_rng(0).standard_normal((n, N_SAMPLES)).T
+
+
+def _bounds(ascending: FloatArray, column: str, low: float, *, bounded: bool) -> FloatArray:
+    """The bounds of ascending samples, shape (n_samples, 2), as evaluate and compare have them."""
+    n_samples, n = ascending.shape
+    if column.startswith("typical"):
+        return np.array([typical_value(sample)[1:] for sample in ascending])
+
+    by_t = np.full((n_samples, 2), np.nan)
+    if n >= FEWEST and low < 0:
+        by_t = mean_by_students_t(ascending, tail=TAIL)
+    elif n >= FEWEST:
+        by_t = mean_by_skewed_t(ascending, tail=TAIL)
+    if bounded:
+        by_t = np.clip(by_t, low, 1.0)
+    if not column.endswith(GUARANTEED):
+        return by_t
+
+    guaranteed = guaranteed_means(list(ascending), bounded=[bounded] * n_samples, low=low)
+    return not_inside(guaranteed, by_t)

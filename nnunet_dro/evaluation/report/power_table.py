@@ -1,0 +1,67 @@
+"""The table of `nnunet-dro plan` for bounds of means and of typical differences."""
+
+from typing import Any
+
+from rich.console import RenderableType
+
+from nnunet_dro.evaluation.judging.planning import (
+    LABEL_SURE,
+    cases_to_collect,
+    cases_with_label,
+)
+from nnunet_dro.evaluation.judging.power import (
+    MOST_CASES,
+    Expected,
+    cases_for_chance,
+    chance_to_meet,
+)
+from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.pages.document import Block, Column, Heading, Prose, Table
+from nnunet_dro.pages.terminal import printed
+
+#: The chances for which the numbers of cases are shown.
+_CHANCES = (0.5, 0.8, 0.9)
+
+
+def power_table(
+    requirement: Requirement, expected: Expected, sizes: list[int], *, share: float
+) -> RenderableType:
+    """How likely numbers of cases are to meet a requirement, for rich's console.
+
+    Beside the given sizes stand those with a chance of 50, 80 and 90 %, if they are not too many.
+    ``share`` is that of the cases that have the label.
+    """
+    needed = [cases_for_chance(requirement, expected, chance) for chance in _CHANCES]
+    planned = set(sizes)
+    for n in needed:
+        if n is not None:
+            planned.add(cases_to_collect(n, share))
+
+    def chance(n: int) -> str:
+        met = chance_to_meet(requirement, expected, cases_with_label(n, share))
+        return f"{100 * met:.0f} %"
+
+    columns: list[Any] = [(Column("cases in each stratum"), str)]
+    if share < 1:
+        title = f"with the label ({100 * LABEL_SURE:g} % sure)"
+        columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
+    columns.append((Column("chance that it is met"), chance))
+
+    blocks: list[Block] = [Heading(requirement.text)]
+    if planned:
+        blocks.append(Table.of("", columns, sorted(planned)))
+    blocks.append(Prose(" ".join(_notes(expected, None in needed)), kind=""))
+    return printed(blocks)
+
+
+def _notes(expected: Expected, are_too_many: bool) -> list[str]:
+    """What the chances rest on."""
+    notes = []
+    if are_too_many:
+        notes.append(f"A chance of 90 % takes more than {MOST_CASES:,} cases, or is out of reach.")
+    if not expected.spread:
+        notes.append("All cases are taken to be alike: add --spread 3pt for how far they differ.")
+    else:
+        notes.append("Chances are those of normal values, to within 4 percentage points.")
+    notes.append("Only cases with the label count.")
+    return notes
