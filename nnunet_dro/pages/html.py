@@ -33,6 +33,9 @@ _ASSETS = Path(__file__).parent / "assets"
 #: of camel case.
 _BREAKS = re.compile(r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])")
 
+#: Names up to this length are not broken: ``hippocampus_126``.
+_SHORT = 16
+
 #: Level of a folded heading: between a section and the headings inside.
 _LEVEL_OF_FOLDED = 2.5
 
@@ -60,7 +63,9 @@ def page_environment(*folders: Path) -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """A name that a browser may break after ``_``, ``-``, ``/`` and ``.``, and in camel case."""
+    """A long name that a browser may break after ``_``, ``-``, ``/``, ``.``, and in camel case."""
+    if len(name) <= _SHORT:
+        return escape(name)
     return Markup(_BREAKS.sub("<wbr>", str(escape(name))))
 
 

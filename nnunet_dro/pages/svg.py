@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 WIDTH = 480.0  # Width of a figure in its own units, about one CSS pixel each on a wide screen.
 HEIGHT = 326.0  # Height of a figure with axes.
-N_COLOURS = 7  # Colours of strata before they repeat, with another shape.
+N_COLOURS = 60  # Colours of strata or teams before they repeat, with another shape.
 
-#: Shapes of strata before they repeat; with `N_COLOURS` colours 35 strata look different.
+#: Shapes of strata before they repeat.
 _SHAPES = (
     "M{x0} {y}a3.1 3.1 0 1 0 6.2 0a3.1 3.1 0 1 0 -6.2 0z",
     "M{x} {y0}l3.6 6.2h-7.2z",

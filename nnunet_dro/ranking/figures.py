@@ -60,12 +60,12 @@ def bump_chart(
                 y = _y(_TOP_OF_BUMPS, row_of_team[team])
                 rank = int(stop.ranks[team])
                 about = f"{teams[team]}: {stop.title}"
-                parts.append(_mark(x, y, _kind(team), rank, about))
+                parts.append(_mark(x, y, team_kind(team), rank, about))
 
     parts += _names(teams, rows[0], columns[0] - 18, "end")
     parts += _names(teams, rows[-1], columns[-1] + 18, "start")
     width = 2 * _SIDE + step * n_steps
-    return _wide(parts, label, width=width, height=bottom + 6)
+    return wide(parts, label, width=width, height=bottom + 6)
 
 
 def _y(top: float, row: int) -> float:
@@ -90,7 +90,7 @@ def _way(team: int, columns: Sequence[float], rows: Sequence[Mapping[int, int]])
             y = _y(_TOP_OF_BUMPS, row_of_team[team])
             points.append(f"{at(x)},{at(y)}")
     form = Markup('<polyline class="way {}" points="{}"/>')
-    return form.format(_kind(team), " ".join(points))
+    return form.format(team_kind(team), " ".join(points))
 
 
 def _names(
@@ -111,11 +111,13 @@ def blob_plot(
     intervals: Sequence[tuple[float, float, float]],
     *,
     label: str,
+    draws: str = "samples",
 ) -> Figure:
     """How often each team has each rank: the area of a blob is the share of the bootstrap samples.
 
-    ``shares`` are of shape (n_teams, n_ranks). A line spans the 2.5th to the 97.5th percentile of
-    each team's rank, the ends of its interval, with a cross at the median, between these.
+    ``shares`` are of shape (n_teams, n_ranks). A line spans the interval of each team's rank, with
+    a cross at the median, which stands between its ends. ``draws`` are what
+    the shares are of.
     """
     n = len(teams)
     step = 30.0 if n <= 20 else max(13.0, 600 / n)
@@ -133,15 +135,25 @@ def blob_plot(
         parts.append(_name(_SIDE - 8, y + 4, name, "end"))
         for place, share in enumerate(shares[team].tolist()):
             if share > 0:
-                about = f"{name}: rank {place + 1} in {100 * share:.1f} % of the samples"
+                about = f"{name}: rank {place + 1} in {100 * share:.1f} % of the {draws}"
                 radius = max(0.9, largest * share**0.5)
-                parts.append(_blob(columns[place], y, _kind(team), radius, about))
+                parts.append(_blob(columns[place], y, team_kind(team), radius, about))
         parts += _span(intervals[team], y, step)
 
-    return _wide(parts, label, width=_SIDE + step * n + 12, height=bottom + 6)
+    return wide(parts, label, width=_SIDE + step * n + 12, height=bottom + 6)
 
 
-def _wide(parts: Sequence[Markup], label: str, *, width: float, height: float) -> Figure:
+def team_legend(teams: Sequence[str]) -> Figure:
+    """The colours of the teams."""
+    form = Markup(
+        '<svg class="mark" viewBox="0 0 14 14" aria-hidden="true">'
+        '<circle class="result {}" cx="7" cy="7" r="5"/></svg>'
+    )
+    legend = [([form.format(team_kind(team))], name) for team, name in enumerate(teams)]
+    return Figure(legend=legend)
+
+
+def wide(parts: Sequence[Markup], label: str, *, width: float, height: float) -> Figure:
     """A drawing that scrolls where it is wider than the page."""
     form = Markup(
         '<div class="scroll wide" role="region" tabindex="0" aria-label="{}">'
@@ -163,7 +175,8 @@ def _rows(ranks: Sequence[float]) -> Mapping[int, int]:
     return {team: row for row, team in enumerate(ranked)}
 
 
-def _kind(team: int) -> str:
+def team_kind(team: int) -> str:
+    """The class of the colour of a team; no two of the first `N_COLOURS` have the same."""
     return f"s{team}" if team < N_COLOURS else "others"
 
 

@@ -20,6 +20,7 @@ from nnunet_dro.ranking.ranks import (
     overall_ranks,
     pairwise_p,
 )
+from nnunet_dro.ranking.stability import Part, parts_of_tasks
 
 RANK_COLUMNS = (
     "kind",
@@ -33,7 +34,7 @@ RANK_COLUMNS = (
     "score",
     "rank",
 )
-AGREEMENT_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "kendall_tau")
+AGREEMENT_COLUMNS = (*Part._fields, "scheme", "kendall_tau")
 BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_high")
 
 #: What gives scores their sign again, which schemes rank by such that larger is better. Without one
@@ -105,15 +106,28 @@ def _repeated(entries: "pd.Series[Any]", n_each: int, n_times: int = 1) -> Any:
 
 
 def agreement_table(
-    rankings: Mapping[About, FloatArray], full: Mapping[str, FloatArray], weights: FloatArray
+    entries: Entries, rankings: Mapping[About, FloatArray], full: Mapping[str, FloatArray]
 ) -> pd.DataFrame:
-    """Kendall's tau of each ranking and that of all cases, whose ranks are ``full``, by scheme."""
-    rows = []
+    """Kendall's tau of rankings and that of all cases and tasks, by scheme.
+
+    ``full`` has the ranks of the latter. First come those by each metric, label and task.
+    """
+    rows: list[tuple[Any, ...]] = []
+    parts = parts_of_tasks(entries.tasks, len(entries.cases))
     for about, scores in rankings.items():
-        if about.kind != "all":
-            ranks = overall_ranks(scores, weights)
-            tau = kendall_tau(ranks[None], full[about.scheme])[0]
-            rows.append((*about, float(tau)))
+        expected = full[about.scheme]
+        if about.kind == "all":
+            task_ranks = competition_ranks(scores)
+            for part, places in parts.items():
+                means = consensus(task_ranks[places], entries.weights[places])
+                tau = kendall_tau(competition_ranks(means)[None], expected)[0]
+                rows.append((*part, about.scheme, float(tau)))
+        else:
+            ranks = overall_ranks(scores, entries.weights)
+            tau = kendall_tau(ranks[None], expected)[0]
+            part = Part(about.kind, about.attribute, about.stratum, n=about.n)
+            rows.append((*part, about.scheme, float(tau)))
+
     return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
 
 

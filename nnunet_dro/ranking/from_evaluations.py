@@ -297,11 +297,10 @@ def _notes(entries: Entries) -> Iterator[str]:
         )
     n_right = int((np.isnan(entries.scores) & ~np.isnan(entries.goodness)).sum())
     if n_right:
-        verb = "is" if n_right == 1 else "are"
         yield (
             f"{count(n_right, 'time')} in a metric, label and case, a team rightly left out a "
-            f"label that the reference lacks: this {verb} the best result in ranks of cases and in "
-            "tests, and left out of means and medians, as by evaluate."
+            "label that the reference lacks. It is the best result in ranks of cases and in tests; "
+            "means and medians leave it out, as evaluate does."
         )
     yield from _identical(entries)
 

@@ -23,10 +23,12 @@ from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.ranking import tables, words
-from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
+from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart, team_legend
 from nnunet_dro.ranking.from_evaluations import FloatArray
+from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
+from nnunet_dro.ranking.stability import consensus_shares
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
@@ -44,6 +46,7 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
         "kendall_tau": ranking.taus,
         "tests": ranking.tests,
         "stability": ranking.parts,
+        "podium": ranking.podium,
     }
     if ranking.cases is not None:
         frames["cases"] = ranking.cases
@@ -90,16 +93,13 @@ def ranking_html(ranking: Ranking) -> str:
     if ranking.cases is not None:
         table = _case_table(ranking, ranking.cases)
 
-    blocks = [*_ranks(ranking), *_stability(ranking), *_tests(ranking)]
+    blocks = [*_ranks(ranking), *_stability(ranking)]
+    if len(ranking.tasks) > 1:
+        blocks += _consensus(ranking)
+    blocks += [*_podiums(ranking), *_tests(ranking)]
     for place, attribute in enumerate(ranking.strata):
         blocks += _attribute(ranking, attribute, place)
 
-    if len(ranking.tasks) > 1:
-        blocks.append(Heading("Metrics and labels", anchor="tasks", short="Metrics and labels"))
-        blocks.append(
-            Prose("The rank of each team, and what it was ranked by. The darker, the further back.")
-        )
-        blocks.append(tables.tasks_table(ranking))
     if table is not None:
         blocks += _scores(ranking, table)
 
@@ -164,6 +164,70 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
     if not ranking.parts.empty:
         yield Heading("By metric, label and stratum", 3)
         yield tables.parts_table(ranking)
+
+
+def _consensus(ranking: Ranking) -> Iterator[Block]:
+    """What the rankings by metric and label have in common."""
+    yield Heading("Metrics and labels", anchor="tasks", short="Metrics and labels")
+    yield Prose(
+        "The overall ranking is the consensus of the rankings by metric and label. "
+        f"{words.weights(ranking)} The area of a blob is the share of these rankings, by weight, "
+        "in which the team has the rank; the line spans all of its ranks, the cross is the median."
+    )
+    ranks = ranking.task_ranks
+    shares = consensus_shares(ranks, np.array(ranking.weights))
+    ranked = ranks[~np.isnan(ranks).any(axis=1)]
+    ends = np.quantile(ranked, (0, 0.5, 1), axis=0, method="inverted_cdf").T.tolist()
+    yield blob_plot(
+        ranking.teams,
+        shares,
+        [tuple(three) for three in ends],
+        label="How often each team has each rank over the metrics and labels",
+        draws="rankings",
+    )
+    yield Heading("Agreement with the consensus", 3)
+    yield tables.agreement_table(ranking)
+    yield Heading("Ranks by metric and label", 3)
+    yield Prose("The rank of each team, and what it was ranked by. The darker, the further back.")
+    yield tables.tasks_table(ranking)
+
+
+def _podiums(ranking: Ranking) -> Iterator[Block]:
+    """The podiums of the first metric, one for each label."""
+    teams = ranking.teams[:MOST_TEAMS]
+    metric = ranking.metric(ranking.tasks[0].metric)
+    yield Heading(f"Podiums by {metric.title}", anchor="podiums", short="Podiums")
+    first = ""
+    if len(teams) < len(ranking.teams):
+        first = f"The first {len(teams)} teams, ranked among themselves. "
+    above = ""
+    if ranking.values is not None:
+        above = (
+            "Above, its score in each of these cases, and a line that joins the scores of a case; "
+            f"at most {MOST_CASES} cases are drawn, from the hardest to the easiest. "
+        )
+    yield Prose(
+        f"{first}Every podium is a rank, and every column on it is a team, in the order of the "
+        f"ranking. The bar says in how many of the cases the team has the rank. {above}All shares "
+        "are in podium.csv."
+    )
+    for place, task in enumerate(ranking.tasks):
+        if task.metric != metric.name:
+            continue
+        rows = ranking.podium
+        rows = rows[(rows["metric"] == task.metric) & (rows["label"] == task.label)]
+        values = None
+        if ranking.values is not None:
+            values = ranking.values[place, : len(teams)]
+        yield Heading(task.label, 3)
+        yield podium_plot(
+            teams,
+            rows.filter(like="share_").to_numpy(dtype=np.float64),
+            values,
+            metric,
+            label=f"Podiums of {task.label}",
+        )
+    yield team_legend(teams)
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:

@@ -29,6 +29,7 @@ from nnunet_dro.ranking.from_evaluations import (
     read_entries,
 )
 from nnunet_dro.ranking.invalid_files import invalid_table
+from nnunet_dro.ranking.podium import podium_table
 from nnunet_dro.ranking.ranks import (
     DEFINITIONS,
     LEVEL,
@@ -81,6 +82,8 @@ class Ranking:
     #: A row per task and ordered pair of teams, the ``better`` and the ``worse`` one:
     #: ``wilcoxon_p`` is one-sided, and ``holm_p`` corrected for all pairs of the task.
     tests: pd.DataFrame
+    #: How often each of the first teams has each rank in the cases; see `podium_table`.
+    podium: pd.DataFrame
     #: The predictions that could not be scored and count as failed; see `invalid_table`.
     invalid: pd.DataFrame
     #: A row per case and label, with the best, median and worst value of the teams for each metric;
@@ -126,6 +129,14 @@ class Ranking:
         """The bootstrap samples of the ranking's own scheme, by team; empty without any."""
         is_own = self.bootstrap["scheme"] == self.scheme.value
         return self.bootstrap[is_own].set_index("team")
+
+    @property
+    def task_ranks(self) -> FloatArray:
+        """The ranks by each metric and label, shape (n_tasks, n_teams), in these orders."""
+        rows = self.selected(kind="all")
+        rows = rows[rows["metric"] != OVERALL]
+        ranks = rows["rank"].to_numpy(dtype=np.float64)
+        return ranks.reshape(len(self.tasks), len(self.teams))
 
     def without(self, attribute: str) -> pd.DataFrame:
         """The rows of ``agreement`` for each stratum of an attribute that is left out.
@@ -178,7 +189,7 @@ def rank_evaluations(
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
         ranks=rank_table(entries, rankings, order),
-        agreement=agreement_table(rankings, full, entries.weights),
+        agreement=agreement_table(entries, rankings, full),
         bootstrap=bootstrap_table(
             entries,
             samples,
@@ -188,6 +199,7 @@ def rank_evaluations(
         taus=tau_table(samples),
         parts=stability_table(entries, parts, order),
         tests=pairs_table(entries, order),
+        podium=podium_table(entries, order),
         invalid=invalid_table(evaluations, aggregate_only=options.aggregate_only),
         cases=None,
         case_names=(),

@@ -76,6 +76,18 @@ def parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]
     return parts
 
 
+def consensus_shares(task_ranks: FloatArray, weights: FloatArray) -> FloatArray:
+    """The share of the tasks, by weight, in which each team has each rank, (n_teams, n_teams).
+
+    From ranks of shape (n_tasks, n_teams); tasks without ranks are left out.
+    """
+    has_ranks = ~np.isnan(task_ranks).any(axis=1)
+    shares_of_tasks = weights[has_ranks] / weights[has_ranks].sum()
+    places = np.arange(1, task_ranks.shape[1] + 1)
+    is_rank = task_ranks[has_ranks][:, :, None] == places
+    return np.tensordot(shares_of_tasks, is_rank, axes=1)
+
+
 def stability_of_tasks(
     entries: Entries, full: FloatArray, sampled: FloatArray
 ) -> dict[Part, tuple[FloatArray, Stability]]:

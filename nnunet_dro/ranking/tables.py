@@ -1,7 +1,7 @@
 """The tables of a ranking, and the ranking in Markdown and in the terminal."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.naming import NO_VALUE, count, share, written
+from nnunet_dro.naming import NO_VALUE, count, name_some, share, written
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
@@ -22,6 +22,9 @@ from nnunet_dro.ranking.stability import Part
 
 #: A note may list the cases of a team; the page has all notes.
 _MOST_NOTES = 4
+
+#: Below this number of cases a stratum has few.
+FEW_CASES = 10
 
 _rank = partial(written, form=".0f")
 
@@ -88,10 +91,8 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
         notes.append("First in: the share of the samples in which it has rank 1.")
     for attribute in attributes:
         worst = ranking.overall(kind="worst", attribute=attribute)
-        columns.append((Column(f"Worst {attribute_title(attribute)}"), _rank_in(worst)))
-
-    if attributes:
-        notes.append("Worst: the rank by the stratum in which the team is worst.")
+        column = Column(attribute_title(attribute), above="Rank by worst")
+        columns.append((column, _rank_in(worst)))
     notes.append("Equal teams share the smallest rank.")
     return Table.of(
         "Ranking",
@@ -147,6 +148,8 @@ def taus_table(ranking: Ranking) -> Table:
     """How much the rankings of the bootstrap samples agree with this one, by scheme."""
 
     def interval(row: Any) -> str:
+        if math.isnan(row["mean"]):
+            return NO_VALUE
         low = written(row["low"], ".2f")
         high = written(row["high"], ".2f")
         return f"[{low}, {high}]"
@@ -191,11 +194,21 @@ def parts_table(ranking: Ranking) -> Table:
         "How sure the ranks are by metric, label and stratum",
         columns,
         parts,
-        notes=(
-            "First in: the share of the bootstrap samples of these cases in which the team has "
-            "rank 1. The ranks of every team are in stability.csv.",
-        ),
+        notes=tuple(_notes_on_parts(ranking)),
     )
+
+
+def _notes_on_parts(ranking: Ranking) -> Iterator[str]:
+    yield (
+        "First in: the share of the bootstrap samples of these cases in which the team has rank 1."
+    )
+    small = []
+    for attribute, strata in ranking.strata.items():
+        small += [stratum_title(attribute, name) for name, n in strata.items() if n < FEW_CASES]
+    if small:
+        names = name_some(small)
+        yield f"Fewer than {FEW_CASES} cases, of which ranks say little: {names}."
+    yield "The ranks of every team are in stability.csv."
 
 
 def invalid_table(ranking: Ranking) -> Table:
@@ -203,10 +216,14 @@ def invalid_table(ranking: Ranking) -> Table:
     columns: list[_ColumnOf] = [(Column("Team", "name"), lambda row: row["team"])]
     if "reason" in ranking.invalid:
         columns.append((Column("Case", "name"), lambda row: row["case"]))
-        columns.append((Column("Reason", "text"), lambda row: row["reason"]))
+        columns.append((Column("Reason", "text"), _reason))
     else:
         columns.append((Column("Invalid predictions"), lambda row: f"{row['n']:,}"))
     return Table.of("Invalid predictions", columns, ranking.invalid.to_dict("records"))
+
+
+def _reason(row: Any) -> Cell:
+    return Cell(row["reason"], kind="reason")
 
 
 def _part_title(row: Any) -> str:
@@ -276,6 +293,7 @@ def tasks_table(ranking: Ranking) -> Table:
     records = rows[rows["metric"] != OVERALL].to_dict("records")
     row_of_team: Any = {(row["team"], row["metric"], row["label"]): row for row in records}
     n_teams = len(ranking.teams)
+    intervals = _intervals(ranking)
 
     def cell_of(metric: str, label: str) -> Callable[[str], Cell]:
         def cell(team: str) -> Cell:
@@ -285,10 +303,12 @@ def tasks_table(ranking: Ranking) -> Table:
             shade = 0
             if n_teams > 1 and not math.isnan(rank):
                 shade = round(6 * (rank - 1) / (n_teams - 1))
-            score = words.score_text(row, ranking)
+            below = (words.score_text(row, ranking),)
+            if (team, metric, label) in intervals:
+                below = (*below, intervals[team, metric, label])
             return Cell(
                 _rank(rank),
-                (score,),
+                below,
                 kind=f"shade{shade}",
                 strong=True,
             )
@@ -300,7 +320,42 @@ def tasks_table(ranking: Ranking) -> Table:
         column = Column(task.label, above=ranking.metric(task.metric).title)
         columns.append((column, cell_of(task.metric, task.label)))
 
-    return Table.of("Ranks by metric and label", columns, list(ranking.teams))
+    notes = []
+    if intervals:
+        notes.append("[ ]: 95 % of the ranks in the bootstrap samples.")
+    title = "Ranks by metric and label"
+    return Table.of(title, columns, list(ranking.teams), notes=tuple(notes))
+
+
+def _intervals(ranking: Ranking) -> dict[tuple[str, str, str], str]:
+    """Team, metric and label to 95 % of the ranks in the samples; empty without samples."""
+    rows = ranking.parts
+    # Where there is one metric, or one label, what it is ranked by stands for both.
+    kind = "task"
+    if rows[rows["kind"] == kind].empty:
+        kind = "metric" if len({task.label for task in ranking.tasks}) == 1 else "label"
+
+    intervals = {}
+    only = ranking.tasks[0]
+    for row in rows[rows["kind"] == kind].to_dict("records"):
+        metric = only.metric if kind == "label" else row["metric"]
+        label = only.label if kind == "metric" else row["label"]
+        ends = dict.fromkeys(_rank(row[name]) for name in ("rank_low", "rank_high"))
+        intervals[row["team"], metric, label] = f"[{'–'.join(ends)}]"
+    return intervals
+
+
+def agreement_table(ranking: Ranking) -> Table:
+    """How much the rankings by metric and label agree with the overall one."""
+    rows = ranking.agreement
+    is_part = rows["kind"].isin(["metric", "label", "task"])
+    records = rows[is_part & (rows["scheme"] == ranking.scheme.value)].to_dict("records")
+    columns: list[_ColumnOf] = [
+        (Column("By", "name"), _part_title),
+        (Column("Part", "name"), lambda row: _part_name(row, ranking)),
+        (Column("Kendall’s tau"), lambda row: written(row["kendall_tau"], ".2f")),
+    ]
+    return Table.of("Agreement with the overall ranking", columns, records)
 
 
 def wins_table(ranking: Ranking) -> Table:
@@ -323,7 +378,7 @@ def wins_table(ranking: Ranking) -> Table:
 
     places = {team: str(n) for n, team in enumerate(ranking.teams, start=1)}
     columns: list[_ColumnOf] = [
-        (Column("Team", "name"), lambda team: f"{places[team]}. {team}"),
+        (Column("Team", "name"), lambda team: f"{places[team]}.\N{NO-BREAK SPACE}{team}"),
     ]
 
     for team, place in places.items():

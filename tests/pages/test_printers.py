@@ -46,11 +46,41 @@ def test_markdown_has_a_line_per_row():
 | &lt;A&gt; | z | 20 | **70.0** (≤ 80) |  |
 | B | z | 3 | – | c\_2 |
 
-In brackets: 95 % interval.
-
-Mean: of all cases.
+In brackets: 95 % interval. Mean: of all cases.
 """
     )
+
+
+def test_key_that_tables_share_is_said_once():
+    assert markdown.markdown([TABLE, TABLE]).count("In brackets") == 1
+    assert str(html([TABLE, TABLE])).count("In brackets") == 1
+    assert "In brackets" in latex.latex([TABLE, TABLE]).split("\\end{table}")[1]
+
+
+def test_narrow_terminal_has_no_key_to_what_it_leaves_out():
+    columns = (
+        Column("Label", "name"),
+        Column("Mean", spare="below"),
+        Column("Typical case", spare="column", hint="of half of them"),
+    )
+    cells = (Cell("cortical grey matter"), Cell("61.2", ("[50.1, 70.2]",)), Cell("+1.0"))
+    table = Table("", columns, [cells], ("†: few.",), notes_below=("In brackets: 95 % interval.",))
+
+    assert (
+        lines_of(table)[-1] == "In brackets: 95 % interval. †: few. Typical case: of half of them."
+    )
+    narrow = " ".join(lines_of(table, width=32))
+    assert "†: few. A wider terminal has" in narrow
+    assert "In brackets" not in narrow
+    assert "half of them" not in narrow
+
+
+def test_columns_that_a_phone_leaves_out_are_marked():
+    table = Table("", (Column("Mean"), Column("IQR", is_minor=True)), [(Cell("1"), Cell("2"))])
+    page = str(html([table]))
+    assert '<th scope="col" class="num minor">IQR</th>' in page
+    assert '<td class="num minor">2</td>' in page
+    assert '<td class="num">1</td>' in page
 
 
 def test_latex_spans_names_and_stacks_what_is_below():
@@ -186,15 +216,17 @@ def test_page_has_a_section_for_each_heading_and_folds_what_is_asked_for():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("grey_matter", "grey_<wbr>matter"),
+        ("grey_matter", "grey_matter"),
+        ("hippocampus_126", "hippocampus_126"),
+        ("cortical_grey_matter", "cortical_<wbr>grey_<wbr>matter"),
         ("nnUNetTrainerDRO_share0.3", "nn<wbr>UNet<wbr>Trainer<wbr>DRO_<wbr>share0.3"),
-        ("C-1.5T/rest", "C-<wbr>1.5T/<wbr>rest"),
+        ("Centre-1.5T/resting", "Centre-<wbr>1.5T/<wbr>resting"),
         ("60.5", "60.5"),
         ("<b>&lt;", "&lt;b&gt;&amp;lt;"),
         ("end_", "end_"),
     ],
 )
-def test_names_break_between_words_and_stay_text(name, expected):
+def test_long_names_break_between_words_and_stay_text(name, expected):
     assert breakable(name) == expected
 
 

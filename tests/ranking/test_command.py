@@ -25,6 +25,7 @@ FILES = [
         "bootstrap.csv",
         "cases.csv",
         "kendall_tau.csv",
+        "podium.csv",
         "ranks.csv",
         "report.html",
         "report.md",

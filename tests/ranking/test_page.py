@@ -8,12 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnunet_dro.pages.html import page_assets
+from nnunet_dro.pages.svg import N_COLOURS
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.page import ranking_files
+from nnunet_dro.ranking.podium import MOST_TEAMS
 from nnunet_dro.ranking.ranking import rank_evaluations
+from nnunet_dro.ranking.ranks import kendall_tau
+from nnunet_dro.ranking.stability import consensus_shares
 from nnunet_dro.ranking.tables import ranking_table, wins_table
 from tests.pages.screen import screen
-from tests.ranking.made import random_evaluations
+from tests.ranking.made import evaluation_of, random_evaluations
 
 ODD_NAMES = ["<b>bold</b> & [red]x[/]", "pipe|star*team", "a" * 90, "ümlaut\x1b[31m"]
 
@@ -77,7 +82,10 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
     for team, row in zip(odd.teams, wins_table(odd).rows, strict=True):
         others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
-        assert [cell.text for cell in row] == [f"{odd.teams.index(team) + 1}. {team}", *others]
+        assert [cell.text for cell in row] == [
+            f"{odd.teams.index(team) + 1}.\N{NO-BREAK SPACE}{team}",
+            *others,
+        ]
 
 
 def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
@@ -129,6 +137,82 @@ def test_charts_of_ranks_and_blobs():
     radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.drawing))]
 
     assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
+
+
+def test_no_two_teams_share_a_colour(twenty):
+    style = page_assets()["style"]
+    colours = dict(re.findall(r"\.s(\d+) \{ --c: ([^;]+); \}", style))
+    assert len(colours) == N_COLOURS
+    assert len(set(colours.values())) == N_COLOURS
+
+    page = ranking_files(twenty)["report.html"]
+    marks = set(re.findall(r'class="rank (\w+)"', page))
+    assert marks == {f"s{team}" for team in range(20)}
+
+
+def test_podiums_are_the_ranks_in_the_cases():
+    teams = {
+        name: evaluation_of(name, {"dice": {"liver": values}})
+        for name, values in {"a": [0.9, 0.8, 0.2, 0.5], "b": [0.7, 0.9, 0.1, 0.5]}.items()
+    }
+    ranking = rank_evaluations(teams, n_resamples=0)
+
+    # The last case is a tie for the first rank.
+    shares = ranking.podium.set_index("team")[["share_1", "share_2"]]
+    assert shares.loc["a"].tolist() == [0.75, 0.25]
+    assert shares.loc["b"].tolist() == [0.5, 0.5]
+
+    page = ranking_files(ranking)["report.html"]
+    assert page.count('<polyline class="thread"') == 4
+    assert page.count('<circle class="result s0"') == 4 + 1  # and the legend
+    heights = [float(height) for height in re.findall(r'"share s0".*?height="([\d.]+)"', page)]
+    assert heights[0] / heights[1] == pytest.approx(3, rel=0.01)
+
+    hidden = rank_evaluations(teams, n_resamples=0, aggregate_only=True)
+    page = ranking_files(hidden)["report.html"]
+    assert 'class="share s0"' in page
+    assert 'class="thread"' not in page
+
+
+def test_of_many_teams_the_first_are_on_the_podium(twenty):
+    assert twenty.podium["team"].tolist() == list(twenty.teams[:MOST_TEAMS])
+    shares = twenty.podium.filter(like="share_")
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_the_consensus_has_the_weights_of_the_rankings(odd):
+    ranks = np.array([[1, 2], [2, 1], [1, 1], [np.nan, np.nan]])
+    shares = consensus_shares(ranks, np.array([1, 2, 1, 5]))
+    assert shares.tolist() == [[0.5, 0.5], [0.75, 0.25]]
+
+    page = ranking_files(odd)["report.html"]
+    assert "Agreement with the consensus" in page
+    rows = odd.agreement[odd.agreement["kind"].isin(["metric", "label", "task"])]
+    assert len(rows) == 5 * (2 + 2 + 4)
+    row = rows[(rows["kind"] == "metric") & (rows["metric"] == "dice")].iloc[0]
+    alone = rank_evaluations(
+        random_evaluations(
+            4, 12, metrics=("dice", "hd95"), labels=("liver", "<i>"), names=ODD_NAMES
+        ),
+        n_resamples=0,
+        metric_weights=["hd95=0"],
+    )
+    own = alone.overall().reindex(list(odd.teams)).to_numpy()
+    expected = kendall_tau(own[None], odd.overall().to_numpy())[0]
+    assert row["kendall_tau"] == pytest.approx(expected)
+
+
+def test_weights_and_small_strata_are_told():
+    ranking = rank_evaluations(
+        random_evaluations(3, 24, labels=("liver", "tumour")),
+        by=["centre"],
+        n_resamples=20,
+        label_weights=["tumour=2"],
+    )
+    page = ranking_files(ranking)["report.html"]
+    assert "Weights: tumour=2; others have the weight 1" in page
+    assert "Fewer than 10 cases, of which ranks say little: B, C." in page
+    assert '<th scope="colgroup" colspan="1" class="span">Rank by worst</th>' in page
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])

@@ -126,7 +126,10 @@ def test_a_case_in_which_all_are_right_counts_as_it_does_for_each():
     teams["b"] = evaluation_of("b", {"dice": {"liver": [np.nan, 0.8]}}, missed=[0], absent=[0])
     ranking = rank_evaluations(teams, n_resamples=20)
     assert ranks(ranking) == {"a": 1, "b": 2}
-    assert any(note.startswith("2 times in a metric") for note in ranking.notes)
+    assert any(
+        note.startswith("2 times in a metric, label and case, a team rightly")
+        for note in ranking.notes
+    )
     assert ranking.tests["n"].tolist() == [2, 2]
 
     for name in teams:
