@@ -4,6 +4,7 @@ Rules turn losses into probabilities, and a table that the processes of a traini
 stale losses. Imports numpy only.
 """
 
+from nnunet_dro.sampling.cap import capped
 from nnunet_dro.sampling.changed_cases import positions_in_common
 from nnunet_dro.sampling.divergences import (
     effective_cases,
@@ -17,7 +18,6 @@ from nnunet_dro.sampling.group_dro import GroupDRO
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupRule
 from nnunet_dro.sampling.guarded_ball import GuardedBall
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.rarity import rarity
 from nnunet_dro.sampling.rules import (
     KL,
     UNIFORM,
@@ -52,6 +52,7 @@ __all__ = [
     "Rule",
     "RuleWithBeta",
     "TriedBall",
+    "capped",
     "earned_share",
     "effective_cases",
     "expected_draws",
@@ -60,6 +61,5 @@ __all__ = [
     "kl_probabilities",
     "kl_robust_loss",
     "positions_in_common",
-    "rarity",
     "with_exploration",
 ]

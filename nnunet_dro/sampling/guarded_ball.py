@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnunet_dro.sampling.balls import beta_of_divergence
+from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.rarity import check_cap
 from nnunet_dro.sampling.rules import Rule
 from nnunet_dro.sampling.uncertainty_sets import check_share
 

@@ -7,8 +7,7 @@ can be learnt and carries over to cases that are not drawn. A wrong label is lea
 all, and helps no other case. Where the answer is yes, the halves change places, to ask every case.
 
 Cases that are hard by their losses have been unlucky, too, and get better by themselves for a
-while. So the improvement has to be larger than that of the hard cases before any was drawn more
-often, and all of that is measured after they were chosen.
+while. So what they are compared with is measured a while after they were chosen.
 
 Pure functions; `TriedBall` draws by them.
 """
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
 
-#: The least improvement of a loss of Dice and cross-entropy that is an answer: a point of Dice.
-LEAST_ANSWER = 0.01
+#: The least improvement of a loss of Dice and cross-entropy that is an answer: two points of Dice.
+LEAST_ANSWER = 0.02
 #: How many standard errors an answer is above 0. A training has up to three trials.
-STANDARD_ERRORS = 3.0
+STANDARD_ERRORS = 2.5
 #: What others lose counts so many times, since they are many more than the hard.
 PRICE = 3.0
 #: A trial needs so many hard cases in each half.
@@ -67,19 +66,18 @@ class Answer:
     """
 
     hard: float  # Of the hard cases that were not drawn more often, while others were.
-    earlier: float  # Of the hard cases before, while none was drawn more often.
-    others: float  # Of all other cases, during the trial.
-    standard_error: float  # Of the difference between the first and the other two.
+    others: float  # Of all cases that are not hard.
+    standard_error: float  # Of the difference of the two.
     answered: NDArray[np.bool_]  # The hard cases that improved by more than chance, shape (n,).
 
     @property
     def net(self) -> float:
         """The improvement of the hard less what it has to beat.
 
-        That is the largest of what they gained before, what all others gained by going on with the
-        training, and what those lost, `PRICE` times.
+        That is what all others gained by going on with the training, or what those lost, `PRICE`
+        times.
         """
-        return self.hard - max(self.earlier, self.others, -PRICE * self.others)
+        return self.hard - max(self.others, -PRICE * self.others)
 
     @property
     def is_yes(self) -> bool:
@@ -87,14 +85,13 @@ class Answer:
         return self.net > max(LEAST_ANSWER, STANDARD_ERRORS * self.standard_error)
 
 
-def answer_of(improvements: FloatArray, earlier: FloatArray, weights: FloatArray) -> Answer | None:
+def answer_of(improvements: FloatArray, weights: FloatArray) -> Answer | None:
     """The answer of a trial.
 
-    With d_i the improvement of a case while it was not drawn more often, e_i that before the trial,
-    and w_i how much more often it would be drawn, the hard are the cases with w_i > 0, and
+    With d_i the improvement of a case while it was not drawn more often, and w_i how much more
+    often it would be drawn, the hard are the cases with w_i > 0, and
 
-        D_hard = sum(w_i d_i) / sum(w_i),    D_earlier = sum(w_i e_i) / sum(w_i),
-        D_others = mean of d_i over the cases with w_i = 0.
+        D_hard = sum(w_i d_i) / sum(w_i),    D_others = mean of d_i over the cases with w_i = 0.
 
     A hard case has answered if d_i is more than a standard deviation of the others above their
     mean, and at least `LEAST_ANSWER`.
@@ -102,7 +99,6 @@ def answer_of(improvements: FloatArray, earlier: FloatArray, weights: FloatArray
     Args:
         improvements: d, shape (n,); NaN for a case that was drawn more often, or was not seen both
             before and during the trial.
-        earlier: e, shape (n,); NaN for a case that was not seen.
         weights: w, shape (n,), >= 0.
 
     Returns:
@@ -110,7 +106,7 @@ def answer_of(improvements: FloatArray, earlier: FloatArray, weights: FloatArray
 
     Example:
         >>> improvements = np.array([0.2, 0.3, 0.4, 0.0, 0.0])
-        >>> answer = answer_of(improvements, np.zeros(5), np.array([4, 4, 4, 0, 0]))
+        >>> answer = answer_of(improvements, np.array([4, 4, 4, 0, 0]))
         >>> round(answer.hard, 3), answer.is_yes
         (0.3, True)
     """
@@ -121,19 +117,14 @@ def answer_of(improvements: FloatArray, earlier: FloatArray, weights: FloatArray
         return None
 
     hard_mean, hard_error = _mean_and_error(improvements[is_hard], weights[is_hard])
-    was_hard = (weights > 0) & ~np.isnan(earlier)
-    if was_hard.sum() < LEAST_HARD:
-        return None
-
-    earlier_mean, earlier_error = _mean_and_error(earlier[was_hard], weights[was_hard])
     others = improvements[is_other]
     others_mean, others_error = _mean_and_error(others, np.ones(len(others)))
 
     least = max(LEAST_ANSWER, others_mean + float(others.std(ddof=1)))
     answered = np.zeros(len(weights), dtype=bool)
     answered[is_hard] = improvements[is_hard] > least
-    standard_error = math.hypot(hard_error, earlier_error, others_error)
-    return Answer(hard_mean, earlier_mean, others_mean, standard_error, answered)
+    standard_error = math.hypot(hard_error, others_error)
+    return Answer(hard_mean, others_mean, standard_error, answered)
 
 
 def _mean_and_error(values: FloatArray, weights: FloatArray) -> tuple[float, float]:

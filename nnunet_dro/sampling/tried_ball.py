@@ -17,9 +17,9 @@ from nnunet_dro.sampling.trial import Answer, answer_of, random_halves
 #: Where trials begin, and how long each of their parts is, as shares of the training.
 STARTS = (0.05, 0.3, 0.6)
 PART = 0.04
-#: The parts of a trial. All cases are drawn as by chance while the hard are chosen, and in two more
-#: parts. Then one half of the hard is drawn more often, and then the other.
-_CHOOSING, _EARLIER, _BEFORE, _FIRST, _SECOND = range(5)
+#: The parts of a trial. All cases are drawn as by chance while the hard are chosen, while their
+#: luck settles, and before one half of them is drawn more often, and then the other.
+_CHOOSING, _SETTLING, _BEFORE, _FIRST, _SECOND = range(5)
 N_PARTS = 5
 #: What names a half that is drawn more often in a part.
 _HALF_OF_PART = {_FIRST: 1, _SECOND: 2}
@@ -38,11 +38,12 @@ class TriedBall(Rule):
     """Draws by a guarded ball as far as trials within the training say that it helps.
 
     A trial takes parts of a twenty-fifth of the training. In the first three, all cases are drawn
-    by their base weights: the losses of one say which cases are hard, those of the others how they
-    change by themselves. In the fourth, half of those that the ball would draw more often is, see
-    `trial`. If the other half does not answer, all are left at their base weights until the next
-    trial. If it does, it is drawn more often in a fifth part, to ask the first half, too; and from
-    then on the ball decides, with those hard cases that did not answer left at their base weights.
+    by their base weights: the losses of the first say which cases are hard, and those of the third
+    what they are compared with. In the fourth, half of those that the ball would draw more often
+    is, see `trial`. If the other half does not answer, all are left at their base weights until the
+    next trial. If it does, it is drawn more often in a fifth part, to ask the first half, too; and
+    from then on the ball decides, with those hard cases that did not answer left at their base
+    weights.
 
     Args:
         cases: Names of the cases, for checkpoints.
@@ -107,7 +108,9 @@ class TriedBall(Rule):
             return trial, None
 
         part = int((progress - STARTS[trial]) / PART)
-        return trial, part if part <= _SECOND else None
+        if part > _SECOND:
+            return trial, None
+        return trial, part
 
     def _begin_part(self, trial: int, part: int | None) -> None:
         if trial != self._trial:
@@ -154,8 +157,7 @@ class TriedBall(Rule):
         """Look at the half that was not drawn more often."""
         improvements = self._means(_BEFORE) - self._means(part)
         improvements[self._halves == _HALF_OF_PART[part]] = np.nan
-        earlier = self._means(_EARLIER) - self._means(_BEFORE)
-        answer = answer_of(improvements, earlier, self._weights)
+        answer = answer_of(improvements, self._weights)
         if answer is not None:
             is_asked = ~np.isnan(improvements) & (self._weights > 0)
             self._answered[is_asked] = answer.answered[is_asked]
@@ -185,11 +187,11 @@ class TriedBall(Rule):
         verdict = "so no case is drawn more often for its loss"
         if answer.is_yes:
             verdict = "so the halves change places"
+        n_hard = int((self._weights > 0).sum())
         return (
-            f"{name}: half of the {int((self._weights > 0).sum())} hardest cases were drawn more "
-            f"often. The loss of the other half fell by {answer.hard:.3f} (before that by "
-            f"{answer.earlier:.3f}), that of all others by {answer.others:.3f} (standard error "
-            f"{answer.standard_error:.3f}): {verdict}."
+            f"{name}: half of the {n_hard} hardest cases were drawn more often. The loss of the "
+            f"other half fell by {answer.hard:.3f}, that of all others by {answer.others:.3f} "
+            f"(standard error {answer.standard_error:.3f}): {verdict}."
         )
 
     def _means(self, part: int) -> FloatArray:

@@ -4,10 +4,11 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
 
-from nnunet_dro.trainers.data.image_rarity import image_rarity
+from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
 
 N_COMMON = 30
 
@@ -21,7 +22,7 @@ def save(image, path):
 
 @pytest.fixture
 def trainer(tmp_path):
-    """What `image_rarity` needs of a trainer: 30 smooth images, and two noisy ones of another
+    """What `draws_of_rare_images` needs of a trainer: 30 smooth images, and two noisy ones of another
     scanner."""
     folder = tmp_path / "nnUNetPlans_2d"
     folder.mkdir()
@@ -43,6 +44,8 @@ def trainer(tmp_path):
         get_tr_and_val_datasets=datasets,
         preprocessed_dataset_folder=str(folder),
         is_ddp=False,
+        local_rank=0,
+        output_folder=str(tmp_path),
         print_to_log_file=lines.append,
         cases=cases,
         lines=lines,
@@ -50,7 +53,7 @@ def trainer(tmp_path):
 
 
 def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
-    weights = image_rarity(trainer, trainer.cases, cap=8.0)
+    weights = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
 
     assert weights.mean() == pytest.approx(1.0)
     assert weights[N_COMMON:].min() > 3
@@ -58,15 +61,40 @@ def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
 
 
 def test_images_are_looked_at_once(trainer, tmp_path):
-    first = image_rarity(trainer, trainer.cases, cap=8.0)
-    again = image_rarity(trainer, trainer.cases, cap=8.0)
+    first = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
+    again = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
 
-    assert len(trainer.lines) == 1
+    assert len(trainer.lines) == 3
     assert trainer.lines[0].startswith("Looking at the images of 32 of 32 training cases")
     np.testing.assert_array_equal(first, again)
 
     kept = json.loads((tmp_path / "nnUNetPlans_2d_fingerprints.json").read_text())
     assert len(kept["case_00"]["fingerprint"]) == 20
+
+
+def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path):
+    weights = draws_of_rare_images(trainer, trainer.cases, cap=3.0)
+
+    table = pd.read_csv(tmp_path / "rarity.csv")
+    assert set(table["case"][:2]) == {"case_30", "case_31"}
+    assert table["rarity"].is_monotonic_decreasing
+    assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
+
+    # The bound counts for the draws alone.
+    assert table["rarity"][1] > 3
+    draws = table.set_index("case")["times_as_often"]
+    np.testing.assert_allclose(draws[trainer.cases], weights, rtol=1e-3)
+    assert draws.max() == 3
+    assert trainer.lines[-1].startswith("Images that look like few others are drawn more often")
+    assert "case_30 (3.0x)" in trainer.lines[-1]
+
+
+def test_only_the_first_rank_writes_the_table(trainer, tmp_path):
+    trainer.local_rank = 1
+
+    draws_of_rare_images(trainer, trainer.cases, cap=3.0)
+
+    assert not (tmp_path / "rarity.csv").exists()
 
 
 def test_an_image_with_infinite_values_is_named(trainer, tmp_path):
@@ -76,9 +104,9 @@ def test_an_image_with_infinite_values_is_named(trainer, tmp_path):
     save(image, tmp_path / "nnUNetPlans_2d" / "case_03")
 
     with pytest.raises(ValueError, match=r"case_03.*finite"):
-        image_rarity(trainer, trainer.cases, cap=8.0)
+        draws_of_rare_images(trainer, trainer.cases, cap=8.0)
 
 
 def test_a_case_that_is_not_preprocessed_is_named(trainer):
     with pytest.raises((FileNotFoundError, ValueError), match="ghost"):
-        image_rarity(trainer, [*trainer.cases, "ghost"], cap=8.0)
+        draws_of_rare_images(trainer, [*trainer.cases, "ghost"], cap=8.0)
