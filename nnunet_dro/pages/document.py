@@ -3,7 +3,7 @@
 HTML, Markdown, LaTeX and the terminal print the same blocks.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -66,6 +66,7 @@ class Column:
     hint: str = ""  # what the heading means, where that needs saying
     #: What a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing.
     spare: str = ""
+    is_minor: bool = False  # whether a page on a phone leaves it out
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Table:
     about: str = ""  # what readers of the table alone need to know, as in a paper
     kind: str = ""  # ``strata``, ``facts`` (names and values), ``terms`` (definitions), or none
     row_kinds: Sequence[str] = ()  # words for the looks of each row, such as ``confirmed``
+    #: As ``notes``, before them, on what is below the entries of columns that can spare it.
+    notes_below: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -169,8 +172,12 @@ class Table:
     @property
     def hints(self) -> list[str]:
         """What headings mean, in sentences."""
-        explained = [column for column in self.columns if column.hint]
-        return [f"{column.title}: {column.hint}." for column in explained]
+        return hints_of(self.columns)
+
+    @property
+    def key(self) -> list[str]:
+        """What its numbers, marks and headings mean, in sentences, where nothing is left out."""
+        return [*self.notes_below, *self.notes, *self.hints]
 
     @property
     def heads(self) -> list[str]:
@@ -183,3 +190,19 @@ class Table:
 
 
 Block = Heading | Prose | Note | Table | Figure
+
+
+def hints_of(columns: Iterable[Column]) -> list[str]:
+    """What the headings of some columns mean, in sentences."""
+    return [f"{column.title}: {column.hint}." for column in columns if column.hint]
+
+
+def with_keys_once(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
+    """Blocks, and of tables what of their `Table.key` no table before has said."""
+    said: set[str] = set()
+    for block in blocks:
+        key = []
+        if isinstance(block, Table):
+            key = [sentence for sentence in block.key if sentence not in said]
+            said.update(key)
+        yield block, key

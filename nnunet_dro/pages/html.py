@@ -127,6 +127,7 @@ def html(blocks: Sequence[Block]) -> Markup:
     has_lead = sum(_are_findings(run) for run in runs) == 1
 
     parts: list[Markup] = []
+    said: set[str] = set()
     #: Level and end of the elements that are open.
     opened: list[tuple[float, Markup]] = []
 
@@ -154,7 +155,11 @@ def html(blocks: Sequence[Block]) -> Markup:
         elif isinstance(block, Prose):
             parts.append(macros.prose(block))
         else:
-            parts.append(macros.table(block))
+            key = [
+                sentence for sentence in (*block.notes_below, *block.notes) if sentence not in said
+            ]
+            said.update(key)
+            parts.append(macros.table(block, key))
     close(0)
     return Markup("").join(parts)
 

@@ -57,7 +57,7 @@ def escape(text: str) -> str:
 
 
 def _table(table: Table) -> str:
-    sentences = [f"{table.title}.", table.about, *table.notes, *table.hints]
+    sentences = [f"{table.title}.", table.about, *table.key]
     caption = " ".join(sentence for sentence in sentences if sentence)
     alignment = "".join("r" if column.kind == "num" else "l" for column in table.columns)
     heads = [rf"\textbf{{{escape(head)}}}" for head in table.heads]

@@ -4,16 +4,25 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import (
+    Block,
+    Cell,
+    Figure,
+    Heading,
+    Note,
+    Prose,
+    Table,
+    with_keys_once,
+)
 
 
 def markdown(blocks: Sequence[Block]) -> str:
     """Blocks without the figures; all names are escaped, and the text ends with a line break."""
     paragraphs = []
-    for _, run in groupby(blocks, key=_run_of):
+    for _, run in groupby(with_keys_once(blocks), key=lambda entry: _run_of(entry[0])):
         lines = []
-        for block in run:
-            lines += _printed(block)
+        for block, key in run:
+            lines += _printed(block, key)
         paragraphs.append("\n".join(lines))
 
     text = "\n\n".join(paragraphs).strip()
@@ -38,7 +47,7 @@ def _run_of(block: Block) -> object:
     return id(block)
 
 
-def _printed(block: Block) -> list[str]:
+def _printed(block: Block, key: Sequence[str]) -> list[str]:
     """The lines of a block; the last one is empty where a blank line has to follow."""
     match block:
         case Heading():
@@ -56,12 +65,12 @@ def _printed(block: Block) -> list[str]:
         case Note():
             return [f"> {escape(block.text)}  "]
         case Table():
-            return _table(block)
+            return _table(block, key)
         case Figure():
             return []
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: Table, key: Sequence[str]) -> list[str]:
     lines = []
     if table.title:
         lines += [f"## {escape(table.title)}", ""]
@@ -71,8 +80,8 @@ def _table(table: Table) -> list[str]:
     lines.append(_line(rules))
     lines += [_line(map(_cell, row)) for row in table.rows]
 
-    for note in (*table.notes, *table.hints):
-        lines += ["", escape(note)]
+    if key:
+        lines += ["", escape(" ".join(key))]
     lines.append("")
     return lines
 

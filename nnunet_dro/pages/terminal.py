@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nnunet_dro.naming import NO_VALUE, plain
-from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table, hints_of
 
 #: Words for the looks of a cell or a row to styles.
 _STYLES = {
@@ -39,10 +39,7 @@ def printed(blocks: Sequence[Block]) -> RenderableType:
     for block in blocks:
         match block:
             case Table():
-                notes = [*block.notes, *block.hints]
-                notes = [note for note in notes if note not in said]
-                said.update(notes)
-                parts.append(_FittingTable(block, notes))
+                parts.append(_FittingTable(block, said))
             case Heading():
                 parts.append(Text(plain(block.text), style="bold"))
             case Prose(str(text), kind):
@@ -71,7 +68,7 @@ class _FittingTable:
     """
 
     table: Table
-    notes: Sequence[str]
+    said: set[str]  # what tables above have said of their numbers, to which this one adds
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -93,11 +90,22 @@ class _FittingTable:
         if self.table.title:
             yield Text(plain(self.table.title), style="bold")
         yield drawn
-        notes = list(self.notes)
+        key = self._key(lacks_spare=lacks_spare)
+        if key:
+            yield Text(plain(" ".join(key)), style="dim")
+
+    def _key(self, *, lacks_spare: bool) -> list[str]:
+        """What is to be said of what is shown, and has not been said above."""
+        key = self.table.key
+        if lacks_spare:
+            shown = [column for column in self.table.columns if column.spare != "column"]
+            key = [*self.table.notes, *hints_of(shown)]
         if lacks_spare and self._has_spare_entries():
-            notes.append("A wider terminal has room for all of it.")
-        if self.notes:
-            yield Text(plain(" ".join(notes)), style="dim")
+            key.append("A wider terminal has room for all of it.")
+
+        new = [sentence for sentence in key if sentence not in self.said]
+        self.said.update(new)
+        return new
 
     def _has_spare_entries(self) -> bool:
         """Whether anything stands below the entries of a column that can be spared."""

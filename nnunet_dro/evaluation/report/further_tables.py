@@ -13,7 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
-from nnunet_dro.evaluation.report.statistic_columns import FEW
+from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
 from nnunet_dro.evaluation.report.strata_tables import (
     INTERVAL,
     in_order,
@@ -33,9 +33,7 @@ from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
 
 #: What the typical difference is; see `typical_value`.
-TYPICAL = (
-    "the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks"
-)
+TYPICAL = "median of the differences (Hodges and Lehmann), exact bounds by signed ranks"
 
 _FRACTION = METRICS["lesion_recall"]
 
@@ -152,7 +150,7 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
         f"{fmt.attribute_title(attribute)}: {name}, {method} against {baseline}",
         columns,
         records,
-        notes=tuple(_on_differences(records, metric)),
+        notes=tuple(_on_differences(records, metric, statistics)),
         kind="strata",
     )
 
@@ -191,7 +189,7 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
             partial(_typical, metric),
         )
 
-    hint = "Wilcoxon signed-rank test, p value after Holm's correction"
+    hint = "Wilcoxon's paired test after Holm's correction"
     yield Column("Holm p", hint=hint), _holm_p
     yield Column("W / T / L"), _wins
 
@@ -209,23 +207,25 @@ def _wins(record: Record) -> str:
     return " / ".join(map(str, numbers))
 
 
-def _on_differences(records: Sequence[Record], metric: Metric) -> Iterator[str]:
+def _on_differences(
+    records: Sequence[Record], metric: Metric, statistics: Sequence[str]
+) -> Iterator[str]:
     """What a table of differences needs to say of its numbers and signs."""
-    yield INTERVAL
-    yield "Without brackets: too few cases for an interval."
-    if metric.unit == "fraction":
-        yield "▲: an improvement of 5 percentage points or more; ▼: a loss of as much."
-    yield (
-        f"W / T / L: {units_of(records)} better, equal, worse. "
-        f"{FEW} Too few cases for this statistic."
-    )
+    ends = [fmt.change_bounds(row, name, metric) for row in records for name in statistics]
+    if any(ends):
+        yield INTERVAL
+    changes = [float(row[f"{name}_difference"]) for row in records for name in statistics]
+    if any(notable(abs(change), metric.name) for change in changes):
+        yield "▲, ▼: better or worse by 5 percentage points or more."
+    if "mean" in statistics:
+        yield f"W / T / L: {units_of(records)} better, equal, worse."
+    n_needed = max(STATISTICS[name].n_needed for name in statistics)
+    if any(0 < n_units(row) < n_needed for row in records):
+        yield f"{FEW} {FOOTNOTES[FEW]}"
     if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
         yield "Trainings: the lowest and the highest difference of two trainings."
     if any(fmt.counted_as_worst(record) for record in records):
-        yield (
-            "As worst: only one method missed or invented the label, "
-            "and the case counts as the worst for it."
-        )
+        yield "As worst: cases whose label only one method missed or invented."
 
 
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
@@ -278,7 +278,7 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
     what = "mean difference" if is_difference else "mean"
     note = (
         f"They assume only that {metric.title} lies between 0 and 100 %: "
-        "margins and requirements rest on them."
+        "margins and requirements rest on them unless they name others."
     )
     title = f"Bounds of the {what} for verdicts"
     return [

@@ -25,8 +25,8 @@ SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 FEW = "†"
 LEFT_OUT = "‡"
 FOOTNOTES = {
-    FEW: "Too few cases for this statistic: it rests on the smallest or largest values.",
-    LEFT_OUT: "Without the cases in which the label was missed or invented: they have no value.",
+    FEW: "Too few cases: it rests on the smallest or largest values.",
+    LEFT_OUT: "Without the cases whose label was missed or invented.",
 }
 
 #: Of so many values or fewer the values themselves are shown, and of the statistics only the first
@@ -56,7 +56,8 @@ def statistic_columns(
 
     columns: list[tuple[Column, Any]] = []
     for place, name in enumerate(statistics):
-        column = Column(STATISTICS[name].title, spare="below")
+        is_minor = name not in ("mean", metric.tail)
+        column = Column(STATISTICS[name].title, spare="below", is_minor=is_minor)
         entries = _Entries(
             name,
             place,

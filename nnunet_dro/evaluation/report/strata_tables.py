@@ -27,16 +27,14 @@ from nnunet_dro.pages.document import Cell, Column, Table
 #: What the intervals are, and why one has one bound only.
 INTERVAL = "In brackets: 95 % interval, if failures like those of the sample are all there are."
 ONE_BOUND = (
-    "≤, ≥: the one bound that so few cases give. "
-    "The median has both from 6 cases on, P25 and P75 from 13, P10 from 36, P5 from 72."
+    "≤, ≥: one bound, with fewer than 6 cases for the median, 13 for P25 and P75, 36 for P10, 72 "
+    "for P5."
 )
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
-    "n_missed": Column("missed", hint="cases whose label was not predicted"),
-    "n_invented": Column(
-        "inv.", hint="cases in which the label was predicted where the reference lacks it"
-    ),
+    "n_missed": Column("missed", hint="label not predicted"),
+    "n_invented": Column("inv.", hint="label predicted that the reference lacks"),
 }
 
 
@@ -135,7 +133,7 @@ def _strata_table(
         bound = fmt.scaled(failure.bound, metric)
         title = f"{failure.comparison} {bound:g}"
         columns.append((Column(title), _share_failed))
-        on_failures.append(f"Column {title}: {_about_failures(records)}.")
+        on_failures.append(f"{title}: {_about_failures(records)}.")
 
     attribute = fmt.attribute_title(str(records[0]["attribute"]))
     unit = fmt.unit_sign(metric)
@@ -146,7 +144,13 @@ def _strata_table(
         about=_definitions(metric, statistics, several=several),
         kind="strata",
     )
-    return replace(table, notes=tuple(_notes(table, on_failures)))
+    marks = {mark for row in table.rows for cell in row for mark in cell.marks}
+    on_marks = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
+    return replace(
+        table,
+        notes=(*on_failures, *on_marks),
+        notes_below=tuple(_notes_on_intervals(table)),
+    )
 
 
 def _failure_columns(records: Sequence[Record]) -> Iterator[tuple[Column, Any]]:
@@ -200,12 +204,11 @@ def _about_failures(records: Sequence[Record]) -> str:
     units = units_of(records)
     several_trainings = [whole(record, "n_trainings") > 0 for record in records]
 
-    text = f"so many of these {units}"
+    text = f"{units} that fail"
     if not all(several_trainings):
-        text += f", and up to this share of all such {units}"
-        text += ", which so few cannot exclude (95 % sure)"
+        text += f" (≤: so many of all such {units} may, 95 % sure)"
     if any(several_trainings):
-        text += "; of several trainings, so many in all of them together"
+        text += "; of several trainings, in all of them together"
     return text
 
 
@@ -225,17 +228,11 @@ def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) ->
     return " ".join(sentences)
 
 
-def _notes(table: Table, on_failures: Sequence[str]) -> Iterator[str]:
-    """What the brackets, signs and marks of a table mean, as far as it has them."""
+def _notes_on_intervals(table: Table) -> Iterator[str]:
+    """What the brackets and signs below statistics mean, as far as the table has them."""
     cells = [cell for row in table.rows for cell in row if cell.strong]
     signs = {text[:1] for cell in cells for text in cell.below}
-    marks = {mark for cell in cells for mark in cell.marks}
-
     if "[" in signs:
         yield INTERVAL
     if "≤" in signs or "≥" in signs:
         yield ONE_BOUND
-    yield from on_failures
-    for mark, text in FOOTNOTES.items():
-        if mark in marks:
-            yield f"{mark} {text}"

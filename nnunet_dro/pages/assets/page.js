@@ -104,7 +104,10 @@
       const line = make("tr", "", { "data-row": row });
       if (row === state.row) line.className = "chosen";
       columns.forEach((c, column) => {
-        const cell = make("td", written(row, column), c.kind === "text" ? {} : { class: "num" });
+        const text = written(row, column);
+        // Names such as hippocampus_126 are not broken.
+        const kind = c.kind !== "text" ? "num" : text.length <= 24 ? "short" : "";
+        const cell = make("td", text, kind ? { class: kind } : {});
         if (column === 0 && data.pictures[row] !== undefined) {
           const button = make("button", "picture", { type: "button", "aria-label": `picture of ${value(row, 0)}` });
           button.addEventListener("click", () => showPicture(row));

@@ -81,7 +81,7 @@ def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
     table = tables(failed, failure="dice<0.5")[0]
 
     assert entries(table)["< 50"].beside == ["(≤ 13.9 %)"]
-    assert table.notes[1].startswith("Column < 50: so many of these cases")
+    assert table.notes[0] == "< 50: cases that fail (≤: so many of all such cases may, 95 % sure)."
     assert "< 50" not in entries(tables(evaluation)[0])
 
 
@@ -112,7 +112,7 @@ def test_stratum_without_values_is_not_small_and_none_needs_intervals():
         [c for c in evaluation.strata.columns if not c.endswith(("_low", "_high"))]
     ]
 
-    assert not any(INTERVAL in table.notes for _, table in strata_tables(bare))
+    assert not any(INTERVAL in table.key for _, table in strata_tables(bare))
 
 
 def test_rows_of_a_comparison_have_their_method_and_the_best_is_marked():
