@@ -33,8 +33,8 @@ ONE_BOUND = (
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
-    "n_missed": Column("missed", hint="label not predicted"),
-    "n_invented": Column("inv.", hint="label predicted that the reference lacks"),
+    "n_missed": Column("missed", hint="label not predicted", is_minor=True),
+    "n_invented": Column("inv.", hint="label predicted that the reference lacks", is_minor=True),
 }
 
 

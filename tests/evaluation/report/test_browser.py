@@ -275,9 +275,24 @@ def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, ma
     assert "P5" in page.run(last, tables)
 
 
-@pytest.mark.parametrize("make", [report, comparison])
-def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
-    page = open_page(make(), width=390)
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_phone_shows_the_tail_without_scrolling_and_names_whole(open_page, failed):
+    names = {"centre": ["hippocampus_126", "B", "C"] * 10}
+    page = open_page(report(labels=("grey_matter",), attributes=names, failed=failed), width=390)
+    unfold(page)
+
+    right = page.run(
+        "return [...document.querySelectorAll('.strata thead th')].filter(e => e.innerText === 'P5')"
+        ".map(e => e.getBoundingClientRect().right - e.closest('.scroll').getBoundingClientRect().right)"
+    )
+    assert right
+    assert max(right) <= 1
+    assert page.run(script("broken_words"), ".strata th") == []
+    assert page.run(script("broken_words"), "#casetable td:first-child") == []
+
+
+def test_a_table_on_a_phone_says_that_it_goes_on(open_page):
+    page = open_page(comparison(), width=390)
     box = page.one("#by-0 .scroll")
 
     hint = page.one("#by-0 .onwards")
