@@ -1,7 +1,9 @@
-"""The fingerprint of an image: what it looks like, without its labels. numpy only.
+"""The fingerprint of an image, and how rare it is: what it looks like, without its labels.
 
-Training, `doctor` and `strata` look at images by the same numbers.
+Training, `doctor` and `strata` look at images by the same numbers. numpy and scikit-learn only.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +14,12 @@ PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 N_PER_CHANNEL = 2 * (len(PERCENTILES) + 1)
 #: Most voxels of a channel that are looked at, in evenly spaced slices.
 _MOST_VOXELS = 2**21
+#: Share of the variance of the fingerprints that the principal components keep.
+_VARIANCE = 0.9
+#: The width of the kernel is the median distance to the nearest share of the images.
+_NEAREST = 0.1
+#: Images less far from each other than this, in standard deviations, are copies.
+_COPY = 1e-9
 
 
 def fingerprint(image: ArrayLike) -> NDArray[np.float64]:
@@ -62,3 +70,69 @@ def _mean_gradient(slices: NDArray[np.float64]) -> float:
         if slices.shape[axis] > 1
     ]
     return float(np.mean(gradients)) if gradients else 0.0
+
+
+def rarity(fingerprints: ArrayLike) -> NDArray[np.float64]:
+    """How rare images are: the inverse density of their fingerprints, relative to its mean.
+
+    The fingerprints are standardised and reduced to the principal components that hold 90 % of
+    their variance. With d a Gaussian kernel density estimate there, whose width is the median
+    distance of an image to the nearest tenth of the images, the rarity is 1 / d over the mean of
+    1 / d. It is also how often an image is drawn, relative to chance, if all looks are to be drawn
+    equally often.
+
+    Args:
+        fingerprints: Numbers that describe each image, shape (n, k), finite.
+
+    Returns:
+        Shape (n,), > 0 and at most n, with a mean of 1. All 1 where the fingerprints are equal, or
+        fewer than three.
+
+    Raises:
+        ValueError: If the fingerprints are empty or not finite.
+
+    Example:
+        >>> fingerprints = np.array([[0.0], [0.1], [0.2], [0.3], [5.0]])
+        >>> rarity(fingerprints).round(1).tolist()
+        [1.0, 0.7, 0.7, 1.0, 1.7]
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.neighbors import KernelDensity
+
+    table = np.asarray(fingerprints, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ValueError(
+            f"`fingerprints` must be finite, of shape (images, numbers), got {table.shape}."
+        )
+
+    deviations = table.std(axis=0)
+    differs = deviations > 1e-9 * np.maximum(1.0, np.abs(table).max(axis=0))
+    if len(table) < 3 or not differs.any():
+        return np.ones(len(table))
+    standardised = (table - table.mean(axis=0))[:, differs] / deviations[differs]
+    components = PCA(_VARIANCE, svd_solver="full").fit_transform(standardised)
+
+    width = _width(components)
+    log_density = KernelDensity(bandwidth=width).fit(components).score_samples(components)
+    inverse = np.exp(log_density.min() - log_density)
+    return inverse / inverse.mean()
+
+
+def _width(components: NDArray[np.float64]) -> float:
+    """The width of the kernel: the median distance of an image to the nearest tenth of the others.
+
+    Where most images have that many copies, it is the smallest distance of images that differ.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n_nearest = min(len(components) - 1, math.ceil(_NEAREST * len(components)))
+    neighbours = NearestNeighbors(n_neighbors=n_nearest).fit(components)
+    distances, _ = neighbours.kneighbors()
+    width = float(np.median(distances[:, -1]))
+    if width > _COPY:
+        return width
+
+    different = np.unique(np.round(components / _COPY), axis=0) * _COPY
+    neighbours = NearestNeighbors(n_neighbors=1).fit(different)
+    distances, _ = neighbours.kneighbors()
+    return float(distances.min())

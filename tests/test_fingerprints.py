@@ -1,9 +1,9 @@
-"""The fingerprint of an image."""
+"""The fingerprint of an image, and how rare it is."""
 
 import numpy as np
 import pytest
 
-from nnunet_dro.fingerprints import N_PER_CHANNEL, PERCENTILES, fingerprint
+from nnunet_dro.fingerprints import N_PER_CHANNEL, PERCENTILES, fingerprint, rarity
 
 
 def test_it_has_percentiles_and_the_gradient_of_each_channel():
@@ -40,3 +40,69 @@ def test_of_a_large_volume_evenly_spaced_slices_are_looked_at():
 def test_what_is_no_image_is_refused(shape):
     with pytest.raises(ValueError, match="image"):
         fingerprint(np.zeros(shape))
+
+
+def two_scanners(n_rare, n_common, *, seed=0):
+    """Fingerprints of images of two scanners, the rare one first."""
+    rng = np.random.default_rng(seed)
+    rare = rng.normal(4.0, 1.0, (n_rare, 5))
+    common = rng.normal(0.0, 1.0, (n_common, 5))
+    return np.concatenate([rare, common])
+
+
+def test_images_of_a_rare_scanner_are_rare():
+    numbers = rarity(two_scanners(6, 120))
+
+    assert numbers.mean() == pytest.approx(1.0)
+    assert numbers[:6].mean() > 3 * numbers[6:].mean()
+
+
+def test_no_image_is_rarer_than_their_number_however_far_it_is():
+    fingerprints = two_scanners(1, 50)
+    fingerprints[0] = 1e6
+
+    numbers = rarity(fingerprints)
+
+    assert numbers.argmax() == 0
+    assert numbers[0] <= 51
+
+
+def test_the_rarity_is_in_proportion_to_the_inverse_density():
+    """All images are copies of three: the width is the distance of the two nearest, of which each
+    adds exp(-1/2) to the density of the other."""
+    places = np.repeat([0.0, 1.0, 40.0], [300, 100, 1])
+
+    numbers = rarity(places[:, None])
+
+    kernel = np.exp(-0.5)
+    densities = np.repeat([300 + 100 * kernel, 100 + 300 * kernel, 1.0], [300, 100, 1])
+    np.testing.assert_allclose(numbers / numbers[-1], 1 / densities, rtol=1e-6)
+
+
+def test_units_and_order_of_the_numbers_do_not_matter():
+    fingerprints = two_scanners(6, 60)
+    other = (fingerprints * [1, 10, 100, 1e3, 1e-3] + 7)[:, ::-1]
+
+    np.testing.assert_allclose(rarity(other), rarity(fingerprints), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fingerprints", [np.zeros((5, 3)), np.full((1, 2), 3.0), np.array([[0.0], [1.0]])]
+)
+def test_what_cannot_be_told_apart_is_equally_rare(fingerprints):
+    np.testing.assert_allclose(rarity(fingerprints), 1.0)
+
+
+def test_copies_of_one_image_do_not_make_the_width_zero():
+    fingerprints = np.concatenate([np.zeros((20, 2)), np.array([[1.0, 0.0], [0.0, 2.0]])])
+
+    numbers = rarity(fingerprints)
+
+    assert np.isfinite(numbers).all()
+    assert numbers[-1] > numbers[0]
+
+
+@pytest.mark.parametrize("fingerprints", [np.zeros((0, 3)), [[np.nan, 1.0]], np.zeros(4)])
+def test_fingerprints_that_say_nothing_are_refused(fingerprints):
+    with pytest.raises(ValueError, match="fingerprints"):
+        rarity(fingerprints)

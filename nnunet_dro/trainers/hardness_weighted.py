@@ -29,7 +29,7 @@ from nnunet_dro.trainers.data.dataloading import (
     loader_of,
     put_loader,
 )
-from nnunet_dro.trainers.data.image_rarity import image_rarity, rarest_cases
+from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
 from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
@@ -92,8 +92,7 @@ class HardnessWeighted(_Trainer):
         """
         rarity = None
         if self.options.rare is not None:
-            rarity = image_rarity(self, cases, cap=self.options.rare)
-            self.print_to_log_file(rarest_cases(cases, rarity))
+            rarity = draws_of_rare_images(self, cases, cap=self.options.rare)
 
         n_epochs = self.num_epochs - self.options.history.warmup
         n_updates = max(1, n_epochs * self.num_iterations_per_epoch)

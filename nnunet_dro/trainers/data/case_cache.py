@@ -67,6 +67,7 @@ class CaseCache(Generic[Value]):
         doing: str,
         log: Callable[[str], object],
         jobs: int = 1,
+        progress: Callable[[int, int], None] = lambda n_done, n_all: None,
     ) -> dict[str, Value]:
         """The value of every case, measured where the cache has none.
 
@@ -76,6 +77,7 @@ class CaseCache(Generic[Value]):
             doing: What is done to missing cases, for the log: "Counting the voxels in".
             log: Takes the lines of the log.
             jobs: Number of threads.
+            progress: Called with the numbers of cases that were measured and of those to measure.
         """
         stamps = {case: self._stamp(case) for case in cases}
         values = {}
@@ -86,10 +88,12 @@ class CaseCache(Generic[Value]):
         missing = [case for case in stamps if case not in values]
         if missing:
             log(f"{doing} {len(missing)} of {len(stamps)} training cases, to keep in {self.file}")
-            measured = Parallel(n_jobs=jobs, prefer="threads")(
-                delayed(measure)(case) for case in missing
-            )
-            new = dict(zip(missing, measured, strict=True))
+            parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")
+            new = {}
+            measured = parallel(delayed(measure)(case) for case in missing)
+            for case, value in zip(missing, measured, strict=True):
+                new[case] = value
+                progress(len(new), len(missing))
             values.update(new)
             self._keep(new, stamps, log)
         return {case: values[case] for case in stamps}

@@ -1,30 +1,37 @@
-"""How often to draw each training case because its image looks like few others."""
+"""Which preprocessed images look rare, and how often to draw their cases for that.
 
-from collections.abc import Sequence
+A training looks at its training cases, and `doctor` at all cases of a dataset.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from joblib import cpu_count
 from numpy.typing import NDArray
 from torch import distributed as dist
 
-from nnunet_dro.fingerprints import fingerprint
-from nnunet_dro.sampling import rarity
+from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.fingerprints import fingerprint, rarity
+from nnunet_dro.sampling import capped
 from nnunet_dro.trainers.data.case_cache import CaseCache, reading
 
+#: The file in the folder of a training with the rarity of each of its cases.
+RARITY_FILE = "rarity.csv"
 #: Largest number of threads; more would wait for the disk.
 _MOST_JOBS = 8
 #: Number of cases that the log names.
 _N_NAMED = 6
 
 
-def image_rarity(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[np.float64]:
-    """Weights of the training cases by the inverse density of their images, see `rarity`.
+def draws_of_rare_images(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[np.float64]:
+    """How often to draw the training cases for their images, relative to chance.
 
-    The images are the preprocessed ones. They are looked at once, and their fingerprints kept for
-    other folds and trainings beside the preprocessed data. Every rank may call this, and waits for
-    no other.
+    That is the rarity of the preprocessed images, see `nnunet_dro.fingerprints.rarity`, with a
+    bound. The log names the rarest, and `RARITY_FILE` in the folder of the training has all. Every
+    rank may call this, and waits for no other; the first one writes.
 
     Args:
         trainer: A trainer of nnU-Net that knows its preprocessed data.
@@ -42,7 +49,48 @@ def image_rarity(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[n
     # The input of a cascade is not looked at, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None
     n_ranks = dist.get_world_size() if trainer.is_ddp else 1
-    folder = Path(trainer.preprocessed_dataset_folder)
+
+    rarities = image_rarity(
+        dataset,
+        cases,
+        log=trainer.print_to_log_file,
+        jobs=max(1, cpu_count() // n_ranks),
+    )
+    draws = capped(rarities, cap=cap)
+    if trainer.local_rank == 0:
+        table = pd.DataFrame({"case": cases, "rarity": rarities, "times_as_often": draws})
+        write_rarity(table, Path(trainer.output_folder) / RARITY_FILE)
+    trainer.print_to_log_file(_rarest_cases(cases, rarities, draws))
+    return draws
+
+
+def image_rarity(
+    dataset: Any,
+    cases: Sequence[str],
+    *,
+    log: Callable[[str], object],
+    jobs: int,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> NDArray[np.float64]:
+    """How rare the preprocessed images of cases are among these.
+
+    Each is looked at once: the fingerprints are kept beside the preprocessed data.
+
+    Args:
+        dataset: A dataset of nnU-Net, which opens the cases.
+        cases: Their names.
+        log: Takes a line on what is done.
+        jobs: Number of threads, which is bounded.
+        progress: Called with the numbers of images that were looked at and of all.
+
+    Returns:
+        Shape (n,), with a mean of 1.
+
+    Raises:
+        ValueError: If an image cannot be read, or has a value that is not finite.
+        FileNotFoundError: If a case is not preprocessed.
+    """
+    folder = Path(dataset.source_folder)
     kept = CaseCache(
         file=folder.with_name(f"{folder.name}_fingerprints.json"),
         folder=folder,
@@ -54,16 +102,26 @@ def image_rarity(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[n
         cases,
         lambda case: _fingerprint_of_case(dataset, case, folder),
         doing="Looking at the images of",
-        log=trainer.print_to_log_file,
-        jobs=max(1, min(_MOST_JOBS, cpu_count() // n_ranks)),
+        log=log,
+        jobs=min(_MOST_JOBS, jobs),
+        progress=progress,
     )
-    return rarity([fingerprints[case] for case in cases], cap=cap)
+    return rarity([fingerprints[case] for case in cases])
 
 
-def rarest_cases(cases: Sequence[str], rarity: NDArray[np.float64]) -> str:
+def write_rarity(table: pd.DataFrame, path: Path) -> None:
+    """Write a table with a column ``rarity``, the rarest case first."""
+    ordered = table.sort_values("rarity", ascending=False, kind="stable")
+    with replacing(path) as partial:
+        ordered.to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
+
+
+def _rarest_cases(
+    cases: Sequence[str], rarities: NDArray[np.float64], draws: NDArray[np.float64]
+) -> str:
     """One line for the log that names the cases whose images look rarest."""
-    rarest = np.argsort(-rarity, kind="stable")[:_N_NAMED]
-    names = [f"{cases[i]} ({rarity[i]:.1f}x)" for i in rarest]
+    rarest = np.argsort(-rarities, kind="stable")[:_N_NAMED]
+    names = [f"{cases[i]} ({draws[i]:.1f}x)" for i in rarest]
     return (
         f"Images that look like few others are drawn more often than by chance: {', '.join(names)}"
     )
