@@ -35,20 +35,21 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
 
     -1 if n cases are too few. Where failures are compared, so many may newly fail if none recovers.
     """
-    is_of_percentile = requirement.confidence is not None and requirement.statistic in PERCENTILES
-    if not is_of_percentile and not is_of_failures(requirement):
+    confidence = requirement.confidence
+    is_too_few = any(n < least for _, least in requirement.least)
+    if is_of_failures(requirement):
+        return -1 if is_too_few else _failures_allowed(requirement, n)
+    if confidence is None or requirement.statistic not in PERCENTILES:
         cure = (
             "Write, for example, p5>=0.70@95, failure_high<=10%, new_failures_high<=5%, "
             "typical_difference_low>=-1pt or mean_difference_low_guaranteed>=-1pt."
         )
         raise refusal("have a confidence to be planned", requirement.text, cure)
-    if any(n < least for _, least in requirement.least):
+    if is_too_few:
         return -1
-    if not is_of_percentile:
-        return _failures_allowed(requirement, n)
 
     percent = PERCENTILES[requirement.statistic]
-    low, high = bound_ranks(n, percent, tail=1 - requirement.confidence / 100)
+    low, high = bound_ranks(n, percent, tail=1 - confidence / 100)
     if requirement.end == "low":
         return low - 1
     return n - high

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.report import comparison_markdown
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means
-from tests.commands import done, run
+from tests.commands import done, refused, run
 from tests.evaluation.comparing.test_comparison import evaluation
 from tests.evaluation.made_folders import evaluate_both, read_csv, write_study
 
@@ -117,3 +117,22 @@ def test_a_margin_bound_is_one_of_three_and_comes_with_a_margin():
         CompareOptions(margin=1, margin_bound="sure")
     with pytest.raises(ValueError, match=r"must come with a margin, .* Add --margin 1\."):
         CompareOptions(margin_bound="t")
+
+
+def test_a_protocol_locks_the_bounds_by_their_names(tmp_path):
+    path = tmp_path / "protocol.toml"
+    texts = ("typical_difference_low>=-1pt", "new_failures_high<=5%", "mean_difference_low_t>=0")
+    requirements = [word for text in texts for word in ("--require", text)]
+    options = ("--margin", 1, "--margin-bound", "typical", *requirements)
+
+    done(run("protocol", "write", path, *options))
+
+    shown = done(run("protocol", "show", path)).stdout
+    for words in ("margin-bound          typical", *texts):
+        assert words in shown
+    # A name that was another number in strata.csv is not locked.
+    refused(
+        run("protocol", "write", path, "--force", "--require", "mean_difference_low>=-1pt"),
+        "must say what the bound of the mean assumes",
+        "Write mean_difference_low_guaranteed",
+    )
