@@ -73,9 +73,7 @@ def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
             (baseline, baseline + crossed(rng, 3, 60, training=training, case=0.07, middle=0.1))
         )
 
-    low, high = (
-        differences_over_trainings(pairs, bounded=[False] * 300)[ENDS].to_numpy().T
-    )
+    low, high = differences_over_trainings(pairs, bounded=[False] * 300)[ENDS].to_numpy().T
 
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
     of_cases = difference_intervals(means, bounded=[False] * 300)[:, MEAN].T
@@ -94,9 +92,7 @@ def test_what_the_trainings_of_a_pair_share_cancels():
     before, after = (0.5 + shared + 0.01 * rng.normal(size=(5, 60)) for _ in range(2))
     pairs = [(before, after), (before, after[[1, 2, 3, 4, 0]])]
 
-    in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2)[
-        ENDS
-    ].to_numpy()
+    in_order, mixed = differences_over_trainings(pairs, bounded=[False] * 2)[ENDS].to_numpy()
 
     assert np.diff(in_order) < 0.02
     assert np.diff(mixed) > 0.1
