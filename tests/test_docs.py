@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -316,15 +317,28 @@ def run_as_pasted(page, word, folder, **variables):
 
 def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
     """From plain training to comparison."""
-    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1), centre=["A", "A", "A", "B", "B", "B"])
-    (tmp_path / "reference").rename(tmp_path / "labelsTs")
-    run_as_pasted("README.md", "compare", tmp_path)
+    dataset = tmp_path / "preprocessed" / "Dataset001_Tiny"
+    write_study(dataset, shifts=(0, 1, 2, 4, 0, 1), centre=["A", "A", "A", "B", "B", "B"])
+    (dataset / "reference").rename(dataset / "gt_segmentations")
+    for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO"):
+        model = f"{trainer}__nnUNetPlans__3d_fullres"
+        fold = tmp_path / "results" / dataset.name / model / "fold_0"
+        shutil.copytree(dataset / "prediction", fold / "validation")
+
+    folders = {name: str(tmp_path / name) for name in ("raw", "preprocessed", "results")}
+    run_as_pasted(
+        "README.md",
+        "compare",
+        tmp_path,
+        nnUNet_raw=folders["raw"],
+        nnUNet_preprocessed=folders["preprocessed"],
+        nnUNet_results=folders["results"],
+    )
 
     trained = (tmp_path / "trained").read_text().splitlines()
 
-    assert trained == [
-        f"1 3d_fullres 0 -tr {trainer}" for trainer in ("nnUNetTrainer", "nnUNetTrainerDRO")
-    ]
+    assert trained == ["1 3d_fullres 0 -tr nnUNetTrainerDRO"]
+    assert (tmp_path / "results" / "plain" / "report.html").is_file()
     assert (tmp_path / "results" / "comparison" / "report.html").is_file()
 
 
