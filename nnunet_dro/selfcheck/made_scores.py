@@ -1,0 +1,34 @@
+"""Tables of scores that are made up, in the form of `Evaluation.scores`."""
+
+import pandas as pd
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+
+LABEL = "label"
+
+
+def case_names(n: int) -> list[str]:
+    """The names of n cases, in their order."""
+    return [f"case_{number:03}" for number in range(n)]
+
+
+def made_scores(**metrics: "list[float]") -> pd.DataFrame:
+    """The scores of a label that each reference and each prediction has; NaN is undefined."""
+    n = len(next(iter(metrics.values())))
+    sizes = {"n_reference": 1, "n_prediction": 1}
+    return pd.DataFrame({"case": case_names(n), "label": LABEL, **metrics, **sizes})
+
+
+def made_evaluation(
+    method: str, scores: pd.DataFrame, strata: "dict[str, pd.Series[str]]"
+) -> Evaluation:
+    """The evaluation of a method by its Dice and HD95."""
+    return Evaluation(
+        method=method,
+        scores=scores,
+        strata=summarise(scores, strata, metrics=("dice", "hd95")),
+        stratum_of_case=strata,
+        worst=pd.DataFrame(),
+        false_positives=pd.DataFrame(),
+    )
