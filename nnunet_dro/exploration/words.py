@@ -114,8 +114,8 @@ def _could_have_found(exploration: Exploration) -> str:
     return (
         f"What could have been found: a group with {count(power.n_group, 'case')} in each half "
         f"(of {power.n_searched:,} and {power.n_tested:,}) whose {score} is {shift} {worse} is "
-        f"confirmed in at most {share(power.share)} of such data. Smaller groups and differences "
-        "are found less often."
+        f"confirmed in {share(power.share)} of such data if the search hits on it. Smaller groups "
+        "and differences are found less often."
     )
 
 

@@ -82,10 +82,11 @@ def evaluation_html(
 
 def _findings(evaluation: Evaluation, *, divided: bool) -> Iterator[Block]:
     """The worst strata, or the worst cases where these are not divided."""
-    title = "The worst strata" if divided else "The worst cases"
-    yield Heading(title, anchor="findings", short="Findings")
-
     notes = findings(evaluation)
+    title = "The worst strata" if divided else "The worst cases"
+    if notes and not any(note.tone for note in notes):
+        title = "No stratum is worse than by chance"
+    yield Heading(title, anchor="findings", short="Findings")
     yield from notes
     if not notes:
         yield Prose("No case has a defined value, so there is nothing to rank.", kind="")

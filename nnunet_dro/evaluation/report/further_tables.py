@@ -157,7 +157,7 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
 
 def _n_compared(record: Record) -> Cell:
     """The number of cases, without that of patients, and how many count as the worst."""
-    return n_cell({**record, "n_patients": 0}, fmt.counted_as_worst(record))
+    return n_cell(record, fmt.counted_as_worst(record), with_patients=False)
 
 
 def _value_columns(

@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.report.statistic_columns import (
 )
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, whole
+from nnunet_dro.evaluation.statistics.columns import FEWEST_TO_READ, STATISTICS, n_units, whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -160,16 +160,18 @@ def _failure_columns(records: Sequence[Record]) -> Iterator[tuple[Column, Any]]:
             yield column, partial(_n_failed, name)
 
 
-def n_cell(record: Record, *remarks: str) -> Cell:
+def n_cell(record: Record, *remarks: str, with_patients: bool = True) -> Cell:
     """The number of cases, and what there is to say of it."""
     n_patients = whole(record, "n_patients")
     n_undefined = whole(record, "n_undefined")
 
     below = []
-    if n_patients:
+    if n_patients and with_patients:
         below.append(count(n_patients, "patient"))
     if n_undefined:
         below.append(f"{n_undefined} undef.")
+    if 0 < n_units(record) < FEWEST_TO_READ:
+        below.append("few")
     below += filter(None, remarks)
 
     return Cell(str(whole(record, "n")), tuple(below))

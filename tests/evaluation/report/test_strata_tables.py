@@ -128,3 +128,10 @@ def test_rows_of_a_comparison_have_their_method_and_the_best_is_marked():
 
     (_, by_method), *_ = strata_tables(comparison.strata, names=("stratum", "method", "label"))
     assert [cell.text for cell in by_method.rows[1][:3]] == ["control", "ERM", "ventricles"]
+
+
+def test_strata_of_four_cases_say_that_they_are_few():
+    scores, strata = scores_of(10, labels=("one",), attributes={"site": ["A"] * 6 + ["B"] * 4})
+    table = tables(evaluation_of(scores, strata))[0]
+    place = [column.title for column in table.columns].index("n")
+    assert [row[place].below for row in table.rows] == [(), ("few",)]
