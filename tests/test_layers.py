@@ -132,6 +132,7 @@ HEAVY = {
     "nnunet_dro.exploration": ("numpy", "torch", "nnunetv2", "pandas"),
     "nnunet_dro.exploration.page": ("torch", "nnunetv2"),
     "nnunet_dro.suspects": ("torch", "nnunetv2"),
+    "nnunet_dro.viewer": ("torch", "nnunetv2", "scipy"),
     "nnunet_dro.doctor": ("torch", "nnunetv2"),
     "nnunet_dro.tuning": ("optuna", "plotly", "numpy", "torch", "nnunetv2", "pandas"),
 }

@@ -89,14 +89,12 @@ def evaluate(options: _Options) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
     from joblib import cpu_count
 
-    from nnunet_dro.commands.protocol_file import under_protocol
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
     from nnunet_dro.evaluation.judging.subjects import STRATA
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
-    from nnunet_dro.evaluation.result_files import TABLES, evaluation_files
+    from nnunet_dro.evaluation.result_files import TABLES, VIEWER_PAGE, evaluation_files
     from nnunet_dro.evaluation.scoring.kept_scores import keeping
     from nnunet_dro.files.output_folder import check_output, write_files
-    from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
     requirements = requirement_texts(options.requirements, options.require_file, STRATA)
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
@@ -113,6 +111,8 @@ def evaluate(options: _Options) -> None:
     ):
         evaluation = evaluate_files(*folders, options, kept=kept, progress=progress)
         if options.protocol:
+            from nnunet_dro.commands.protocol_file import under_protocol
+
             evaluation = under_protocol(evaluation, options.protocol)
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
         write_files(output, files, outdated=(*TABLES, VIEWER_PAGE))

@@ -48,6 +48,9 @@ TABLES = (
     *VERDICT_FILES,
 )
 
+#: The page of the worst cases in three planes, which `report` writes beside the tables.
+VIEWER_PAGE = "cases.html"
+
 #: The columns that are names, in every table.
 _NAMES = (
     "attribute",

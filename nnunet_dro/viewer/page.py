@@ -13,13 +13,14 @@ from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, score_text, worst_with_files
+from nnunet_dro.evaluation.result_files import VIEWER_PAGE
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.viewer.volumes import MB, MOST_MB, ShownCases, shown_cases
 
-PAGE = "cases.html"  # The page's file, beside report.html.
+PAGE = VIEWER_PAGE
 
 _ASSETS = Path(__file__).parent / "assets"
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import find_objects
 
 from nnunet_dro.evaluation.report.gallery import Choice, read_case, worst_place
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
@@ -166,6 +165,8 @@ def _surroundings(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> list
 
     The margin is the same on all sides, in mm. All is around an empty mask.
     """
+    from scipy.ndimage import find_objects
+
     around = tuple(slice(0, n_voxels) for n_voxels in mask.shape)
     boxes = find_objects(mask.astype(np.uint8))
     if boxes:
