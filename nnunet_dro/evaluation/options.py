@@ -229,7 +229,11 @@ class EvaluateOptions(LockedEvaluation):
     ] = None
     images: Annotated[
         Path | None,
-        Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA),
+        Flag(
+            "Folder of images (CASE_0000.nii.gz ..., or folders of DICOM series), for "
+            "auto:contrast, auto:noise and DICOM segmentations.",
+            STRATA,
+        ),
     ] = None
     dataset_json: Annotated[
         Path | None,

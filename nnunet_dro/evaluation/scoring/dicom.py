@@ -143,9 +143,12 @@ class _Frames:
     def _labels(self, n: int) -> IntegerArray:
         """The label values of a frame that holds the numbers of segments."""
         frame = self._stored(n)
-        numbers, places = np.unique(frame, return_inverse=True)
-        values = [self._value(int(number)) for number in numbers]
-        return np.array(values)[places].reshape(frame.shape)
+        n_voxels = np.bincount(frame.ravel())
+        values = np.zeros(len(n_voxels), np.int64)
+        for number in np.flatnonzero(n_voxels).tolist():
+            values[number] = self._value(number)
+        labels: IntegerArray = values[frame]
+        return labels
 
     def _add(self, plane: IntegerArray, n: int, number: int) -> None:
         """Add the frame of a segment to the label values of its slice."""
