@@ -243,7 +243,7 @@ WRONG_COMMANDS = (
     "nnunet-dro evaluate labelsTs",
     "nnunet-dro evaluate labelsTs predictions -o out --nothing",
     "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
-    "nnunet-dro doctor one two",
+    "nnunet-dro doctor one two three",
     "nnunet-dro protocol",
     "nnunet-dro protocol write protocol.toml --nothing",
     "export A=$(nnunet-dro trainers --nothing)",

@@ -1,6 +1,6 @@
 """The command `nnunet-dro doctor`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +13,21 @@ from nnunet_dro.progress_bar import progress_bar
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    fold_folder: Annotated[Path, argument("Results folder of a fold, with checkpoint_final.pth.")]
+    fold_folder: Annotated[
+        Path,
+        argument(
+            "Results folder of a fold, with checkpoint_final.pth; before a training, the name or "
+            "number of the dataset.",
+            metavar="FOLD_FOLDER|DATASET",
+        ),
+    ]
+    configuration: Annotated[
+        str | None,
+        argument("Before a training: the configuration whose images are looked at for rare ones."),
+    ] = None
     output: Annotated[
-        Path | None, option("Folder for the results; default: the fold's.", "--output", "-o")
+        Path | None,
+        option("Folder for the results; default: the fold's or dataset's.", "--output", "-o"),
     ] = None
     patches: Annotated[
         int, option("Augmented patches to measure per case; 0 to use the losses of hardness.csv.")
@@ -35,11 +47,27 @@ class _Options:
             "Column of the case table with strata; repeatable. Default: all that divide the cases."
         ),
     ] = None
+    plans: Annotated[str, option("Name of the plans, before a training.", "--plans", "-p")] = (
+        "nnUNetPlans"
+    )
+
+
+#: What counts for a finished training only, and before one only.
+_AFTER = ("patches", "prediction", "device")
+_BEFORE = ("plans",)
 
 
 @takes(_Options)
 def doctor(options: _Options) -> None:
-    """Tell from a finished training, without training, whether robust training would help."""
+    """Tell from a finished training, without training, whether robust training would help.
+
+    Before a training, tell which images look rare.
+    """
+    _check_moment(options)
+    if options.configuration is not None:
+        _show_rare_images(options, options.configuration)
+        return
+
     from nnunet_dro.doctor import examine
     from nnunet_dro.doctor.terminal import answer_lines
 
@@ -56,3 +84,38 @@ def doctor(options: _Options) -> None:
             report=lambda line: typer.echo(line, err=True),
         )
     show(answer_lines(answer), page)
+
+
+def _show_rare_images(options: _Options, configuration: str) -> None:
+    from nnunet_dro.doctor.rare_images import find_rare_images
+    from nnunet_dro.doctor.terminal import rare_images_lines
+
+    with progress_bar("Looking at the images") as progress:
+        images, picture = find_rare_images(
+            str(options.fold_folder),
+            configuration,
+            options.output,
+            plans=options.plans,
+            cases=options.cases,
+            by=options.by or [],
+            progress=progress,
+            report=lambda line: typer.echo(line, err=True),
+        )
+    show(rare_images_lines(images), picture)
+
+
+def _check_moment(options: _Options) -> None:
+    """Refuse options that have no effect before a training, or after it."""
+    names = _BEFORE
+    cure = "Name the dataset and its configuration in place of a fold's folder, or leave it out."
+    moment = "after a training"
+    if options.configuration is not None:
+        names = _AFTER
+        cure = "Leave it out."
+        moment = "before a training"
+
+    defaults = {field.name: field.default for field in fields(_Options)}
+    for name in names:
+        value = getattr(options, name)
+        if value != defaults[name]:
+            raise ValueError(f"`{name}` must be left out {moment}, got {value!r}. {cure}")

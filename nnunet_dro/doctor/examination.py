@@ -203,7 +203,7 @@ def examine(  # noqa: PLR0913 - the options of the command
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
     strata, strata_from = read_strata(
-        inputs,
+        inputs.preprocessed,
         training,
         validation,
         table=cases,

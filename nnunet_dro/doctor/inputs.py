@@ -92,7 +92,7 @@ def _refuse_unfinished(fold: Fold) -> NoReturn:
 
 
 def read_strata(
-    inputs: Inputs,
+    preprocessed: Path,
     training: Sequence[str],
     validation: Sequence[str],
     *,
@@ -102,9 +102,9 @@ def read_strata(
     """Read the columns with strata.
 
     Args:
-        inputs: The training.
-        training: Its training cases.
-        validation: Its validation cases.
+        preprocessed: The dataset's folder in nnUNet_preprocessed.
+        training: The training cases.
+        validation: The validation cases.
         table: The case table; default: that of the dataset.
         by: The columns; default: all that divide the training cases.
 
@@ -116,10 +116,10 @@ def read_strata(
         ValueError: If the table lacks a column or a case.
     """
     cases = [*training, *validation]
-    raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
-    path = table or case_table.find_case_table(inputs.preprocessed, raw)
+    raw = dataset_folder("nnUNet_raw", preprocessed.name)
+    path = table or case_table.find_case_table(preprocessed, raw)
     if path is None and by:
-        places = map(str, case_table.case_table_places(inputs.preprocessed, raw))
+        places = map(str, case_table.case_table_places(preprocessed, raw))
         raise FileNotFoundError(
             f"`by` must be a column of a case table, got no table. Write {' or '.join(places)}."
         )

@@ -1,15 +1,21 @@
-"""The answer on the terminal."""
+"""The answers on the terminal."""
 
 import math
+from operator import itemgetter
+from typing import Any
 
 from rich.console import RenderableType
 
 from nnunet_dro.doctor.advice import advice, command
 from nnunet_dro.doctor.answer import Answer, duration
+from nnunet_dro.doctor.rare_images import RareImages
 from nnunet_dro.doctor.words import heading, notes, why
 from nnunet_dro.naming import count
-from nnunet_dro.pages.document import Block, Heading, Note, Prose
+from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
+
+#: The trainer that draws rare images more often.
+RARE_TRAINER = "nnUNetTrainerDRO_rare4"
 
 
 def answer_lines(answer: Answer) -> RenderableType:
@@ -45,3 +51,39 @@ def answer_lines(answer: Answer) -> RenderableType:
     blocks += map(Note, notes(answer))
     blocks.append(Prose(f"{training}, {validation}."))
     return printed(blocks)
+
+
+def rare_images_lines(images: RareImages) -> RenderableType:
+    """The cases whose images look rarest, and what to do, for rich's console.
+
+    Names from files are shown as they are.
+    """
+    rarest = images.rarest
+    entries = [str(column) for column in rarest.columns[2:]]
+    columns: list[Any] = [
+        (Column("Case", "name"), itemgetter("case")),
+        (Column("Rarity"), lambda row: f"{row['rarity']:.2g}"),
+        *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
+    ]
+    title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
+    table = Table.of(title, columns, rarest.to_dict("records"))
+
+    target = images.target
+    plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
+    train = f"nnUNetv2_train {target.dataset} {target.configuration} 0 -tr {RARE_TRAINER}{plans}"
+    return printed(
+        [
+            Heading("Images that look like few others"),
+            Prose(
+                "Look at the picture first: an image may also look rare because it is broken. What "
+                "belongs to the task can be drawn more often in a training:",
+                kind="",
+            ),
+            Prose(train, kind="command"),
+            table,
+            Prose(
+                "Rarity is the inverse density of what the preprocessed images look like, 1 on "
+                "average. It sees no rare anatomy in an ordinary image."
+            ),
+        ]
+    )

@@ -317,19 +317,24 @@ class Fold:
         return read_if_usable(self.folder.parent / name)
 
     def settings_in(self, plans: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the configuration in plans.json, with those that it inherits.
+        """The settings of the configuration in plans.json, see `settings_of`."""
+        return settings_of(plans, self.configuration)
 
-        They are empty if plans.json does not have the configuration.
-        """
-        configurations = plans.get("configurations")
-        if not isinstance(configurations, Mapping):
-            return {}
 
-        settings: dict[str, Any] = {}
-        seen: set[str] = set()
-        name = self.configuration
-        while isinstance(configurations.get(name), Mapping) and name not in seen:
-            seen.add(name)
-            settings = {**configurations[name], **settings}
-            name = str(configurations[name].get("inherits_from"))
-        return settings
+def settings_of(plans: Mapping[str, Any], configuration: str) -> dict[str, Any]:
+    """The settings of a configuration in plans.json, with those that it inherits.
+
+    They are empty if plans.json does not have the configuration.
+    """
+    configurations = plans.get("configurations")
+    if not isinstance(configurations, Mapping):
+        return {}
+
+    settings: dict[str, Any] = {}
+    seen: set[str] = set()
+    name = configuration
+    while isinstance(configurations.get(name), Mapping) and name not in seen:
+        seen.add(name)
+        settings = {**configurations[name], **settings}
+        name = str(configurations[name].get("inherits_from"))
+    return settings
