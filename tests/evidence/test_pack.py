@@ -118,7 +118,7 @@ def test_a_reference_is_not_called_the_best_and_absent_cases_are_told(tmp_path):
     evaluation = read_evaluation(root / "out")
     pack = evidence_pack(evaluation)
 
-    assert "**Tumour is worst of the others in B**" in pack["model_card.md"]
+    assert "**Tumour differs no more than by chance** (centre)" in pack["model_card.md"]
     assert "The reference stratum is C with 25.0 %" in pack["model_card.md"]
     assert "every evaluated case has a prediction;" in pack["claim.md"]
 

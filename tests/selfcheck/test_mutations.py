@@ -720,7 +720,26 @@ CONSTANTS = [
     ("SHARES", betting_bounds, betting_bounds.SHARES[::-1].copy(), "mean_low_guaranteed of"),
 ]
 
-ALL = [(part, mutation) for part, mutations in MUTATIONS.items() for mutation in mutations]
+#: The faults that are put into the code in the quick tests, too: one of each kind.
+QUICK = (
+    "Dice",
+    "NSD, the tolerance itself",
+    "percentiles, their place",
+    "interval of the mean, its confidence",
+    "bound of verdicts, the money",
+    "failures, their bound",
+    "strata, their edges",
+    "interval of differences, its confidence",
+    "McNemar's test",
+    "direction of a requirement",
+    "the margin, its verdict",
+)
+
+ALL = []
+for group, mutations in MUTATIONS.items():
+    for entry in mutations:
+        marks = () if entry.name in QUICK else pytest.mark.slow
+        ALL.append(pytest.param(group, entry, marks=marks, id=entry.name))
 
 
 def wrong_numbers(part):
@@ -729,7 +748,7 @@ def wrong_numbers(part):
     return [number.name for number in compute() if not number.agrees]
 
 
-@pytest.mark.parametrize(("part", "mutation"), ALL, ids=[entry.name for _, entry in ALL])
+@pytest.mark.parametrize(("part", "mutation"), ALL)
 def test_a_fault_is_caught_by_its_name(part, mutation):
     with mutated(mutation):
         names = wrong_numbers(part)
