@@ -101,7 +101,7 @@ class _FittingTable:
             shown = [column for column in self.table.columns if column.spare != "column"]
             key = [*self.table.notes, *hints_of(shown)]
         if lacks_spare and self._has_spare_entries():
-            key.append("A wider terminal has room for all of it.")
+            key.append("A wider terminal shows more.")
 
         new = [sentence for sentence in key if sentence not in self.said]
         self.said.update(new)

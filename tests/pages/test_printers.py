@@ -70,7 +70,7 @@ def test_narrow_terminal_has_no_key_to_what_it_leaves_out():
         lines_of(table)[-1] == "In brackets: 95 % interval. †: few. Typical case: of half of them."
     )
     narrow = " ".join(lines_of(table, width=32))
-    assert "†: few. A wider terminal has" in narrow
+    assert "†: few. A wider terminal shows" in narrow
     assert "In brackets" not in narrow
     assert "half of them" not in narrow
 
@@ -133,7 +133,7 @@ def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
         "what they have in common, once"
     )
     assert "[50" not in "\n".join(narrow)
-    assert "A wider terminal has room for all of it." in " ".join(narrow)
+    assert "A wider terminal shows more." in " ".join(narrow)
     assert narrow[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "c_1"]
     assert max(map(len, narrowest)) <= 30
     assert narrowest[3].split() == ["<A>", "x|y", "20", "61.2†", "c_1"]

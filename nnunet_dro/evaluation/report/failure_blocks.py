@@ -183,7 +183,10 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
             (Column("Newly"), _new),
             (Column("Recovered"), partial(_number, "recoveries")),
             (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
-            (Column("Newly failing", "text", spare="column"), partial(_names, comparison)),
+            (
+                Column("Newly failing", "text", spare="column", is_minor=True),
+                partial(_names, comparison),
+            ),
         ]
 
     return Table.of(

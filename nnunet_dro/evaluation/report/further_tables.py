@@ -33,7 +33,7 @@ from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
 
 #: What the typical difference is; see `typical_value`.
-TYPICAL = "median of the differences (Hodges and Lehmann), exact bounds by signed ranks"
+TYPICAL = "Hodges and Lehmann's median with exact bounds"
 
 _FRACTION = METRICS["lesion_recall"]
 
@@ -189,7 +189,7 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
             partial(_typical, metric),
         )
 
-    hint = "Wilcoxon's paired test after Holm's correction"
+    hint = "corrected Wilcoxon test"
     yield Column("Holm p", hint=hint), _holm_p
     yield Column("W / T / L"), _wins
 
@@ -216,7 +216,7 @@ def _on_differences(
         yield INTERVAL
     changes = [float(row[f"{name}_difference"]) for row in records for name in statistics]
     if any(notable(abs(change), metric.name) for change in changes):
-        yield "▲, ▼: better or worse by 5 percentage points or more."
+        yield "▲, ▼: by 5 points or more."
     if "mean" in statistics:
         yield f"W / T / L: {units_of(records)} better, equal, worse."
     n_needed = max(STATISTICS[name].n_needed for name in statistics)
@@ -225,7 +225,7 @@ def _on_differences(
     if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
         yield "Trainings: the lowest and the highest difference of two trainings."
     if any(fmt.counted_as_worst(record) for record in records):
-        yield "As worst: cases whose label only one method missed or invented."
+        yield "As worst: label missed or invented."
 
 
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:

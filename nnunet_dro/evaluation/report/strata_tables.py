@@ -25,7 +25,7 @@ from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
 
 #: What the intervals are, and why one has one bound only.
-INTERVAL = "In brackets: 95 % interval, if failures like those of the sample are all there are."
+INTERVAL = "[ ]: 95 % interval, if the sample shows all kinds of failures."
 ONE_BOUND = (
     "≤, ≥: one bound, with fewer than 6 cases for the median, 13 for P25 and P75, 36 for P10, 72 "
     "for P5."

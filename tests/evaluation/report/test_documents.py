@@ -15,6 +15,10 @@ from nnunet_dro.evaluation.report.documents import (
     evaluation_markdown,
     evaluation_table,
 )
+from nnunet_dro.evaluation.report.further_tables import difference_table
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.pages.terminal import printed
 from tests.pages.screen import screen
 
 from .made import HOSTILE, comparison_of, evaluation_of, ordered, scores_of
@@ -271,3 +275,29 @@ def test_narrow_terminal_cuts_no_name_and_no_number(patients):
     assert not [line for line in lines if "…" in line]
     assert any("fluore" in line for line in lines)
     assert any("65.7" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 130])
+@pytest.mark.parametrize("failed", [False, True])
+def test_what_numbers_mean_takes_at_most_three_lines_below_a_table(width, failed):
+    before, strata = scores_of(60, metrics=("dice", "hd95"))
+    after = before.assign(dice=(before["dice"] - 0.06).clip(0, 1))
+    comparison = comparison_of({"ERM": before, "DRO": after}, strata, ("dice", "hd95"))
+    evaluation = evaluation_of(before, strata, ("dice", "hd95"))
+    differences = comparison.table[comparison.table["metric"] == "dice"]
+    if failed:
+        counts = {"n_missed": 2, "n_invented": 1, "n_left_out": 1, "n_failed": 3}
+        counts |= {"n_patients": 12, "failure_high": 0.2}
+        evaluation = replace(evaluation, strata=evaluation.strata.assign(**counts))
+        differences = differences.assign(n_worst_method=1, n_patients=12)
+
+    made = [table for _, table in strata_tables(evaluation.strata, evaluation.scores)]
+    for attribute in differences["attribute"].unique():
+        inside = differences[differences["attribute"] == attribute]
+        made += [difference_table(inside, METRICS["dice"], [name]) for name in ("mean", "p5")]
+
+    for table in made:
+        columns = tuple(replace(column, hint="") for column in table.columns)
+        bare = replace(table, notes=(), notes_below=(), columns=columns)
+        n_lines = [len(screen(printed([one]), width=width).splitlines()) for one in (table, bare)]
+        assert n_lines[0] - n_lines[1] <= 3, table.key
