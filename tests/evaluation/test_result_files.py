@@ -1,6 +1,7 @@
 """The files that `nnunet-dro evaluate` and `report` write, whole or not at all, and those of
 earlier versions."""
 
+import json
 import os
 import shlex
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from nnunet_dro.evaluation import evaluate, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
@@ -367,3 +369,21 @@ def test_a_name_that_is_none_is_no_attribute():
     import nnunet_dro.evaluation
 
     assert not hasattr(nnunet_dro.evaluation, "evalute")
+
+
+def test_guaranteed_bounds_of_another_version_are_computed_anew(tmp_path):
+    made.write_study(tmp_path, shifts=(0, 1, 2, 3))
+    done(made.run_evaluate(tmp_path, "--failure", "dice<0.8"))
+    folder = tmp_path / "out"
+    now = read_evaluation(folder).strata
+
+    # As version 0.3 wrote them: drawn by chance, and with another definition.
+    drawn = now.assign(mean_low_guaranteed=0.123)
+    drawn.to_csv(folder / "strata.csv", index=False)
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["definitions"]["guaranteed"] = "random weights"
+    summary["tables_sha256"]["strata.csv"] = sha256_of(folder / "strata.csv")
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+    pd.testing.assert_frame_equal(read_evaluation(folder).strata, now)
+    assert now["n_failed"].max() > 0
