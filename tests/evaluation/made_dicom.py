@@ -84,9 +84,12 @@ def segmentation(slices, values, segments, *, kind="BINARY", **options):
     for number, names in enumerate(segments, start=1):
         names = (names,) if isinstance(names, str) else names
         descriptions.append(described(number, *names))
+    pixels = np.asarray(values)
+    if kind != "FRACTIONAL":
+        pixels = pixels.astype(np.uint8)
     return highdicom.seg.Segmentation(
         slices,
-        np.asarray(values) if kind == "FRACTIONAL" else np.asarray(values, np.uint8),
+        pixels,
         kind,
         descriptions,
         generate_uid(),

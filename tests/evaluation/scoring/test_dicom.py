@@ -67,7 +67,7 @@ def test_scores_are_those_of_the_same_maps_as_nifti(tmp_path, kind, directions, 
             )
     labels = write_dataset_json(tmp_path, {"Liver": 1, "Tumour": 2})
 
-    of_nifti, _ = scores(
+    expected, _ = scores(
         tmp_path / "nifti" / "reference", tmp_path / "nifti" / "prediction", dataset_json=labels
     )
     for reference, prediction in (
@@ -75,9 +75,9 @@ def test_scores_are_those_of_the_same_maps_as_nifti(tmp_path, kind, directions, 
         (tmp_path / "nifti" / "reference", tmp_path / "prediction"),
         (tmp_path / "reference", tmp_path / "nifti" / "prediction"),
     ):
-        of_dicom, _ = scores(reference, prediction, dataset_json=labels)
-        pd.testing.assert_frame_equal(of_dicom, of_nifti, rtol=1e-6)
-    assert of_nifti["dice"].nunique() > 3
+        table, _ = scores(reference, prediction, dataset_json=labels)
+        pd.testing.assert_frame_equal(table, expected, rtol=1e-6)
+    assert expected["dice"].nunique() > 3
 
 
 def test_flipped_slices_and_exchanged_numbers_are_the_same(tmp_path):
@@ -187,15 +187,15 @@ def test_series_is_the_grid_of_segmentations(tmp_path):
     assert (reference.values == values[::-1]).all()
 
     # The liver is missed: its distance is the diagonal of the image, or of the slices.
-    known, _ = scores(
+    on_image, _ = scores(
         tmp_path / "reference",
         tmp_path / "prediction",
         images=tmp_path / "images",
         empty="diagonal",
         by=["auto:volume", "auto:contrast"],
     )
-    assert known.loc[("a", "Liver"), "hd"] == pytest.approx(np.linalg.norm([55, 16, 7]))
-    assert known.columns.str.startswith("auto:").sum() == 0
+    assert on_image.loc[("a", "Liver"), "hd"] == pytest.approx(np.linalg.norm([55, 16, 7]))
+    assert on_image.columns.str.startswith("auto:").sum() == 0
     unknown, evaluation = scores(tmp_path / "reference", tmp_path / "prediction", empty="diagonal")
     assert unknown.loc[("a", "Liver"), "hd"] == pytest.approx(np.linalg.norm([40, 16, 7]))
     assert any("size of the images is not known" in note for note in evaluation.notes)
