@@ -64,12 +64,11 @@ def compare(options: _Options) -> None:
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
     # With these it can be made again, for an evidence pack.
-    folders = {
-        name: [str(folder.absolute()) for folder in folders]
-        for name, folders in folders_by_method.items()
-    }
-    inputs_of_comparison = {"by": list(options.by), "files": folders}
-    comparison = replace(comparison, about={**comparison.about, "inputs": inputs_of_comparison})
+    files_by_method = {}
+    for name, folders in folders_by_method.items():
+        files_by_method[name] = [str(folder.absolute()) for folder in folders]
+    origin = {"by": list(options.by), "files": files_by_method}
+    comparison = replace(comparison, about={**comparison.about, "inputs": origin})
 
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))

@@ -227,9 +227,9 @@ def protocol_of(text: str, name: str) -> Protocol:
             f"`protocol` must be as it was written, got {name!r}: {error} {_REWRITE}"
         ) from error
 
-    others = set(content) ^ {*protocol.head, "sha256", *SECTIONS}
-    others |= {content["format"]} ^ {protocol.head["format"]}
-    if others or content.get("sha256") != protocol.sha256:
+    differing = set(content) ^ {*protocol.head, "sha256", *SECTIONS}
+    is_other_format = content["format"] != protocol.head["format"]
+    if differing or is_other_format or content.get("sha256") != protocol.sha256:
         got = f"{name!r}, which was edited"
         raise ValueError(
             f"`protocol` must be as it was written, got {got}: its hash does not fit. {_REWRITE}"
@@ -271,7 +271,7 @@ def under_protocol(result: _Result, path: Path) -> _Result:
     verb = "Evaluated" if isinstance(result, Evaluation) else "Compared"
     note = f"{verb} under the locked protocol{protocol.origin} with SHA-256 {sha256}."
     # What is compared was evaluated under the same protocol, which is said once.
-    others = [text for text in result.notes if sha256 not in text]
+    others: list[str] = [text for text in result.notes if sha256 not in text]
     record = {"file": str(path), "sha256": sha256, "content": content}
     about = {**result.about, "protocol": record}
     return replace(result, notes=(note, *others), about=about)

@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.selfcheck.made_scores import case_names, made_evaluation, made_scores
+from nnunet_dro.selfcheck.made_scores import made_evaluation, made_scores, made_strata
 from nnunet_dro.selfcheck.number import Number
 
 #: Stratum to the number of its cases.
@@ -21,7 +20,7 @@ _SIX = [0.50, 0.51, 0.52, 0.53, 0.54, 0.55]
 _SIX_AFTER = [0.51, 0.53, 0.55, 0.57, 0.59, 0.61]
 
 #: Stratum and metric to column to value.
-_EXPECTED = {
+_EXPECTED: dict[tuple[str, str], dict[str, float]] = {
     ("six", "dice"): {
         "mean_difference": 0.035,
         "median_difference": 0.035,
@@ -134,8 +133,7 @@ def _trainings() -> Iterator[Number]:
 def _alike(method: str, dice: float) -> Evaluation:
     """An evaluation of eight cases that score the same."""
     scores = made_scores(dice=[dice] * 8, hd95=[1.0] * 8)
-    strata = {ALL: pd.Series(ALL, index=case_names(8), dtype="category")}
-    return made_evaluation(method, scores, strata)
+    return made_evaluation(method, scores, made_strata(ALL, [ALL] * 8))
 
 
 def made_comparison() -> Comparison:
@@ -153,10 +151,7 @@ def made_comparison() -> Comparison:
     stratum_of_case = []
     for stratum, n in _SIZES.items():
         stratum_of_case += [stratum] * n
-    kind = pd.CategoricalDtype(list(_SIZES), ordered=True)
-    cases = pd.Index(case_names(len(before)), name="case")
-    strata = {"group": pd.Series(stratum_of_case, index=cases, name="group").astype(kind)}
-
+    strata = made_strata("group", stratum_of_case)
     evaluations = {
         "before": made_evaluation("before", before, strata),
         "after": made_evaluation("after", after, strata),

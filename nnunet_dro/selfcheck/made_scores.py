@@ -1,5 +1,7 @@
 """Tables of scores that are made up, in the form of `Evaluation.scores`."""
 
+from typing import Any
+
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -18,6 +20,14 @@ def made_scores(**metrics: "list[float]") -> pd.DataFrame:
     n = len(next(iter(metrics.values())))
     sizes = {"n_reference": 1, "n_prediction": 1}
     return pd.DataFrame({"case": case_names(n), "label": LABEL, **metrics, **sizes})
+
+
+def made_strata(attribute: str, names: list[str]) -> "dict[str, pd.Series[str]]":
+    """The strata of an attribute, from the name of that of each case."""
+    kind = pd.CategoricalDtype(list(dict.fromkeys(names)), ordered=True)
+    cases = pd.Index(case_names(len(names)), name="case")
+    strata: Any = pd.Series(names, index=cases, name=attribute).astype(kind)
+    return {attribute: strata}
 
 
 def made_evaluation(

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from statistics import NormalDist
 
-import numpy as np
 import pandas as pd
 
 from nnunet_dro.choices import PatientScore
@@ -12,7 +11,7 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
-from nnunet_dro.selfcheck.made_scores import case_names, made_scores
+from nnunet_dro.selfcheck.made_scores import case_names, made_scores, made_strata
 from nnunet_dro.selfcheck.number import Number
 
 #: 0, 0.01, ..., 1: the k-th smallest of these 101 values is (k - 1) / 100.
@@ -220,9 +219,9 @@ def _strata() -> Iterator[Number]:
     summary = _divided()
     rows = summary.set_index(["attribute", "stratum", "metric"])
     for (attribute, stratum), positions in _POSITIONS.items():
-        expected = np.mean([_POWERS[position] for position in positions])
+        mean = sum(_POWERS[position] for position in positions) / len(positions)
         computed = float(rows.loc[(attribute, stratum, "dice"), "mean"])
-        yield Number("strata", f"mean of {attribute}={stratum}", float(expected), computed)
+        yield Number("strata", f"mean of {attribute}={stratum}", mean, computed)
 
     centres = summary.loc[summary["attribute"] == "centre", "stratum"].unique().tolist()
     yield Number("strata", "position of centre 10 after centre 2", 1, centres.index("10"))
@@ -238,11 +237,8 @@ def _strata() -> Iterator[Number]:
 
 def _gap() -> Iterator[Number]:
     """The gap of two strata, whose bounds reach from bound to bound."""
-    cases = case_names(202)
-    kind = pd.CategoricalDtype(["whole", "half"], ordered=True)
-    strata = pd.Series(["whole"] * 101 + ["half"] * 101, index=cases).astype(kind)
     scores = made_scores(dice=[*HUNDREDTHS, *(value / 2 for value in HUNDREDTHS)])
-    summary = summarise(scores, {"part": strata})
+    summary = summarise(scores, made_strata("part", ["whole"] * 101 + ["half"] * 101))
     row = worst_strata(summary).set_index("statistic").loc["mean"]
 
     half = _half_width()

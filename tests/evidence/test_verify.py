@@ -115,6 +115,7 @@ def test_only_columns_of_demographics_are_called_so(study):
         ("summary.json", '"bound": 0.6', '"bound": 0.5'),
         ("summary.json", "mean>=0.6", "mean>=0.5"),
         ("summary.json", '"attribute": "centre"', '"attribute": "all"'),
+        ("summary.json", '"case_05": "B"', '"case_05": "A"'),
     ],
 )
 def test_altered_verdicts_stop_the_pack(copy, file, before, after):

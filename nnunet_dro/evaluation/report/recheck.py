@@ -18,6 +18,7 @@ from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import in_pixels
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import with_absent
+from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 
 #: Differences up to this are rounding: relative, of numbers above 1.
 _TOLERANCE = 1e-9
@@ -36,16 +37,18 @@ def is_recorded(evaluation: Evaluation) -> bool:
 def check_evaluation(evaluation: Evaluation) -> None:
     """Check that strata and verdicts of an evaluation are those that its scores give.
 
-    The strata of the cases, the patients and the requirements are taken as they are written.
+    The columns of the case table and the requirements are taken as they are written.
 
     Raises:
-        ValueError: If a number or a verdict is another, or the requirements are not written down,
-            as in evaluations of version 0.3.0 and before.
+        ValueError: If a stratum, a number or a verdict is another, or the requirements are not
+            written down, as in evaluations of version 0.3.0 and before.
     """
     records = evaluation.about["requirements"]
     requirements = [parse_requirement(text) for text in _texts(records)]
     options = evaluation.options
 
+    made_by = str(evaluation.about["versions"].get("nnunet-dro"))
+    _check_strata(evaluation, made_by)
     statistics = summarise(
         evaluation.scores,
         evaluation.stratum_of_case,
@@ -56,7 +59,6 @@ def check_evaluation(evaluation: Evaluation) -> None:
         failure=options.failure or DEFAULT_FAILURE,
         n_resamples=options.n_resamples,
     )
-    made_by = str(evaluation.about["versions"].get("nnunet-dro"))
     _check_tables(evaluation.strata, statistics, "strata.csv", made_by)
 
     absent = evaluation.about["inputs"].get("absent", {})
@@ -93,6 +95,26 @@ def check_comparison(
     _check_tables(table, comparison.table, "comparison.csv", made_by)
     _check_verdicts(about["requirements"], comparison.about["requirements"], made_by)
     return comparison
+
+
+def _check_strata(evaluation: Evaluation, made_by: str) -> None:
+    """Check that the cases are in the strata that their columns in scores.csv put them in.
+
+    Attributes that were computed from images and label maps are taken as they are.
+    """
+    specs = [spec for spec in evaluation.options.by if "auto:" not in spec]
+    table = evaluation.case_table.reset_index()
+    if not specs or not set(map(str, table.columns)) - {"case"}:
+        return
+
+    for attribute, computed in stratify_all(table, specs, table["case"].tolist()).items():
+        written = evaluation.stratum_of_case.get(attribute)
+        if written is None:
+            continue
+        differs = written.reindex(computed.index).astype(str) != computed.astype(str)
+        for case in computed.index[differs][:1]:
+            got = f"{case} in {attribute}={written.get(case)} in summary.json"
+            raise _difference(got, f"{attribute}={computed[case]}", made_by)
 
 
 def _texts(records: Sequence[Mapping[str, Any]]) -> list[str]:
