@@ -7,7 +7,6 @@ import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -19,12 +18,9 @@ from nnunet_dro import __version__
 from nnunet_dro.choices import EmptyRule
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
-from nnunet_dro.evaluation.statistics.chance_gaps import ChanceGap, chance_gaps
-from nnunet_dro.evaluation.statistics.samples import samples_of
 
 _OF_CASE_TABLE = " (case table)"
 
@@ -78,6 +74,8 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
     lesion_sizes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    #: What several reports need and takes long, by name: the first of them computes it.
+    computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def options(self) -> EvaluateOptions:
@@ -127,27 +125,6 @@ class Evaluation:
 
         numbers, _ = pd.factorize(patient_of_case.reindex(list(cases)))
         return numbers.astype(np.intp), str(patient_of_case.name)
-
-    @cached_property
-    def chance_gaps(self) -> dict[tuple[str, str], ChanceGap]:
-        """What random strata would show by the first metric, by attribute and label.
-
-        See `chance_gaps`.
-        """
-        metric = METRICS[self.metrics[0]]
-        patient_of_row = None
-        if self.patient_of_case is not None:
-            patients = self.patient_of_case.reindex(pd.Index(self.scores["case"]))
-            patient_of_row = pd.factorize(patients)[0]
-        samples = samples_of(
-            self.scores,
-            self.stratum_of_case,
-            [metric.name],
-            patient_of_row=patient_of_row,
-            failure=Failure.of(self.options.failure or DEFAULT_FAILURE),
-            patient_score=self.options.patient_score,
-        )
-        return chance_gaps(samples, metric, reference=self.options.reference_stratum)
 
     @property
     def metrics(self) -> tuple[str, ...]:

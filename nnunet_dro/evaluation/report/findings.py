@@ -13,8 +13,11 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED
 from nnunet_dro.evaluation.report.worst_stratum import WorstStratum
-from nnunet_dro.evaluation.statistics.chance_gaps import told_statistic
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.chance_gaps import ChanceGap, chance_gaps, told_statistic
 from nnunet_dro.evaluation.statistics.columns import n_units
+from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
@@ -32,15 +35,11 @@ def findings(evaluation: Evaluation) -> list[Note]:
     strata = evaluation.strata[evaluation.strata["metric"] == metric.name]
     rows = _rows_with_values(strata)
 
-    worst_strata = evaluation.worst
-    is_divided = worst_strata["attribute"] != ALL
-    # All cases together are not the worst stratum of anything.
-    if is_divided.any():
-        worst_strata = worst_strata[is_divided]
-    worst_strata = worst_strata[worst_strata["metric"] == metric.name]
-
     ranked = []
-    groups = worst_strata.groupby(["attribute", "label"], sort=False, observed=True)
+    gaps_by_chance = _gaps_by_chance(evaluation)
+    groups = _worst_rows(evaluation.worst, metric).groupby(
+        ["attribute", "label"], sort=False, observed=True
+    )
     for (attribute, label), group in groups:
         strata_of_label = rows[str(attribute), str(label)]
         statistic = told_statistic(metric, map(n_units, strata_of_label.values()))
@@ -50,7 +49,7 @@ def findings(evaluation: Evaluation) -> list[Note]:
             strata_of_label,
             metric,
             evaluation.options.reference_stratum,
-            evaluation.chance_gaps.get((str(attribute), str(label))),
+            gaps_by_chance.get((str(attribute), str(label))),
             len(groups),
         )
         order = (worst_stratum.is_chance, metric.goodness(float(worst["worst"])))
@@ -58,6 +57,39 @@ def findings(evaluation: Evaluation) -> list[Note]:
 
     ranked.sort(key=itemgetter(0))
     return [finding for _, finding in ranked]
+
+
+def _worst_rows(worst: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+    """The worst strata by a metric; all cases together only where nothing divides them."""
+    rows = worst[worst["metric"] == metric.name]
+    is_divided = rows["attribute"] != ALL
+    # All cases together are not the worst stratum of anything.
+    return rows[is_divided] if is_divided.any() else rows
+
+
+def _gaps_by_chance(evaluation: Evaluation) -> Mapping[tuple[str, str], ChanceGap]:
+    """What random strata would show by the first metric; see `chance_gaps`."""
+    computed = evaluation.computed
+    if "chance_gaps" not in computed:
+        options = evaluation.options
+        metric = METRICS[evaluation.metrics[0]]
+        patient_of_row = None
+        if evaluation.patient_of_case is not None:
+            patients = evaluation.patient_of_case.reindex(pd.Index(evaluation.scores["case"]))
+            patient_of_row = pd.factorize(patients)[0]
+        samples = samples_of(
+            evaluation.scores,
+            evaluation.stratum_of_case,
+            [metric.name],
+            patient_of_row=patient_of_row,
+            patient_score=options.patient_score,
+            failure=Failure.of(options.failure or DEFAULT_FAILURE),
+        )
+        reference = options.reference_stratum
+        computed["chance_gaps"] = chance_gaps(samples, metric, reference=reference)
+
+    gaps: Mapping[tuple[str, str], ChanceGap] = computed["chance_gaps"]
+    return gaps
 
 
 def _rows_with_values(strata: pd.DataFrame) -> dict[tuple[str, str], dict[str, Record]]:
