@@ -27,7 +27,7 @@ MOST_DRAWS = 1999
 FEWEST_DRAWS = 99
 
 #: So many values are drawn for an attribute and label, as far as `FEWEST_DRAWS` allow.
-_VALUES_DRAWN = 4_000_000
+_VALUES_DRAWN = 1_000_000
 
 #: So many are drawn at a time.
 _AT_A_TIME = 2_000_000
