@@ -68,7 +68,7 @@ class LockedEvaluation:
         Flag(
             "Column of the case table to report by (repeatable); centre,pathology for both at "
             "once; age:0,18,65 or volume:q3 to cut numbers; auto:size, auto:components, "
-            "auto:spacing, auto:volume, auto:contrast or auto:noise to compute it.",
+            "auto:spacing, auto:volume, auto:contrast, auto:noise or auto:rarity to compute it.",
             is_column=True,
         ),
     ] = ()
@@ -231,7 +231,7 @@ class EvaluateOptions(LockedEvaluation):
         Path | None,
         Flag(
             "Folder of images (CASE_0000.nii.gz ..., or folders of DICOM series), for "
-            "auto:contrast, auto:noise and DICOM segmentations.",
+            "auto:contrast, auto:noise, auto:rarity and DICOM segmentations.",
             STRATA,
         ),
     ] = None

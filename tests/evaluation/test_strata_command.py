@@ -1,6 +1,7 @@
 """`nnunet-dro strata` and `--by auto:...`: tables and strata that nobody recorded."""
 
 import json
+import shutil
 
 import nibabel
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 import SimpleITK
 
+from nnunet_dro import fingerprints
 from nnunet_dro.files.case_table import read_cases
 from tests.commands import done, refused, run
 from tests.evaluation.made_folders import (
@@ -19,7 +21,15 @@ from tests.evaluation.made_folders import (
     write_map,
 )
 
-COMPUTED = ["size_ml", "components", "spacing_mm", "volume_ml", "contrast", "noise"]
+COMPUTED = [
+    "size_ml",
+    "components",
+    "spacing_mm",
+    "volume_ml",
+    "contrast",
+    "noise",
+    "image_rarity",
+]
 
 
 @pytest.fixture
@@ -68,6 +78,88 @@ def test_a_case_table_for_any_dataset(study):
             study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2"
         )
     )
+
+
+def write_images(folder, n, shape, *, rare=()):
+    """Images of smooth slopes, and of noise where they are rare, with a label each."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        values = np.zeros(shape, np.uint8)
+        values[:, 2:4, 2:4] = 1
+        grey = np.arange(shape[-1]) * 10.0 + rng.normal(0, 50 if i in rare else 1, shape)
+        write_map(folder / "reference" / f"case_{i:02}.nii.gz", values)
+        image = folder / "images" / f"case_{i:02}_0000.nii.gz"
+        write_map(image, grey, dtype=np.float32)
+
+
+def test_rare_images_have_the_largest_rarity_in_tables_and_evaluations(tmp_path):
+    write_images(tmp_path, 20, (3, 12, 12), rare=(4, 17))
+
+    done(run_strata(tmp_path))
+
+    table = read_cases(tmp_path / "cases.csv").set_index("case")
+    rarity = table["image_rarity"].astype(float)
+    assert set(rarity.nlargest(2).index) == {"case_04", "case_17"}
+    assert rarity.mean() == pytest.approx(1, rel=1e-3)
+
+    # It is that of the fingerprints which training looks at.
+    channels = [
+        nibabel.load(path).get_fdata().T[np.newaxis]
+        for path in sorted((tmp_path / "images").glob("*.nii.gz"))
+    ]
+    expected = fingerprints.rarity([fingerprints.fingerprint(image) for image in channels])
+    assert rarity.tolist() == pytest.approx(expected.tolist(), rel=1e-3)
+
+    shutil.copytree(tmp_path / "reference", tmp_path / "prediction")
+    write_dataset_json(tmp_path / "reference")
+    images = ("--images", tmp_path / "images")
+    done(run_evaluate(tmp_path, "--by", "auto:rarity:q2", *images))
+    strata = strata_of(tmp_path / "out")
+    assert strata["n"].loc["auto:rarity"].tolist() == [10, 10]
+
+
+def test_the_rarity_sees_every_channel(tmp_path):
+    write_images(tmp_path, 20, (3, 12, 12))
+    rng = np.random.default_rng(1)
+    for i in range(20):
+        second = rng.normal(0, 1, (3, 12, 12)) + (i == 6) * np.arange(12) * 30
+        write_map(tmp_path / "images" / f"case_{i:02}_0001.nii.gz", second, dtype=np.float32)
+
+    done(run_strata(tmp_path))
+
+    rarity = read_cases(tmp_path / "cases.csv").set_index("case")["image_rarity"].astype(float)
+    assert rarity.idxmax() == "case_06"
+
+
+def test_images_of_different_channels_have_no_rarity_and_a_note(tmp_path, caplog):
+    write_images(tmp_path, 4, (3, 12, 12))
+    shutil.copy(
+        tmp_path / "images" / "case_02_0000.nii.gz", tmp_path / "images" / "case_02_0001.nii.gz"
+    )
+
+    done(run_strata(tmp_path))
+
+    assert list(read_cases(tmp_path / "cases.csv").columns) == ["case", *COMPUTED[:-1]]
+    assert "numbers of channels: 1 of case_03, 2 of case_02." in caplog.text
+
+    shutil.copytree(tmp_path / "reference", tmp_path / "prediction")
+    write_dataset_json(tmp_path / "reference")
+    refused(
+        run_evaluate(tmp_path, "--by", "auto:rarity", "--images", tmp_path / "images"),
+        "`--by` must be computed from as many channels in every image",
+    )
+
+
+def test_values_that_are_not_finite_count_as_zero(tmp_path):
+    write_images(tmp_path, 4, (3, 12, 12))
+    image = np.zeros((3, 12, 12))
+    image[0, 0, :3] = [np.nan, np.inf, -np.inf]
+    write_map(tmp_path / "images" / "case_02_0000.nii.gz", image, dtype=np.float32)
+
+    done(run_strata(tmp_path))
+
+    rarity = read_cases(tmp_path / "cases.csv").set_index("case")["image_rarity"].astype(float)
+    assert rarity.idxmax() == "case_02"
 
 
 def test_json_files_beside_the_images(study):

@@ -19,12 +19,8 @@ from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.images import (
-    align,
-    find_image,
-    note_on_other_rule,
-    read_image,
-)
+from nnunet_dro.evaluation.stratifying.image_rarity import rarities_of, read_case_image
+from nnunet_dro.evaluation.stratifying.images import align, note_on_other_rule
 from nnunet_dro.files.case_table import MISSING
 
 FloatArray = npt.NDArray[np.float64]
@@ -49,7 +45,11 @@ class Attribute:
     column: str  # in a case table
     definition: str
     needs_image: bool = False
+    #: What a case without a value lacks.
+    needs: str = "a voxel size"
 
+
+_VARYING = "a label in an image that varies"
 
 _ATTRIBUTES = (
     Attribute("size", "size_ml", "volume of all labels of the reference together, in ml"),
@@ -68,6 +68,7 @@ _ATTRIBUTES = (
         f"difference of the mean grey values of the labels and of {_RING} voxels around them, per "
         "standard deviation of the latter, in the first channel",
         needs_image=True,
+        needs=_VARYING,
     ),
     Attribute(
         "noise",
@@ -75,6 +76,15 @@ _ATTRIBUTES = (
         "standard deviation of the noise (Immerkaer 1996, with the median absolute deviation), per "
         "range of the grey values from the 1st to the 99th percentile, in the first channel",
         needs_image=True,
+        needs=_VARYING,
+    ),
+    Attribute(
+        "rarity",
+        "image_rarity",
+        "inverse density, among the images of all cases, of the fingerprint of the raw image "
+        "(percentiles and mean gradient of each channel, as it is and standardised), 1 on average",
+        needs_image=True,
+        needs="as many channels in every image",
     ),
 )
 
@@ -98,22 +108,28 @@ class Measured:
 
     Attributes:
         values: Case to the attributes by name, sorted by case.
-        by_other_rule: The cases whose image fits its label map only by the rule of another reader.
+        notes: Sentences on images that fit their label map only by the rule of another reader, and
+            on those with other channels, if there are any.
     """
 
     values: Mapping[str, Mapping[str, float]]
-    by_other_rule: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> list[str]:
-        """A sentence on those cases, if there are any."""
-        return [note_on_other_rule(self.by_other_rule)] if self.by_other_rule else []
+    notes: list[str]
 
 
-def measure_files(
-    files: CaseFiles, names: Sequence[str]
-) -> tuple[str, dict[str, float], Rules | None]:
-    """A case, its attributes, and what the rules for the headers say of its image."""
+@dataclass(frozen=True, eq=False)
+class MeasuredCase:
+    """What is measured of one case."""
+
+    case: str
+    values: dict[str, float]
+    #: What the rules for the headers say of its image.
+    rules: Rules | None = None
+    #: Of its image, where the rarity among all is asked for.
+    fingerprint: FloatArray | None = None
+
+
+def measure_files(files: CaseFiles, names: Sequence[str]) -> MeasuredCase:
+    """Measure a case, but for its rarity among others."""
     has_segments = is_dicom(files.reference)
     if has_segments and files.images is None and "volume" in names:
         got = f"none for {str(files.reference)!r}"
@@ -128,25 +144,29 @@ def measure_files(
     if not has_segments:
         # One rule for both files, that of the reference.
         reader = reader_for(files.reference, reader)
-    need_image = has_segments or any(ATTRIBUTES[name].needs_image for name in names)
-    path = None
+    image = None
     grid = None
+    need_image = has_segments or any(ATTRIBUTES[name].needs_image for name in names)
     if files.images is not None and need_image:
-        path = find_image(files.images, files.case)
-        values, grid = read_image(path, reader)
+        image = read_case_image(
+            files.case, files.images, reader, with_fingerprint="rarity" in names
+        )
+        grid = image.grid
 
     reference, _ = read_pair(files.reference, None, labels, image=grid)
     grey = None
     rules = None
-    if path is not None and grid is not None:
-        rules = rules_of_pair(grid, reference.grid)
+    numbers = None
+    if image is not None:
+        rules = rules_of_pair(image.grid, reference.grid)
         grey = align(
-            values,
-            grid,
+            image.grey,
+            image.grid,
             reference.grid,
-            path,
+            image.path,
             files.reference,
         )
+        numbers = image.fingerprint
 
     attributes = measure(
         reference,
@@ -154,7 +174,7 @@ def measure_files(
         names,
         ignore=ignore,
     )
-    return files.case, attributes, rules
+    return MeasuredCase(files.case, attributes, rules, numbers)
 
 
 def measure(
@@ -280,20 +300,28 @@ def measure_cases(
     items = map(absolute, files) if workers else files
     measure_one = partial(measure_files, names=tuple(names))
 
-    measured: dict[str, dict[str, float]] = {}
+    cases: dict[str, MeasuredCase] = {}
     results = each_done(
         measure_one,
         items,
         jobs=jobs,
         workers=workers,
     )
-    by_other_rule = []
-    for case, values, rules in results:
-        measured[case] = values
-        if rules is Rules.ONLY_OTHER:
-            by_other_rule.append(case)
-        progress(len(measured), len(files))
-    return Measured(dict(sorted(measured.items())), tuple(sorted(by_other_rule)))
+    for result in results:
+        cases[result.case] = result
+        progress(len(cases), len(files))
+
+    ordered = [cases[case] for case in sorted(cases)]
+    values = {result.case: result.values for result in ordered}
+    by_other_rule = [result.case for result in ordered if result.rules is Rules.ONLY_OTHER]
+    notes = [note_on_other_rule(by_other_rule)] if by_other_rule else []
+    if "rarity" in names:
+        fingerprints = {result.case: result.fingerprint for result in ordered}
+        rarities, notes_on_channels = rarities_of(fingerprints)
+        notes += notes_on_channels
+        for case, value in rarities.items():
+            values[case]["rarity"] = value
+    return Measured(values, notes)
 
 
 def written(value: float) -> str:

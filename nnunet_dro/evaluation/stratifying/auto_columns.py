@@ -107,10 +107,7 @@ def _n_groups(name: str, entries: Collection[str]) -> int:
     """How many different entries of an attribute there are, missing ones aside; at least one."""
     n_groups = len(set(entries) - {MISSING})
     if n_groups == 0:
-        needed = "a voxel size"
-        if ATTRIBUTES[name].needs_image:
-            needed = "a label in an image that varies"
-
+        needed = ATTRIBUTES[name].needs
         got = f"no case with {_PREFIX + name!r}"
         raise ValueError(f"`by` must be computed from {needed}, got {got}. Leave it out.")
     return n_groups

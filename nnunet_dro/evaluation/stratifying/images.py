@@ -75,6 +75,15 @@ def read_image(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[np
         path: The file, or the folder of the series.
         reader: As for `read_label_map`.
     """
+    colours, grid = read_colours(path, reader)
+    return grey_of(colours), grid
+
+
+def read_colours(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[Any], Grid]:
+    """The values (colours, z, y, x) of an image; see `read_image`.
+
+    What has no colours counts as one. Values that are not finite become 0.
+    """
     if path.is_dir():
         values, grid = read_series(path)
     else:
@@ -85,9 +94,15 @@ def read_image(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[np
                 f"`images` must be readable images, got {str(path)!r}: {error}. Write it again."
             ) from error
 
+    values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
     if values.ndim > 3:
-        values = values.mean(axis=-1)
-    return np.nan_to_num(np.asarray(values, dtype=np.float64)), grid
+        return np.moveaxis(values, -1, 0), grid
+    return values[np.newaxis], grid
+
+
+def grey_of(colours: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The mean of the colours of an image, shape (z, y, x)."""
+    return np.asarray(colours.mean(axis=0), dtype=np.float64)
 
 
 def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], Grid]:
