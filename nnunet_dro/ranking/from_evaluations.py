@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
     find_common_ground,
@@ -136,6 +137,9 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
     strata = find_common_strata(evaluations, ground, by=options.by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
+    if patient and first.options.patient_score != PatientScore.MEAN:
+        cure = "Evaluate with --patient-score mean."
+        raise ValueError(f"`patient_score` must be mean in a ranking, got 'worst'. {cure}")
     tasks, weights = task_weights(ground.metrics, ground.labels, options)
 
     numbers = {team: _Numbers.of(evaluation, ground) for team, evaluation in evaluations.items()}
