@@ -3,6 +3,7 @@
 What stands in them, and an evaluation read from them again.
 """
 
+import csv
 import hashlib
 import warnings
 from collections.abc import Mapping
@@ -67,6 +68,11 @@ _NAMES = (
     "unit",
     "volume",
 )
+
+#: How no digit of a number is lost: as Python reads them, which pandas does from version 3.1 on.
+_EXACT: Any = {}
+if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+    _EXACT = {"float_precision": "round_trip"}
 
 #: Table to the columns without which it cannot be read.
 _NEEDED = {
@@ -330,29 +336,17 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
     Names are text whatever they look like, and no digit of a number is lost.
     """
-    head = pd.read_csv(path, nrows=0, encoding_errors="surrogateescape")
-    columns = [str(column) for column in head.columns]
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        columns = next(csv.reader(file), [])
     names = [column for column in columns if _is_name(path.stem, column)]
-    table = pd.read_csv(
+    return pd.read_csv(
         path,
         dtype=dict.fromkeys(names, object),
         keep_default_na=False,
         na_values={column: [""] for column in columns if column not in names},
         encoding_errors="surrogateescape",
+        **_EXACT,
     )
-
-    # Before version 3.1 pandas reads numbers that are off by their last digit; Python does not.
-    inexact = list(table.select_dtypes("float").columns)
-    texts = pd.read_csv(
-        path,
-        usecols=inexact,
-        dtype=object,
-        na_filter=False,
-        encoding_errors="surrogateescape",
-    )
-    for column in inexact:
-        table[column] = texts[column].replace("", "nan").astype(float)
-    return table
 
 
 def _is_name(table: str, column: str) -> bool:
@@ -365,12 +359,13 @@ def _is_name(table: str, column: str) -> bool:
 def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table with numbers where numbers must be, and texts where names must be."""
     for column in table.columns:
-        is_text = all(isinstance(value, str) for value in table[column])
-        if column in _NAMES and not is_text:
+        values = table[column]
+        is_number = pd.api.types.is_numeric_dtype(values)
+        if column in _NAMES and not all(isinstance(value, str) for value in values):
             raise TypeError(column)
-        if not _is_name(name, column):
-            table[column] = pd.to_numeric(table[column])
-        if table[column].isna().all():
+        if not _is_name(name, column) and not is_number:
+            table[column] = pd.to_numeric(values)
+        if not is_number and values.isna().all():
             # A column without any value would be read as text.
-            table[column] = table[column].astype(float)
+            table[column] = values.astype(float)
     return table

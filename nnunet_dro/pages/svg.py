@@ -10,13 +10,13 @@ WIDTH = 480.0  # Width of a figure in its own units, about one CSS pixel each on
 HEIGHT = 326.0  # Height of a figure with axes.
 N_COLOURS = 60  # Colours of strata or teams before they repeat, with another shape.
 
-#: Shapes of strata before they repeat.
+#: Shapes of strata before they repeat: where the outline begins, beside the middle, and its way.
 _SHAPES = (
-    "M{x0} {y}a3.1 3.1 0 1 0 6.2 0a3.1 3.1 0 1 0 -6.2 0z",
-    "M{x} {y0}l3.6 6.2h-7.2z",
-    "M{x0} {y0}h6.2v6.2h-6.2z",
-    "M{x} {y1}l3.9 3.9l-3.9 3.9l-3.9 -3.9z",
-    "M{x} {y2}l3.6 -6.2h-7.2z",
+    (-3.1, 0.0, "a3.1 3.1 0 1 0 6.2 0a3.1 3.1 0 1 0 -6.2 0z"),
+    (0.0, -3.1, "l3.6 6.2h-7.2z"),
+    (-3.1, -3.1, "h6.2v6.2h-6.2z"),
+    (0.0, -3.9, "l3.9 3.9l-3.9 3.9l-3.9 -3.9z"),
+    (0.0, 3.1, "l3.6 -6.2h-7.2z"),
 )
 
 
@@ -229,16 +229,8 @@ def figure(
 
 def dot(x: float, y: float, row: int, *, colour: int, shape: int = 0) -> Markup:
     """A case: a mark that knows its row of the case table."""
-    places = {
-        "x": at(x),
-        "y": at(y),
-        "x0": at(x - 3.1),
-        "y0": at(y - 3.1),
-        "y1": at(y - 3.9),
-        "y2": at(y + 3.1),
-    }
-    form = _SHAPES[shape % len(_SHAPES)]
-    path = form.format(**places)
+    right, down, way = _SHAPES[shape % len(_SHAPES)]
+    path = f"M{at(x + right)} {at(y + down)}{way}"
     # Not Markup.format: all of it is made here, and there are tens of thousands of dots.
     return Markup(f'<path class="dot s{colour % N_COLOURS}" d="{path}" data-row="{row}"/>')
 

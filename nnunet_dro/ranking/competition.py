@@ -19,8 +19,13 @@ def competition_ranks(scores: FloatArray) -> FloatArray:
     is_nothing = np.isnan(rounded)
     rounded[is_nothing] = np.inf
 
-    ranks = np.ones_like(rounded)
-    for team in range(rounded.shape[-1]):
-        ranks += rounded[..., team, None] > rounded
+    # Teams first: each is compared with all others at once.
+    by_team = np.ascontiguousarray(np.moveaxis(rounded, -1, 0))
+    n_teams = len(by_team)
+    n_better = np.zeros(by_team.shape, dtype=np.min_scalar_type(n_teams))
+    for scores_of_team in by_team:
+        n_better += (scores_of_team > by_team).astype(n_better.dtype)
+
+    ranks = np.moveaxis(n_better + 1.0, 0, -1)
     ranks[is_nothing.all(axis=-1)] = np.nan
     return ranks

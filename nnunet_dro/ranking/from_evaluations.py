@@ -189,7 +189,8 @@ class _Numbers:
 
         scores = evaluation.scores
         columns = [name for name in scores.columns if name in names]
-        return cls({name: ground.align(scores, name) for name in columns}, ground)
+        aligned = ground.align_all(scores, columns)
+        return cls(dict(zip(columns, aligned, strict=True)), ground)
 
     def values(self, task: Task) -> FloatArray:
         """The values of a task as they are, shape (n_cases,); NaN where undefined."""

@@ -82,7 +82,9 @@ def _csv(table: pd.DataFrame) -> str:
     ranks = {}
     for name in map(str, numbers):
         if name.startswith("rank"):
-            ranks[name] = numbers[name].astype("Int64")
+            # Numbers that may lack take much longer to write.
+            kind = "Int64" if numbers[name].isna().any() else "int64"
+            ranks[name] = numbers[name].astype(kind)
     whole = table.assign(**ranks)
     return whole.to_csv(index=False, float_format="%.10g", lineterminator="\n")
 

@@ -148,10 +148,10 @@ class Ranking:
 
 
 def _rows_with(table: pd.DataFrame, entries: Mapping[str, str]) -> pd.DataFrame:
-    is_wanted = np.ones(len(table), dtype=bool)
+    """The rows with some entries."""
     for column, entry in entries.items():
-        is_wanted &= (table[column] == entry).to_numpy()
-    return table[is_wanted]
+        table = table[(table[column] == entry).to_numpy()]
+    return table
 
 
 def rank_evaluations(

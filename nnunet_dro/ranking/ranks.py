@@ -141,7 +141,7 @@ def _middle_places(
     units in each row, and whether each unit has a value, both (n_rows, n_units); the places are of
     shape (n_rows, n_resamples). Up to 65,535 units.
     """
-    n = (counts @ is_value.T.astype(np.int64)).T.astype(np.uint16)
+    n = (is_value.astype(np.float64) @ counts.T.astype(np.float64)).astype(np.uint16)
     n_below_lower = (n + 1) // 2
     n_below_upper = n // 2 + 1
     # The last unit is drawn nowhere: it stands for those without a value.
@@ -191,13 +191,13 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     for task in np.flatnonzero(contest.defined.any(axis=1)).tolist():
         if counts is None:
             greater, less = (p[None] for p in one_sided_p(differences[task]))
+            smaller = np.minimum(greater, less)
+            is_greater = greater < less
         else:
-            greater, less = resampled_p(differences[task], counts)
-        is_significant = _significant(np.minimum(greater, less), 2 * len(first))
-        won_by_first = is_significant & (greater < less)
-        won_by_second = is_significant & (less < greater)
-        wins[:, task] = won_by_first.astype(np.float32) @ is_first
-        wins[:, task] += won_by_second.astype(np.float32) @ is_second
+            smaller, is_greater = resampled_p(differences[task], counts)
+        is_significant = _significant(smaller, 2 * len(first))
+        wins[:, task] = (is_significant & is_greater).astype(np.float32) @ is_first
+        wins[:, task] += (is_significant & ~is_greater).astype(np.float32) @ is_second
     return wins
 
 

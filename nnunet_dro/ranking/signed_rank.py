@@ -97,35 +97,49 @@ def _upper_tails(n: int) -> FloatArray:
     return np.asarray(np.minimum(1.0, at_least / 2.0**n))
 
 
-def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The normal approximation; ``ties`` is the sum of t^3 - t over the groups of t ties."""
+def _normal_z(plus: FloatArray, n: FloatArray, ties: FloatArray) -> FloatArray:
+    """How many deviations W+ lies above its mean; NaN where nothing deviates.
+
+    ``ties`` is the sum of t^3 - t over the groups of t ties.
+    """
     mean = n * (n + 1) / 4
     variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48
     deviation = np.sqrt(np.maximum(variance, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        z = (plus - mean) / deviation
-
-    z = np.where(deviation > 0, z, -np.inf)
-    less = np.where(deviation > 0, ndtr(z), 1.0)
-    return ndtr(-z), less
+        return np.asarray(np.where(deviation > 0, (plus - mean) / deviation, np.nan))
 
 
-def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The p values of `one_sided_p` on resamples of the columns, by the normal approximation.
+def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The normal approximation, in both directions; 1 where nothing deviates."""
+    z = _normal_z(plus, n, ties)
+    is_nothing = np.isnan(z)
+    greater = np.where(is_nothing, 1.0, ndtr(-z))
+    less = np.where(is_nothing, 1.0, ndtr(z))
+    return greater, less
 
-    ``counts``, shape (n_resamples, n), is how often each column is in each resample; the p values
-    have the shapes (n_resamples, n_rows).
+
+def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, BoolArray]:
+    """The smaller p value of `one_sided_p` on resamples of the columns, and of which direction.
+
+    By the normal approximation. ``counts``, shape (n_resamples, n), is how often each column is in
+    each resample. The p values have the shapes (n_resamples, n_rows), and so has whether they are
+    of differences greater than zero.
     """
     kept = np.where(differences == 0, np.nan, differences)
     drawn = _Drawn.of(kept, counts)
-    weights = counts.astype(np.float64)
-    counted = (~np.isnan(kept)).T.astype(np.float64)
-    n = weights @ counted
+    # Sums of cubes are whole: single precision is exact below 2^24.
+    most = int(counts.sum(axis=1).max(initial=0))
+    exact = np.float32 if most**3 < 2**24 else np.float64
+    weights = counts.astype(exact)
+    counted = (~np.isnan(kept)).T.astype(exact)
+    n = (weights @ counted).astype(np.float64)
 
     # A difference that is drawn several times is tied with itself.
-    ties = weights**3 @ counted - n
+    cubes = weights * weights * weights
+    ties = (cubes @ counted).astype(np.float64) - n
     drawn.add_ties(ties)
-    return _normal_p(drawn.positive_rank_sums(), n, ties)
+    z = _normal_z(drawn.positive_rank_sums(), n, ties)
+    return np.where(np.isnan(z), 1.0, ndtr(-np.abs(z))), z > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +248,13 @@ class _Drawn:
         ``ties``, shape (n_resamples, n_rows), is the sum of t^3 - t, t the times that a difference
         is drawn.
         """
+        is_tied = self.sizes[:, 1:] == self.sizes[:, :-1]
+        if not is_tied.any():
+            return
+
         # Sums of counts are whole: single precision is exact below 2^24.
         drawn = self.counts[:-1].astype(np.float32)
         cubes = drawn.astype(np.float64) ** 3
-        is_tied = self.sizes[:, 1:] == self.sizes[:, :-1]
-
         for row in np.flatnonzero(is_tied.any(axis=1)).tolist():
             n_counted = np.count_nonzero(~np.isnan(self.sizes[row]))
             columns = self.columns[row][:n_counted]

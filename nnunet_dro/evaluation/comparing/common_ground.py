@@ -39,13 +39,20 @@ class CommonGround:
 
         NaN where there is no row.
         """
-        values = np.full((len(self.cases), len(self.labels)), np.nan)
+        return self.align_all(scores, [column])[0]
+
+    def align_all(
+        self, scores: pd.DataFrame, columns: Sequence[str]
+    ) -> list[npt.NDArray[np.float64]]:
+        """Several columns of the scores; see `align`."""
         row = pd.Index(self.cases).get_indexer(pd.Index(scores["case"]))
         place = pd.Index(self.labels).get_indexer(pd.Index(scores["label"]))
         is_common = (row >= 0) & (place >= 0)
-        numbers = scores[column].to_numpy(dtype=np.float64)
-        values[row[is_common], place[is_common]] = numbers[is_common]
-        return values
+        numbers = scores[list(columns)].to_numpy(dtype=np.float64)
+
+        values = np.full((len(columns), len(self.cases), len(self.labels)), np.nan)
+        values[:, row[is_common], place[is_common]] = numbers[is_common].T
+        return list(values)
 
 
 def find_common_ground(

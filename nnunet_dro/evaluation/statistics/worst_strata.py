@@ -1,10 +1,16 @@
 """The worst and the best stratum of each attribute, and the gap between them."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import enough_cases, n_units
+
+#: A row of the table of strata.
+_Record = Mapping[Any, Any]
 
 #: The columns of the table.
 COLUMNS = (
@@ -41,13 +47,17 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
         and so are rows without any stratum.
     """
     rows = []
-    groups = strata.groupby(["attribute", "label", "metric"], sort=False)
+    # Records, not groups of the frame, which take most of the time of reading an evaluation.
+    groups: dict[tuple[str, str, str], list[_Record]] = {}
+    for record in strata.to_dict("records"):
+        key = (record["attribute"], record["label"], record["metric"])
+        groups.setdefault(key, []).append(record)
 
-    for (attribute, label, name), group in groups:
+    for (attribute, label, name), group in groups.items():
         metric = METRICS[str(name)]
         for statistic in dict.fromkeys(("mean", metric.tail)):
             compared = _comparable(group, statistic)
-            if compared.empty:
+            if not compared:
                 continue
 
             row = {
@@ -69,20 +79,20 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _comparable(group: pd.DataFrame, statistic: str) -> pd.DataFrame:
+def _comparable(group: Sequence[_Record], statistic: str) -> list[_Record]:
     """The strata with a value that, where there are several strata, rests on enough cases."""
-    if len(group) > 1:
-        is_enough = [enough_cases(statistic, n_units(row)) for row in group.to_dict("records")]
-        group = group[is_enough]
-    return group[group[statistic].notna()]
+    with_value = [row for row in group if not pd.isna(row[statistic])]
+    if len(group) == 1:
+        return with_value
+    return [row for row in with_value if enough_cases(statistic, n_units(row))]
 
 
 def _worst_and_best(
-    group: pd.DataFrame, statistic: str, metric: Metric, reference: str | None
+    group: Sequence[_Record], statistic: str, metric: Metric, reference: str | None
 ) -> dict[str, object]:
     """The columns of the worst and the best stratum of a group, all of which have a value."""
-    names = group["stratum"].tolist()
-    values = group[statistic].to_numpy(dtype=np.float64)
+    names = [row["stratum"] for row in group]
+    values = np.array([row[statistic] for row in group], dtype=np.float64)
     goodness = metric.goodness(values)
 
     best = int(np.nanargmax(goodness))
@@ -114,14 +124,15 @@ def _worst_and_best(
 
 
 def _gap_bounds(
-    group: pd.DataFrame, statistic: str, metric: Metric, *, worst: int, best: int
+    group: Sequence[_Record], statistic: str, metric: Metric, *, worst: int, best: int
 ) -> tuple[float, float]:
     """From bound to bound of two strata; NaN where there is no gap or no interval."""
     if worst == best or metric.is_signed:
         return float("nan"), float("nan")
 
-    columns = [f"{statistic}_low", f"{statistic}_high"]
-    bounds = group.reindex(columns=columns).to_numpy(dtype=np.float64)
+    nothing = float("nan")
+    ends = (f"{statistic}_low", f"{statistic}_high")
+    bounds = np.array([[row.get(end, nothing) for end in ends] for row in group], dtype=np.float64)
     gap = bounds[worst] - bounds[best][::-1]
     if metric.more_is_better:
         gap = bounds[best] - bounds[worst][::-1]
