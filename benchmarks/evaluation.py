@@ -1,17 +1,17 @@
-"""The cost of scoring beside nnU-Net, panoptica and surface-distance on synthetic label maps.
+"""The cost of scoring beside nnU-Net, MONAI and other packages on synthetic label maps.
 
 Three claims, each measured in turns in one run, so that a slow moment of the machine affects every
 side:
 
 - Dice of a case, in process, reading included: ours over nnU-Net's `compute_metrics`.
-- Dice, HD95 and NSD of a case, in process, reading included: ours over panoptica's and
-surface-distance's. - A folder, as a command, start-up included: `nnunet-dro evaluate` over
-`nnUNetv2_evaluate_simple`, with as many
-  workers. Peak memory is that of all processes of the command together (proportional set size,
-  sampled).
+- Dice, HD95 and NSD of a case, in process, reading included: ours over those of MONAI, panoptica
+  and surface-distance. MONAI has the same definitions, so that all three must be equal.
+- A folder, as a command, start-up included: `nnunet-dro evaluate` over `nnUNetv2_evaluate_simple`,
+  with as many workers. Peak memory is that of all processes of the command together (proportional
+  set size, sampled).
 
     pip install -e ".[peers]"  # best in an environment of its own: make benchmarks-peers
-    python benchmarks/evaluation.py [--out FILE] [--data FOLDER]
+    python benchmarks/evaluation.py [--beside PACKAGE] [--cases 12 3] [--out FILE] [--data FOLDER]
 """
 
 import argparse
@@ -23,8 +23,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,20 @@ TOLERANCE_MM = 1.0
 #: Rounds over the cases of a kind; the slow peers of the large kind take part in one.
 ROUNDS = {"tumour": 2, "organs": 2}
 COMMAND_ROUNDS = {"tumour": 3, "organs": 2}
+#: Those that are measured, by their names in the table.
+PEERS = ("nnU-Net", "MONAI", "panoptica", "surface-distance")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "nnunetv2",
+    "monai",
+    "torch",
+    "panoptica",
+    "surface-distance",
+    "deflate",
+)
+#: How far the numbers of MONAI, which are of single precision, may be from ours, relatively.
+SINGLE_PRECISION = 1e-5
 
 
 def main() -> None:
@@ -55,15 +70,30 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, help="Folder to keep the label maps in; default: a temporary one."
     )
+    parser.add_argument(
+        "--beside", choices=PEERS, help="The only package to measure; default: all."
+    )
+    parser.add_argument(
+        "--cases",
+        type=int,
+        nargs=len(KINDS),
+        default=[kind.n_cases for kind in KINDS],
+        help="Cases of each kind.",
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    peers = [arguments.beside] if arguments.beside else PEERS
+    rows = []
     with tempfile.TemporaryDirectory() as scratch:
         data = arguments.data or Path(scratch)
-        rows = [row for kind in KINDS for row in measure(kind, data / kind.name, Path(scratch))]
+        for kind, n_cases in zip(KINDS, arguments.cases, strict=True):
+            some = replace(kind, n_cases=n_cases)
+            rows += measure(some, data / kind.name, Path(scratch), peers)
     columns = (
         "kind",
         "what",
         "beside",
+        "n_cases",
         "ours_s",
         "theirs_s",
         "times_faster",
@@ -83,18 +113,30 @@ def main() -> None:
             *("" if c is None else f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells)
         )
     Console(width=140).print(table)
-    packages = ("numpy", "scipy", "nnunetv2", "panoptica", "surface-distance", "deflate")
     machine = {
         "python": platform.python_version(),
         "processor": platform.machine(),
         "workers": WORKERS,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine, "versions": {p: version(p) for p in packages}, "rows": rows}
+    content = {"machine": machine, "versions": versions(), "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
+def versions() -> dict[str, str]:
+    """The versions of the packages that are installed."""
+    installed = {}
+    for package in PACKAGES:
+        try:
+            installed[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return installed
+
+
+def measure(
+    kind: Kind, folder: Path, scratch: Path, peers: Sequence[str]
+) -> list[dict[str, object]]:
     if not folder.is_dir():
         make_label_maps(kind, folder, rng=np.random.default_rng(0))
     reference = folder / "reference"
@@ -112,43 +154,49 @@ def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
 
         return score
 
-    rows = [
-        in_turns(kind, "Dice", "nnU-Net", pairs, ours(dice), nnunet_scorer(kind), tolerance=1e-12),
-        in_turns(
-            kind,
-            "Dice + HD95 + NSD",
-            "panoptica",
-            pairs,
-            ours(surfaces),
-            panoptica_scorer(),
-            tolerance=None,
-        ),
-        in_turns(
-            kind,
-            "Dice + HD95 + NSD",
-            "surface-distance",
-            pairs,
-            ours(surfaces),
-            surface_scorer(kind),
-            tolerance=None,
-        ),
-    ]
-    return [*rows, command_row(kind, reference, prediction, scratch)]
+    rows = []
+    if "nnU-Net" in peers:
+        theirs = nnunet_scorer(kind)
+        rows.append(in_turns(kind, "Dice", "nnU-Net", pairs, ours(dice), theirs, tolerance=1e-12))
+    scorers = {
+        "MONAI": monai_scorer,
+        "panoptica": panoptica_scorer,
+        "surface-distance": surface_scorer,
+    }
+    for peer, scorer in scorers.items():
+        if peer in peers:
+            tolerance = SINGLE_PRECISION if peer == "MONAI" else 1e-6
+            what = "Dice + HD95 + NSD"
+            row = in_turns(
+                kind, what, peer, pairs, ours(surfaces), scorer(kind), tolerance=tolerance
+            )
+            rows.append(row)
+    if "nnU-Net" in peers:
+        rows.append(command_row(kind, reference, prediction, scratch))
+    return rows
 
 
 def in_turns(kind, what, beside, pairs, ours, theirs, *, tolerance) -> dict[str, object]:
-    """Time both sides on every case; the first case warms both up and does not count."""
-    assert_equal(ours(*pairs[0]), theirs(*pairs[0]), tolerance)
-    times = np.array(
-        [
-            [timed(side, *pair) for side in ((ours, theirs) if turn % 2 else (theirs, ours))][
-                :: 1 if turn % 2 else -1
-            ]
-            for turn in range(ROUNDS[kind.name])
-            for pair in pairs
-        ]
-    )
-    return row_of(kind, what, beside, times[:, 0], times[:, 1])
+    """Time both sides on every case; the metrics that the other side gives must be equal.
+
+    A case that warms both up does not count. Large label maps need none after the small ones.
+    """
+    if kind.name == KINDS[0].name:
+        ours(*pairs[0])
+        theirs(*pairs[0])
+
+    times = []
+    for turn in range(1 if beside == "MONAI" else ROUNDS[kind.name]):
+        for pair in pairs:
+            sides = {"ours": ours, "theirs": theirs}
+            order = list(sides)[:: 1 if turn % 2 else -1]
+            seconds, values = {}, {}
+            for side in order:
+                seconds[side], values[side] = timed(sides[side], *pair)
+            assert_equal(values["ours"], values["theirs"], tolerance)
+            times.append([seconds["ours"], seconds["theirs"]])
+    our_times, their_times = np.array(times).T
+    return row_of(kind, what, beside, our_times, their_times)
 
 
 def row_of(kind, what, beside, ours, theirs) -> dict[str, object]:
@@ -157,6 +205,7 @@ def row_of(kind, what, beside, ours, theirs) -> dict[str, object]:
         "kind": kind.name,
         "what": what,
         "beside": beside,
+        "n_cases": kind.n_cases,
         "ours_s": float(np.median(ours)),
         "theirs_s": float(np.median(theirs)),
         "times_faster": float(np.median(ratios)),
@@ -165,19 +214,18 @@ def row_of(kind, what, beside, ours, theirs) -> dict[str, object]:
     }
 
 
-def timed(function: Callable, *arguments) -> float:
+def timed(function: Callable, *arguments) -> tuple[float, dict[str, list[float]]]:
+    """The seconds that a function takes, and what it returns."""
     start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
+    values = function(*arguments)
+    return time.perf_counter() - start, values
 
 
 def assert_equal(ours, theirs, tolerance) -> None:
-    """Check that both sides do the same work.
-
-    They give the same Dice (nnU-Net to the last digit).
-    """
-    if not np.allclose(ours["dice"], theirs["dice"], rtol=0, atol=tolerance or 1e-6):
-        raise SystemExit(f"The two sides differ: {ours['dice']} and {theirs['dice']}.")
+    """Check that both sides do the same work: they give the same values of each label."""
+    for metric, values in theirs.items():
+        if not np.allclose(ours[metric], values, rtol=tolerance, atol=tolerance):
+            raise SystemExit(f"The two sides differ in {metric}: {ours[metric]} and {values}.")
 
 
 def nnunet_scorer(kind: Kind) -> Callable:
@@ -193,7 +241,34 @@ def nnunet_scorer(kind: Kind) -> Callable:
     return score
 
 
-def panoptica_scorer() -> Callable:
+def monai_scorer(kind: Kind) -> Callable:
+    import SimpleITK
+    import torch
+    from monai import metrics
+
+    torch.set_num_threads(1)
+    options = {"include_background": True}
+    dice = metrics.DiceMetric(**options)
+    hd95 = metrics.HausdorffDistanceMetric(percentile=95, **options)
+    nsd = metrics.SurfaceDiceMetric([TOLERANCE_MM], **options)
+
+    def score(reference: Path, prediction: Path) -> dict[str, list[float]]:
+        images = [SimpleITK.ReadImage(str(path)) for path in (prediction, reference)]
+        maps = [torch.from_numpy(SimpleITK.GetArrayFromImage(image)) for image in images]
+        spacing = images[1].GetSpacing()[::-1]
+        values: dict[str, list[float]] = {"dice": [], "hd95": [], "nsd": []}
+        # Label by label: as a channel each, twenty labels have eighteen gigabytes.
+        for value in range(1, kind.n_labels + 1):
+            masks = [(label_map == value)[None, None] for label_map in maps]
+            values["dice"].append(dice(*masks).item())
+            values["hd95"].append(hd95(*masks, spacing=spacing).item())
+            values["nsd"].append(nsd(*masks, spacing=spacing).item())
+        return values
+
+    return score
+
+
+def panoptica_scorer(kind: Kind) -> Callable:
     import SimpleITK
     from panoptica import InputType, Metric, Panoptica_Evaluator
 
