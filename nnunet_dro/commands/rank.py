@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.choices import EmptyRule, InvalidRule, MissingRule
+from nnunet_dro.choices import EmptyRule, InvalidRule, MissingRule, PatientScore
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.named_folders import named_evaluations
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
@@ -29,6 +29,7 @@ _SCORING = (
     "dataset_json",
     "cases",
     "patient",
+    "patient_score",
     "metrics",
     "nsd_tolerance_mm",
     "empty",
@@ -83,6 +84,7 @@ class _Options(RankOptions):
     dataset_json: Annotated[Path | None, _scoring("dataset_json")] = None
     cases: Annotated[Path | None, _scoring("cases")] = None
     patient: Annotated[str | None, _scoring("patient")] = None
+    patient_score: Annotated[PatientScore | None, _scoring("patient_score")] = None
     metrics: Annotated[
         str | None, _scoring("metrics", "Metrics, as for evaluate; default: dice.")
     ] = None

@@ -6,7 +6,7 @@ that team alone, so that its score is that of its own evaluation, whoever else t
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,8 @@ CodeArray = npt.NDArray[np.intp]
 class Contest:
     """What is ranked: the scores of every team in every task and unit.
 
-    A task is a metric of a label. A unit is a patient, with the mean of its cases, or a case where
-    each is another patient's.
+    A task is a metric of a label. A unit is a patient, with the mean or the worst of its cases, or
+    a case where each is another patient's.
     """
 
     #: What means and medians are of, larger is better, shape (n_tasks, n_teams, n_units). NaN where
@@ -52,12 +52,22 @@ class Contest:
 
     @classmethod
     def of_cases(
-        cls, scores: FloatArray, goodness: FloatArray, units: CodeArray, weights: FloatArray
+        cls,
+        scores: FloatArray,
+        goodness: FloatArray,
+        units: CodeArray,
+        weights: FloatArray,
+        *,
+        patient_score: PatientScore = PatientScore.MEAN,
     ) -> "Contest":
         """A contest of cases, of which ``units`` are the numbers of the patients, (n_cases,)."""
         if len(np.unique(units)) == len(units):
             return cls(scores, goodness, weights)
-        return cls(patient_values(scores, units), patient_values(goodness, units), weights)
+
+        # Of all metrics more is better here, as of Dice.
+        worst_by = METRICS["dice"] if patient_score is PatientScore.WORST else None
+        reduced = partial(patient_values, patients=units, worst_by=worst_by)
+        return cls(reduced(scores), reduced(goodness), weights)
 
     @property
     def n_units(self) -> int:
@@ -103,13 +113,14 @@ class Entries:
     #: The column of the case table that names the patients; None where every case is another
     #: patient.
     patient: str | None
+    patient_score: PatientScore = PatientScore.MEAN  # of a patient with several cases
     notes: tuple[str, ...] = ()  # sentences for the reader, of which none names a case
     notes_on_cases: tuple[str, ...] = ()  # sentences that may name cases
 
     @cached_property
     def contest(self) -> Contest:
         """The contest of all cases."""
-        return Contest.of_cases(self.scores, self.goodness, self.units, self.weights)
+        return self.contest_of(np.ones(len(self.cases), dtype=np.bool_))
 
     def contest_of(self, inside: BoolArray) -> Contest:
         """The contest of some of the cases, shape (n_cases,)."""
@@ -118,6 +129,7 @@ class Entries:
             self.goodness[..., inside],
             self.units[inside],
             self.weights,
+            patient_score=self.patient_score,
         )
 
     @property
@@ -137,9 +149,6 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
     strata = find_common_strata(evaluations, ground, by=options.by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)
-    if patient and first.options.patient_score != PatientScore.MEAN:
-        cure = "Evaluate with --patient-score mean."
-        raise ValueError(f"`patient_score` must be mean in a ranking, got 'worst'. {cure}")
     tasks, weights = task_weights(ground.metrics, ground.labels, options)
 
     numbers = {team: _Numbers.of(evaluation, ground) for team, evaluation in evaluations.items()}
@@ -158,6 +167,7 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
             if attribute != ALL
         },
         patient=patient,
+        patient_score=first.options.patient_score,
     )
     if np.isnan(entries.scores).all():
         cure = "Evaluate with labels that the cases have, or with another --empty."
@@ -298,7 +308,7 @@ def _notes(entries: Entries) -> Iterator[str]:
     if n_units < n_cases:
         yield (
             f"The {n_cases} cases are of {n_units} patients ({entries.patient}): every patient "
-            "counts once, with the mean of its cases."
+            f"counts once, with the {entries.patient_score.value} of its cases."
         )
     n_right = int((np.isnan(entries.scores) & ~np.isnan(entries.goodness)).sum())
     if n_right:

@@ -14,7 +14,7 @@ from tests.evaluation.made_folders import write_cases, write_dataset_json, write
 N_TEAMS = 12
 N_CASES = 12
 TEAMS = [f"team_{number:02}" for number in range(1, N_TEAMS + 1)]
-CASES = [f"hippocampus_{126 + number}" for number in range(N_CASES)]
+CASES = [f"heart_{126 + number}" for number in range(N_CASES)]
 CENTRES = [f"centre_{'ABC'[number % 3]}" for number in range(N_CASES)]
 
 #: Cases of a healthy patient, whose reference lacks the lesion.
@@ -73,8 +73,8 @@ def test_a_host_finds_every_fault_and_publishes_scores_that_stand(challenge):
     assert "The team is 'team_04'" in done(rank(challenge, "out"), 2).stderr
     # Then all damaged files are told at once.
     result = done(rank(challenge, "out", "--missing", "worst"), 2)
-    assert "team_06, hippocampus_130: " in result.stderr
-    assert "team_08, hippocampus_131: " in result.stderr
+    assert "team_06, heart_130: " in result.stderr
+    assert "team_08, heart_131: " in result.stderr
     assert "2 invalid files" in result.stderr
 
     scored = ("--missing", "worst", "--invalid", "worst")
@@ -105,5 +105,5 @@ def test_a_host_finds_every_fault_and_publishes_scores_that_stand(challenge):
     assert "Weights: hd95=0.5, lesion=3" in page
     assert "weighted mean of these ranks" in result.stdout
     for path in (challenge / "public").iterdir():
-        assert "hippocampus" not in path.read_text(encoding="utf-8")
+        assert "heart_" not in path.read_text(encoding="utf-8")
     assert max(map(len, result.stdout.splitlines()[:-1])) <= 80

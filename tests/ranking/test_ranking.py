@@ -170,6 +170,24 @@ def test_the_score_of_a_team_is_that_of_its_evaluation_whoever_takes_part(patien
     assert ranks(every, "rank-mean")["invents"] == (3 if patient else 2)
 
 
+def test_patients_have_the_worst_of_their_cases_if_their_evaluations_do():
+    # Means of the worst cases: (0.2 + 0.6) / 2 and (0.5 + 0.5) / 2.
+    teams = {
+        name: evaluation_of(
+            name,
+            {"dice": {"liver": values}},
+            columns={"patient": ["p", "p", "q"]},
+            patient="patient",
+            options={"patient_score": "worst"},
+        )
+        for name, values in {"a": [0.9, 0.2, 0.6], "b": [0.5, 0.5, 0.5]}.items()
+    }
+    ranking = rank_evaluations(teams, n_resamples=0)
+    scores = ranking.selected(kind="all", metric="dice").set_index("team")["score"]
+    assert scores.to_dict() == pytest.approx({"a": 0.4, "b": 0.5})
+    assert any("with the worst of its cases" in note for note in ranking.notes)
+
+
 def test_teams_with_the_same_scores_are_named():
     teams = random_evaluations(3, 12)
     teams["copy"] = teams["team 02"]
