@@ -303,12 +303,12 @@ def tasks_table(ranking: Ranking) -> Table:
             shade = 0
             if n_teams > 1 and not math.isnan(rank):
                 shade = round(6 * (rank - 1) / (n_teams - 1))
-            below = (words.score_text(row, ranking),)
+            below = [words.score_text(row, ranking)]
             if (team, metric, label) in intervals:
-                below = (*below, intervals[team, metric, label])
+                below.append(intervals[team, metric, label])
             return Cell(
                 _rank(rank),
-                below,
+                tuple(below),
                 kind=f"shade{shade}",
                 strong=True,
             )
