@@ -105,8 +105,15 @@ def _show_rare_images(options: _Options, configuration: str) -> None:
 
 
 def _check_moment(options: _Options) -> None:
-    """Refuse options that have no effect before a training, or after it."""
-    names = _BEFORE
+    """Refuse a dataset without a configuration, and options without effect at the moment."""
+    folder = options.fold_folder
+    if options.configuration is None and len(folder.parts) == 1 and not folder.exists():
+        raise ValueError(
+            f"`configuration` must come with a dataset, got {str(folder)!r} alone. Name it, such "
+            "as 3d_fullres, or give the folder of a fold."
+        )
+
+    names: tuple[str, ...] = _BEFORE
     cure = "Name the dataset and its configuration in place of a fold's folder, or leave it out."
     moment = "after a training"
     if options.configuration is not None:

@@ -1,6 +1,7 @@
 """How often training cases are drawn because their images look like few others."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
 
+from nnunet_dro.sampling import with_exploration
 from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
 
 N_COMMON = 30
@@ -110,3 +112,19 @@ def test_an_image_with_infinite_values_is_named(trainer, tmp_path):
 def test_a_case_that_is_not_preprocessed_is_named(trainer):
     with pytest.raises((FileNotFoundError, ValueError), match="ghost"):
         draws_of_rare_images(trainer, [*trainer.cases, "ghost"], cap=8.0)
+
+
+@pytest.mark.slow
+def test_a_training_writes_the_table_and_draws_by_it(make_trainer):
+    trainer = make_trainer("nnUNetTrainerDRO_rare4_beta0_1epochs_1iters", "2d_small", "labels")
+    trainer.initialize()
+
+    trainer.get_dataloaders()
+
+    table = pd.read_csv(Path(trainer.output_folder) / "rarity.csv").set_index("case")
+    draws = trainer.hardness_log.table
+    n = len(draws)
+    expected = table.loc[list(trainer.hardness_log.cases), "times_as_often"].to_numpy() / n
+    assert set(table.index) == set(trainer.hardness_log.cases)
+    mixed = with_exploration(expected, epsilon=draws.exploration)
+    np.testing.assert_allclose(draws.probabilities(), mixed, rtol=2e-3)
