@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -59,6 +59,21 @@ PACKAGES = (
 SINGLE_PRECISION = 1e-5
 
 
+#: Columns of the table.
+COLUMNS = (
+    "kind",
+    "what",
+    "beside",
+    "n_cases",
+    "ours_s",
+    "theirs_s",
+    "times_faster",
+    "lowest",
+    "highest",
+    "memory_ratio",
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -89,30 +104,7 @@ def main() -> None:
         for kind, n_cases in zip(KINDS, arguments.cases, strict=True):
             some = replace(kind, n_cases=n_cases)
             rows += measure(some, data / kind.name, Path(scratch), peers)
-    columns = (
-        "kind",
-        "what",
-        "beside",
-        "n_cases",
-        "ours_s",
-        "theirs_s",
-        "times_faster",
-        "lowest",
-        "highest",
-        "memory_ratio",
-    )
-    table = Table(
-        title="Scoring, reading included: median seconds per case (per folder, for commands)"
-    )
-    for column in columns:
-        side = "left" if column in columns[:3] else "right"
-        table.add_column(column.replace("_", " "), justify=side)
-    for row in rows:
-        cells = (row.get(column) for column in columns)
-        table.add_row(
-            *("" if c is None else f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells)
-        )
-    Console(width=140).print(table)
+    print_rows(rows)
     machine = {
         "python": platform.python_version(),
         "processor": platform.machine(),
@@ -121,6 +113,28 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "versions": versions(), "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print the measurements as a table."""
+    table = Table(
+        title="Scoring, reading included: median seconds per case (per folder, for commands)"
+    )
+    for column in COLUMNS:
+        side = "left" if column in COLUMNS[:3] else "right"
+        table.add_column(column.replace("_", " "), justify=side)
+    for row in rows:
+        table.add_row(*(shown(row.get(column)) for column in COLUMNS))
+    Console(width=140).print(table)
+
+
+def shown(value: object) -> str:
+    """An entry of the table: three digits of a number, and nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
 
 
 def versions() -> dict[str, str]:
@@ -141,8 +155,7 @@ def measure(
         make_label_maps(kind, folder, rng=np.random.default_rng(0))
     reference = folder / "reference"
     prediction = folder / "prediction"
-    cases = sorted(path.name for path in reference.iterdir())
-    pairs = [(reference / name, prediction / name) for name in cases]
+    pairs = [(path, prediction / path.name) for path in sorted(reference.iterdir())]
     labels = Labels({str(value): (value,) for value in range(1, kind.n_labels + 1)})
     dice = Scoring(("dice",))
     surfaces = Scoring(("dice", "hd95", "nsd"), nsd_tolerance_mm=TOLERANCE_MM)
@@ -166,11 +179,17 @@ def measure(
     for peer, scorer in scorers.items():
         if peer in peers:
             tolerance = SINGLE_PRECISION if peer == "MONAI" else 1e-6
-            what = "Dice + HD95 + NSD"
-            row = in_turns(
-                kind, what, peer, pairs, ours(surfaces), scorer(kind), tolerance=tolerance
+            rows.append(
+                in_turns(
+                    kind,
+                    "Dice + HD95 + NSD",
+                    peer,
+                    pairs,
+                    ours(surfaces),
+                    scorer(kind),
+                    tolerance=tolerance,
+                )
             )
-            rows.append(row)
     if "nnU-Net" in peers:
         rows.append(command_row(kind, reference, prediction, scratch))
     return rows
@@ -190,7 +209,8 @@ def in_turns(kind, what, beside, pairs, ours, theirs, *, tolerance) -> dict[str,
         for pair in pairs:
             sides = {"ours": ours, "theirs": theirs}
             order = list(sides)[:: 1 if turn % 2 else -1]
-            seconds, values = {}, {}
+            seconds = {}
+            values = {}
             for side in order:
                 seconds[side], values[side] = timed(sides[side], *pair)
             assert_equal(values["ours"], values["theirs"], tolerance)

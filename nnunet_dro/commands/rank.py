@@ -13,8 +13,9 @@ from nnunet_dro.commands.named_folders import named_evaluations
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
 from nnunet_dro.commands.usage import stop
 from nnunet_dro.evaluation.flags import declared
-from nnunet_dro.evaluation.options import EvaluateOptions, RankOptions
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.ranking.options import RankOptions
 
 #: An option for predictions that are scored first.
 _own = partial(option, rich_help_panel="With --evaluate")

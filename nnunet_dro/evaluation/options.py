@@ -1,4 +1,4 @@
-"""The options of evaluating, comparing and ranking, once.
+"""The options of evaluating and comparing, once.
 
 For Python, the command line, protocols and summary.json.
 """
@@ -14,7 +14,6 @@ from nnunet_dro.choices import (
     MarginBound,
     MissingRule,
     PatientScore,
-    RankingScheme,
     choice_of,
 )
 from nnunet_dro.evaluation.flags import (
@@ -148,7 +147,7 @@ class LockedEvaluation:
     seed: _Seed = 0
 
     def __post_init__(self) -> None:
-        _normalise(self, "by", "metrics", "instances", "requirements")
+        normalise(self, "by", "metrics", "instances", "requirements")
         object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
         object.__setattr__(self, "missing", choice_of(MissingRule, self.missing, name="missing"))
         score = choice_of(PatientScore, self.patient_score, name="patient_score")
@@ -262,7 +261,7 @@ class EvaluateOptions(LockedEvaluation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _normalise(self, "folds")
+        normalise(self, "folds")
         for name in self._FILES:
             path = getattr(self, name)
             if path:
@@ -344,7 +343,7 @@ class LockedComparison:
     seed: _Seed = 0
 
     def __post_init__(self) -> None:
-        _normalise(self, "requirements")
+        normalise(self, "requirements")
         margin = self.margin
         if margin is not None and not (math.isfinite(margin) and margin >= 0):
             cure = "Give percentage points, or mm for distances."
@@ -374,54 +373,11 @@ class CompareOptions(LockedComparison):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _normalise(self, "by")
+        normalise(self, "by")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankOptions:
-    """How teams are ranked.
-
-    What the help of each option says, and ``by`` as in `CompareOptions`.
-    """
-
-    scheme: Annotated[RankingScheme, Flag("Ranking scheme; the others' ranks stand beside it.")] = (
-        RankingScheme.MEAN
-    )
-    by: Annotated[
-        Sequence[str],
-        Flag(
-            "Columns to rank by, as for evaluate; default: as in the first evaluation.",
-            is_column=True,
-        ),
-    ] = ()
-    intersect: Annotated[bool, Flag("Rank by the cases that all evaluations have.")] = False
-    metric_weights: Annotated[
-        Sequence[str],
-        Flag(
-            "Weight of a metric in the overall ranking (repeatable): hd95=0.5; default: 1; 0 does "
-            "not rank it.",
-            name="metric_weight",
-        ),
-    ] = ()
-    label_weights: Annotated[
-        Sequence[str],
-        Flag("Weight of a label, likewise: tumour=2.", name="label_weight"),
-    ] = ()
-    n_resamples: Annotated[
-        int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)
-    ] = 1000
-    seed: Annotated[int, Flag("Random seed of the bootstrap samples.", least=0)] = 0
-    aggregate_only: Annotated[
-        bool, Flag("Write nothing that names or shows a case, for hidden test sets.")
-    ] = False
-
-    def __post_init__(self) -> None:
-        _normalise(self, "by", "metric_weights", "label_weights")
-        object.__setattr__(self, "scheme", choice_of(RankingScheme, self.scheme, name="scheme"))
-
-
-def _normalise(options: Any, *names: str) -> None:
-    """Turn sequences and single names into tuples.
+def normalise(options: Any, *names: str) -> None:
+    """Turn sequences and single names of an instance's fields into tuples.
 
     Requirements that were parsed are turned into their texts.
     """

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
@@ -36,8 +36,8 @@ _FORMAT_WITH_TABLES = "nnunet-dro evaluation 1"
 #: The tables that are written only where lesions were compared.
 OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
 
-#: All tables and verdicts that an evaluation or a comparison may have; those that a new one lacks do
-#: not stay in its folder.
+#: All tables and verdicts that an evaluation or a comparison may have; those that a new one lacks
+#: do not stay in its folder.
 TABLES = (
     "scores.csv",
     "strata.csv",
@@ -312,19 +312,19 @@ def _described_anew(
 
     What only the file has stays.
     """
-    patient = options.get("patient")
+    recorded = EvaluateOptions.of(options)
     patient_of_case = None
-    if patient is not None:
-        patient_of_case = scores.drop_duplicates("case").set_index("case")[patient]
+    if recorded.patient is not None:
+        patient_of_case = scores.drop_duplicates("case").set_index("case")[recorded.patient]
 
     statistics = summarise(
         scores,
         stratum_of_case,
         metrics=strata["metric"].unique().tolist(),
         patient_of_case=patient_of_case,
-        failure=options.get("failure") or DEFAULT_FAILURE,
-        patient_score=PatientScore(options.get("patient_score", PatientScore.MEAN)),
-        n_resamples=options["n_resamples"],
+        patient_score=recorded.patient_score,
+        failure=recorded.failure or DEFAULT_FAILURE,
+        n_resamples=recorded.n_resamples,
     )
     keys = ["attribute", "stratum", "label", "metric"]
     others = [name for name in strata.columns if name not in statistics.columns]

@@ -20,13 +20,13 @@ from nnunet_dro.evaluation.comparing.common_ground import (
 )
 from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.options import RankOptions
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.patients import patient_values
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.naming import count
 from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.weights import Task, task_weights
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,7 +10,6 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
-from nnunet_dro.evaluation.options import RankOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.frames import (
@@ -29,6 +28,7 @@ from nnunet_dro.ranking.from_evaluations import (
     read_entries,
 )
 from nnunet_dro.ranking.invalid_files import invalid_table
+from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.podium import podium_table
 from nnunet_dro.ranking.ranks import (
     DEFINITIONS,

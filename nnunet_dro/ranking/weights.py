@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.options import RankOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import name_some
+from nnunet_dro.ranking.options import RankOptions
 
 
 @dataclass(frozen=True)

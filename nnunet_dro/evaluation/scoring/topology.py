@@ -51,8 +51,10 @@ def centreline(mask: BoolArray) -> BoolArray:
     """
     from skimage.morphology import skeletonize
 
-    thinned = skeletonize(mask).astype(np.bool_)
-    return thinned if thinned.any() else mask
+    thinned = skeletonize(mask).astype(np.bool_)  # type: ignore[no-untyped-call]
+    if not thinned.any():
+        return mask
+    return np.asarray(thinned)
 
 
 def _share_inside(line: BoolArray, mask: BoolArray) -> float:
