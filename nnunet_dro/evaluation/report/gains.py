@@ -221,7 +221,8 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
     if most.gain > 0:
         told[most] = "gains most"
     least = _clearest_loss(changes) or min(with_interval or chosen, key=_gain)
-    if least.gain < 0:
+    # What is printed as 0.0 is no loss.
+    if least.gain < 0 and round(fmt.scaled(least.gain, metric), 1):
         told[least] = "loses most"
     fallen = min(changes, key=_fall_of(metric))
     if _is_fall(fallen, metric):

@@ -110,3 +110,12 @@ def test_requirements_are_counted_on_top(verdicts_of_all, expected):
 def test_without_requirements_nothing_is_counted():
 
     assert requirement_count({}) == []
+
+
+def test_a_loss_that_is_printed_as_nothing_is_no_finding():
+    before = [0.8 + n / 100 for n in range(10)]
+    after = [value - 1e-4 for value in before]
+
+    (verdict,) = verdicts(compare(two(before, after), n_resamples=100))
+
+    assert "loses most" not in " ".join(note.title for note in verdict.findings)
