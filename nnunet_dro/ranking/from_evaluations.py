@@ -152,6 +152,7 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
     tasks, weights = task_weights(ground.metrics, ground.labels, options)
 
     numbers = {team: _Numbers.of(evaluation, ground) for team, evaluation in evaluations.items()}
+    tasks, weights = _measured(numbers, tasks, weights)
     scores, goodness = _aligned(numbers, tasks)
     entries = Entries(
         teams=tuple(evaluations),
@@ -216,6 +217,14 @@ class _Numbers:
             self.columns.get(in_prediction, unknown)[:, place],
         )
 
+    def has(self, task: Task) -> bool:
+        """Whether anything is known of a task.
+
+        Other tools do not give all metrics of all labels.
+        """
+        numbers = (self.values(task), *self.sizes(task))
+        return not all(np.isnan(column).all() for column in numbers)
+
     def is_right(self, task: Task) -> BoolArray:
         """Where there is no value because neither reference nor prediction has the label."""
         n_reference, n_prediction = self.sizes(task)
@@ -246,6 +255,15 @@ class _Numbers:
                     f"{team}: {values} of {METRICS[metric].title} that its evaluation leaves out, "
                     f"as where the label was missed or invented, {verb} as 0."
                 )
+
+
+def _measured(
+    numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task], weights: FloatArray
+) -> tuple[tuple[Task, ...], FloatArray]:
+    """The tasks of which some team has a number, and their weights."""
+    teams = numbers.values()
+    is_measured = np.array([any(team.has(task) for team in teams) for task in tasks])
+    return tuple(tasks[i] for i in np.flatnonzero(is_measured)), weights[is_measured]
 
 
 def _aligned(

@@ -24,9 +24,9 @@ def test_table_has_a_line_per_stratum_label_and_method_and_marks_the_best():
     ]
 
     assert [line[:5] for line in lines] == [
-        ["A", "tumour", "ERM", "1", "70.0"],
-        ["A", "tumour", "DRO", "1", "76.0"],
-        ["B", "tumour", "ERM", "1", "10.0"],
+        ["A", "tumour", "ERM", "1", "(few)"],
+        ["A", "tumour", "DRO", "1", "(few)"],
+        ["B", "tumour", "ERM", "1", "(few)"],
         ["B", "tumour", "DRO", "1", "(1"],
     ]
 

@@ -207,7 +207,10 @@ def test_several_trainings_have_no_p_value_to_require():
             "mean_difference>=-0.5",
             r"a unit if it allows a loss.* Write -0\.5pt for 0\.5 percentage points, or -50pt\.",
         ),
-        ("mean_difference_low_guaranteed>=-0.1", r"Write -0\.1pt for 0\.1 percentage points, or -10pt\."),
+        (
+            "mean_difference_low_guaranteed>=-0.1",
+            r"Write -0\.1pt for 0\.1 percentage points, or -10pt\.",
+        ),
         ("mean_difference>=-0.09", r"Write -0\.09pt for 0\.09 percentage points, or -9pt\."),
         ("std_difference<=0@97.5", "about a bound that exists, not 'std_difference_low'"),
         ("iqr_difference<=0.3", r"Write 0\.3pt for 0\.3 percentage points, or 30pt\."),

@@ -148,7 +148,10 @@ REFUSED = [
     ("DRO_share0.3_guarded0.4", "`share` has no effect with `guarded`"),
     ("DRO_guarded0.4_beta10", "`guarded` has no effect with `beta`"),
     ("DRO_rare1", "`rare` must be a number > 1, got 1.0"),
-    ("DRO_share0.3_rare8", "`rare` has no effect with `share`: it needs `guarded`, `tried` or `beta0`"),
+    (
+        "DRO_share0.3_rare8",
+        "`rare` has no effect with `share`: it needs `guarded`, `tried` or `beta0`",
+    ),
     ("DRO_rare8_beta10", "`rare` has no effect with `beta`"),
     ("DRO_rare8_sub1x2x2", "`rare` has no effect with `sub`"),
     ("DRO_hardCE", "`hardCE` has no effect with `earned`"),

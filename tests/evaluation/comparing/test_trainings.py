@@ -197,9 +197,7 @@ def test_few_cases_of_several_trainings_are_not_listed_but_counted():
     place = [column.title for column in table.columns].index("Values")
 
     assert {row[1].text: row[place].text for row in table.rows} == {"A": "", "B": "40.0, 60.0"}
-    assert "(95 % sure); of several trainings, so many in all of them together." in " ".join(
-        table.notes
-    )
+    assert "95 % sure); of several trainings, in all of them together." in " ".join(table.notes)
 
 
 def test_patients_are_what_is_independent_with_trainings_too():

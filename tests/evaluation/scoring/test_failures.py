@@ -41,7 +41,7 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
         made.run_evaluate(failures, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3
     )
 
-    (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
+    (line,) = [line for line in result.output.splitlines() if "requirement not met:" in line]
 
     assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
     assert (
@@ -71,7 +71,7 @@ def test_every_report_counts_failures_in_its_table(failures):
     result = made.run_evaluate(failures, "--metrics", "dice,hd95")
 
     rows = {
-        "report.html": '<td class="num failed"><b>2</b></td><td class="num failed"><b>1</b></td>',
+        "report.html": 'failed minor"><b>2</b></td><td class="num failed minor"><b>1</b></td>',
         # The organ was never missed, but its row has the columns of the table.
         "report.md": "| organ | 10 | 0 | 0 | 0.0 |",
         "report.tex": r"tumour & out & \withbelow{10}{3 undef.} & 2 & 1 & 0.0\textsuperscript{\textdaggerdbl}",
@@ -87,9 +87,7 @@ def test_every_report_counts_failures_in_its_table(failures):
     assert "| tumour | 10 (3 undef.) | 2 | 1 | 0.0‡" in texts["report.md"]
     for name, text in (texts | {"terminal": result.output}).items():
         assert rows[name] in text.replace("prediction", "out"), name
-        assert "Without the cases in which the label was missed or invented" in text.replace(
-            "\n", " "
-        )
+        assert "Without the cases whose label was missed or invented" in text.replace("\n", " ")
 
 
 def scores_of(values, n_reference, n_prediction, metric="hd95"):

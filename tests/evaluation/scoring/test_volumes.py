@@ -127,6 +127,7 @@ def test_a_missing_prediction_is_as_bad_as_one_that_fills_the_image(tmp_path):
 
 def test_the_worst_stratum_of_a_signed_error_is_farthest_from_zero():
     named = {"attribute": "site", "label": "tumour", "metric": "volume_error"}
+    named |= {"n": 20, "n_undefined": 0}
     strata = pd.DataFrame(
         [named | {"stratum": s, "mean": mean} for s, mean in (("A", 2.0), ("B", -5.0), ("C", 0.5))]
     )

@@ -151,7 +151,7 @@ def test_counts_say_cases_and_patients(tmp_path):
 
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
     assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
-    assert "| tumour | A | 4 (2 patients) |" in (tmp_path / "erm" / "report.md").read_text(
+    assert "| tumour | A | 4 (2 patients, few) |" in (tmp_path / "erm" / "report.md").read_text(
         encoding="utf-8"
     )
 
