@@ -263,7 +263,7 @@ def _measured(
     """The tasks of which some team has a number, and their weights."""
     teams = numbers.values()
     is_measured = np.array([any(team.has(task) for team in teams) for task in tasks])
-    return tuple(tasks[i] for i in np.flatnonzero(is_measured)), weights[is_measured]
+    return tuple(tasks[int(i)] for i in np.flatnonzero(is_measured)), weights[is_measured]
 
 
 def _aligned(
