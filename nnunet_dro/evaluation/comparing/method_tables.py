@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
+from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
@@ -48,6 +48,7 @@ def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> 
                 failure=failure,
                 n_resamples=n_draws,
             )
+            _count_failures(table, compared, trainings.evaluations[name], failure)
             tables.append(table)
 
         part = _mean_table(tables)
@@ -55,6 +56,29 @@ def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> 
         parts.append(part)
 
     return pd.concat(parts, ignore_index=True)
+
+
+def _count_failures(
+    table: pd.DataFrame, compared: Compared, evaluation: Evaluation, failure: str
+) -> None:
+    """Count the failures by the values as they are: a missed label fails, whatever fills it in."""
+    metric = Failure.of(failure).metric
+    if metric not in compared.ground.metrics:
+        return
+
+    values = {metric: compared.ground.align(evaluation.scores, metric)}
+    failures = summarise(
+        _scores(evaluation, values, compared.ground),
+        compared.strata,
+        metrics=[metric],
+        patient_of_case=compared.patient_of_case,
+        patient_score=compared.patient_score,
+        failure=failure,
+        n_resamples=0,
+    )
+    is_metric = table["metric"] == metric
+    for name in ("n_failed", "failure_high"):
+        table.loc[is_metric, name] = failures[name].to_numpy()
 
 
 def _values_of_all(compared: Compared) -> dict[str, dict[str, _FloatArray]]:

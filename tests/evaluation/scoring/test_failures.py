@@ -8,6 +8,7 @@ from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
+from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
@@ -230,3 +231,23 @@ def test_reports_of_a_comparison_say_what_counts_as_the_worst(failures):
     for name in ("report.html", "report.md"):
         assert "2 as worst" in (failures / "both" / name).read_text(encoding="utf-8")
     assert "2 as worst" in result.output
+
+
+def test_methods_fail_as_often_as_the_comparison_says(tmp_path):
+    """A missed label is a failure by distance, too, whatever distance fills it in."""
+    evaluations = {}
+    for method, shift in (("old", 0), ("new", 1)):
+        folder = tmp_path / method
+        made.write_study(folder, [shift] * 8)
+        if method == "new":
+            made.write_map(folder / "prediction/case_00.nii.gz", made.bars(0))
+        done(made.run_evaluate(folder, "--metrics", "dice,hd95", "--failure", "hd95>20"))
+        evaluations[method] = read_evaluation(folder / "out")
+
+    comparison = compare(evaluations, n_resamples=0)
+
+    places = {"metric": "hd95", "label": "tumour"}
+    change = comparison.table.loc[(comparison.table[list(places)] == places).all(axis=1)]
+    strata = comparison.strata.loc[(comparison.strata[list(places)] == places).all(axis=1)]
+    assert change["n_failed_method"].tolist() == [1]
+    assert strata.set_index("method")["n_failed"].to_dict() == {"old": 0, "new": 1}
