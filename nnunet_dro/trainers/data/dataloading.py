@@ -186,6 +186,11 @@ def loader_of(augmenter: Any) -> Any:
     return getattr(augmenter, _holder_of(augmenter))
 
 
+#: No batch is on its way if none was seen for so long. One that has left the queue is still being
+#: received, which takes a while on a busy machine.
+_QUIET_SECONDS = 0.3
+
+
 def put_loader(augmenter: Any, loader: Any) -> None:
     """Make an augmenter take its batches from another loader.
 
@@ -215,7 +220,7 @@ def restart(augmenter: Any, *, patience: float = 2.0) -> None:
         start = time.monotonic()
         now = start
         quiet_since = start
-        while now < start + patience and now < quiet_since + 0.1:
+        while now < start + patience and now < quiet_since + _QUIET_SECONDS:
             is_quiet = augmenter._queue.empty() or augmenter.results_loop_queue.full()
             if not is_quiet:
                 quiet_since = now
