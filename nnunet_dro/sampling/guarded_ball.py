@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.rules import Rule
+from nnunet_dro.sampling.rules import SeparableRule
 from nnunet_dro.sampling.uncertainty_sets import check_share
 
 #: How far a case is learnt, its loss relative to the median: below the first it counts as not
@@ -216,7 +216,7 @@ def _growth(excess: FloatArray, beta: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class GuardedBall(Rule):
+class GuardedBall(SeparableRule):
     """Draws the hard more often as far as each is learnt, and none more often than a bound allows.
 
     Args:
@@ -241,7 +241,6 @@ class GuardedBall(Rule):
     answered: FloatArray | None = None
     tilt: Tilt = NO_TILT
     follows_losses: ClassVar[bool] = True
-    is_separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_share(self.share)
@@ -279,16 +278,3 @@ class GuardedBall(Rule):
         answered: ArrayLike = np.nan if self.answered is None else self.answered[here]
         weights = self.tilt.weights(losses, base, answered)
         return np.where(np.isnan(losses), 0.0, weights)
-
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,); 0 for a case without a loss."""
-        weights = self.weigh(losses, slice(0, len(losses)))
-        total = float(weights.sum())
-        return weights / total if total > 0 else weights
-
-    def robust_loss(self, losses: FloatArray) -> float:
-        """The mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        has_loss = ~np.isnan(losses)
-        if not has_loss.any():
-            return math.nan
-        return float(self.probabilities(losses)[has_loss] @ losses[has_loss])

@@ -1,6 +1,5 @@
 """The rule that tries whether it helps to draw the hard more often."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from nnunet_dro.sampling.changed_cases import positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.guarded_ball import GuardedBall, guarded_tilt
-from nnunet_dro.sampling.rules import Rule
+from nnunet_dro.sampling.rules import SeparableRule
 from nnunet_dro.sampling.trial import Answer, answer_of, random_halves
 
 #: Where trials begin, and how long each of their parts is, as shares of the training.
@@ -34,7 +33,7 @@ _MISSING = {
 }
 
 
-class TriedBall(Rule):
+class TriedBall(SeparableRule):
     """Draws by a guarded ball as far as trials within the training say that it helps.
 
     A trial takes parts of a twenty-fifth of the training. In the first three, all cases are drawn
@@ -59,7 +58,6 @@ class TriedBall(Rule):
     """
 
     follows_losses: ClassVar[bool] = True
-    is_separable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -228,19 +226,6 @@ class TriedBall(Rule):
             is_treated = self._halves[here] == _HALF_OF_PART[self._part]
         weights = base * np.where(is_treated, 1 + self._weights[here], 1.0)
         return np.where(np.isnan(losses), 0.0, weights)
-
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,); 0 for a case without a loss."""
-        weights = self.weigh(losses, slice(0, len(losses)))
-        total = float(weights.sum())
-        return weights / total if total > 0 else weights
-
-    def robust_loss(self, losses: FloatArray) -> float:
-        """The mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        has_loss = ~np.isnan(losses)
-        if not has_loss.any():
-            return math.nan
-        return float(self.probabilities(losses)[has_loss] @ losses[has_loss])
 
     def state_dict(self) -> dict[str, Any]:
         """The trial that is on, what the last one has found, and the names of the cases."""
