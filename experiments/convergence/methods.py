@@ -5,6 +5,8 @@ from experiments.datasets.division import HELD_OUT, SHUFFLED
 #: The method that the others are compared with, and the one that is told the strata.
 PLAIN = "plain"
 TOLD = "IW"
+#: Plain training once more, where some were trained on another machine than the others.
+PLAIN_GPU = "plain_GPU"
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
 #: has the strata.
 METHODS = {
@@ -26,11 +28,11 @@ METHODS = {
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
     "rare4": "nnUNetTrainerDRO_rare4_beta0",
+    "earned_rare4": "nnUNetTrainerDRO_rare4",
     "tried": "nnUNetTrainerDRO_tried0.5",
     "tried_rare4": "nnUNetTrainerDRO_tried0.5_rare4",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
-    # Plain training once more, where some were trained on another machine than the others.
-    "plain_GPU": "nnUNetTrainerHWS_beta0",
+    PLAIN_GPU: "nnUNetTrainerHWS_beta0",
 }
 #: Added when the results of the others were known.
 LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))

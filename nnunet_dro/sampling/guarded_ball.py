@@ -17,7 +17,7 @@ from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.rules import SeparableRule
-from nnunet_dro.sampling.uncertainty_sets import check_share
+from nnunet_dro.sampling.uncertainty_sets import check_share, earned_share
 
 #: How far a case is learnt, its loss relative to the median: below the first it counts as not
 #: learnt, from the second on as learnt.
@@ -32,6 +32,8 @@ LARGEST_BETA = 100.0
 _LARGEST_EXPONENT = 600.0
 #: The relative error of the divergence.
 _TOLERANCE = 1e-3
+#: The largest share of the cases that counts as hopeless where a share is earned.
+MOST_HOPELESS = 0.05
 
 
 def learnt(losses: FloatArray, *, median: float) -> FloatArray:
@@ -189,6 +191,36 @@ def guarded_tilt(
     return Tilt(beta, kappa, largest, median, cap)
 
 
+def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
+    """The share that the hardest cases have earned, whatever a few hopeless cases do.
+
+    A case that is not learnt (g = 0 in `learnt`) is drawn by its base weight in any case. Where
+    such cases are few, they say nothing of the others: the hardest of them, at most a twentieth of
+    all cases, are set aside. Where they are more, what is hard here cannot be learnt, or not yet.
+
+    Args:
+        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
+        share: The least share, in (0, 1].
+
+    Returns:
+        A share from ``share`` to 1, see `earned_share`.
+
+    Example:
+        >>> losses = np.full(100, -0.8)
+        >>> losses[:10] = -0.4  # rare, and learnt a little
+        >>> losses[10:12] = 0.1  # hopeless
+        >>> earned_without_hopeless(losses, share=0.5)
+        0.5
+        >>> losses[10:20] = 0.1  # too many to be set aside
+        >>> earned_without_hopeless(losses, share=0.5) > 0.9
+        True
+    """
+    not_learnt = np.flatnonzero(learnt(losses, median=float(np.median(losses))) == 0)
+    n_aside = min(len(not_learnt), int(MOST_HOPELESS * len(losses)))
+    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
+    return earned_share(np.delete(losses, hardest_first[:n_aside]), share=share)
+
+
 def _ratio(
     excess: FloatArray, part: FloatArray, bounds: FloatArray, beta: float
 ) -> tuple[FloatArray, float]:
@@ -227,6 +259,8 @@ class GuardedBall(SeparableRule):
         answered: What a trial has found of each case, in [0, 1], shape (n,): 1 lets its loss
             decide, 0 draws it by its base weight. NaN where nothing is known, and how far the case
             is learnt decides; None if that holds for all.
+        is_earned: Whether the share is reached only as far as the hardest cases are learnt, see
+            `earned_without_hopeless`. If not, it is fixed.
         tilt: What the losses decide, see `following`.
 
     Raises:
@@ -239,6 +273,7 @@ class GuardedBall(SeparableRule):
     cap: float = 8.0
     base: FloatArray | None = None
     answered: FloatArray | None = None
+    is_earned: bool = False
     tilt: Tilt = NO_TILT
     follows_losses: ClassVar[bool] = True
 
@@ -251,6 +286,8 @@ class GuardedBall(SeparableRule):
             f"as if from {100 * self.share:g} % of the cases that are learnt, none more than "
             f"{self.cap:g} times as often as by chance"
         )
+        if self.is_earned:
+            words = f"{words}, as far as the hardest are learnt"
         if self.base is None:
             return words
         return f"{words}, and what looks rare more often"
@@ -263,10 +300,13 @@ class GuardedBall(SeparableRule):
 
         base = np.ones(len(losses)) if self.base is None else self.base
         answered = np.full(len(losses), np.nan) if self.answered is None else self.answered
+        share = self.share
+        if self.is_earned:
+            share = earned_without_hopeless(losses[has_loss], share=share)
         tilt = guarded_tilt(
             losses[has_loss],
             base[has_loss],
-            share=self.share,
+            share=share,
             cap=self.cap,
             answered=answered[has_loss],
         )

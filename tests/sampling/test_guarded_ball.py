@@ -15,9 +15,9 @@ def common_losses(n, seed=0):
     return np.random.default_rng(seed).normal(-0.85, 0.05, n)
 
 
-def relative_draws(losses, *, share=0.5, cap=8.0):
+def relative_draws(losses, *, share=0.5, cap=8.0, is_earned=False):
     """How many times as often as by chance each case is drawn, exploration aside."""
-    rule = GuardedBall(share, cap).following(losses)
+    rule = GuardedBall(share, cap, is_earned=is_earned).following(losses)
     return len(losses) * rule.probabilities(losses)
 
 
@@ -45,27 +45,40 @@ def test_it_is_the_worst_case_of_its_ball():
     )
 
 
+@pytest.mark.parametrize("is_earned", [False, True])
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("loss", [0.3, 0.0, -0.05])
-def test_one_hopeless_case_is_drawn_as_by_chance_and_changes_no_other(n, loss):
+def test_one_hopeless_case_is_drawn_as_by_chance_and_changes_no_other(n, loss, is_earned):
     losses = common_losses(n)
-    before = relative_draws(losses[1:])
+    before = relative_draws(losses[1:], is_earned=is_earned)
     losses[0] = loss
 
-    drawn = relative_draws(losses)
+    drawn = relative_draws(losses, is_earned=is_earned)
 
     assert drawn[0] == pytest.approx(1.0)
     np.testing.assert_allclose(drawn[1:], before, rtol=0.02)
 
 
-def test_eight_hopeless_cases_of_177_hardly_change_the_others():
+@pytest.mark.parametrize("is_earned", [False, True])
+def test_eight_hopeless_cases_of_177_hardly_change_the_others(is_earned):
     learnt_cases = np.append(common_losses(141), np.random.default_rng(1).normal(-0.5, 0.1, 28))
     with_hopeless = np.append(learnt_cases, np.zeros(8))
 
-    drawn = relative_draws(with_hopeless)
+    drawn = relative_draws(with_hopeless, is_earned=is_earned)
 
     np.testing.assert_allclose(drawn[-8:], 1.0)
-    np.testing.assert_allclose(drawn[:-8], relative_draws(learnt_cases), rtol=8 / 177)
+    np.testing.assert_allclose(
+        drawn[:-8], relative_draws(learnt_cases, is_earned=is_earned), rtol=8 / 177
+    )
+
+
+def test_a_share_is_earned_only_where_few_cases_are_hopeless():
+    hard = np.random.default_rng(1).normal(-0.5, 0.1, 28)
+    few = np.concatenate([common_losses(141), hard, np.zeros(8)])
+    many = np.concatenate([common_losses(141), hard, np.zeros(50)])
+
+    assert relative_draws(few, is_earned=True).max() > 2.0
+    np.testing.assert_allclose(relative_draws(many, is_earned=True), 1.0, atol=0.01)
 
 
 @pytest.mark.parametrize("n", SIZES)

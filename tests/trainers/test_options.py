@@ -150,7 +150,7 @@ REFUSED = [
     ("DRO_rare1", "`rare` must be a number > 1, got 1.0"),
     (
         "DRO_share0.3_rare8",
-        "`rare` has no effect with `share`: it needs `guarded`, `tried` or `beta0`",
+        "`rare` has no effect with `share`: it goes with `earned`, `guarded`, ",
     ),
     ("DRO_rare8_beta10", "`rare` has no effect with `beta`"),
     ("DRO_rare8_sub1x2x2", "`rare` has no effect with `sub`"),
@@ -378,11 +378,13 @@ def test_guards_and_rare_images_decide_together_or_alone():
     guarded = DROOptions(guarded=0.3).rule()
     facts = {"cases": list("abcdefgh"), "n_updates": 100, "rarity": weights}
     both = DROOptions(rare=4.0).rule_of_training(**facts)
+    both_guarded = DROOptions(rare=4.0, guarded=0.3).rule_of_training(**facts)
     alone = DROOptions(rare=4.0, beta=0.0).rule_of_training(**facts)
     tried = DROOptions(rare=4.0, tried=0.4).rule_of_training(**facts)
 
     assert (guarded.share, guarded.base) == (0.3, None)
-    assert both.share == 0.5
+    assert (both.share, both.is_earned) == (0.5, True)
+    assert (both_guarded.share, both_guarded.is_earned) == (0.3, False)
     np.testing.assert_array_equal(both.base, weights)
     assert tried.ball.share == 0.4
     np.testing.assert_array_equal(tried.ball.base, weights)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -173,12 +173,13 @@ class DROOptions(HWSOptions):
 
     def _rare_without_effect(self, other: str | None, shares: list[Option]) -> str | None:
         """Reason why `rare` has no effect beside the rule that draws by hardness, or None."""
-        words = [option.word for option in shares if option.field not in ("guarded", "tried")]
+        words = [option.word for option in shares if option.field == "share"]
         if other is not None and self.beta != 0:
             words.append(other)
         if words:
             return (
-                f"`rare` has no effect with `{words[0]}`: it needs `guarded`, `tried` or `beta0`."
+                f"`rare` has no effect with `{words[0]}`: it goes with `earned`, `guarded`, "
+                "`tried` and `beta0`."
             )
         if math.prod(self.subvolumes) > 1:
             return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
@@ -211,6 +212,8 @@ class DROOptions(HWSOptions):
             return sampling.KLBall(0.0, self.share)
         if self.guarded is not None:
             return sampling.GuardedBall(self.guarded)
+        if self.rare is not None:
+            return sampling.GuardedBall(self.earned, is_earned=True)
         return sampling.EarnedBall(0.0, self.earned)
 
     def rule_of_training(
@@ -224,6 +227,7 @@ class DROOptions(HWSOptions):
         if self.tried is not None:
             return sampling.TriedBall(cases, n_updates, share=self.tried, cap=cap, base=rarity)
         if rarity is not None:
-            share = sampling.GuardedBall.share if self.guarded is None else self.guarded
-            return sampling.GuardedBall(share, cap, rarity)
+            guarded = self.rule()
+            assert isinstance(guarded, sampling.GuardedBall)
+            return replace(guarded, cap=cap, base=rarity)
         return self.rule()

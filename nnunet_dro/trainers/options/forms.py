@@ -60,8 +60,8 @@ OPTIONS = (
     number_option(
         "rare<c>",
         "Draws a case more often if its image looks like few others, at most c times as often as "
-        "by chance, and on top of that as guarded0.5 or tried<s> does; c > 1. With beta0 the "
-        "images alone decide.",
+        "by chance, and on top of that as earned<s> does, guarded, or as guarded<s> or tried<s>; "
+        "c > 1. With beta0 the images alone decide.",
     ),
     number_option(
         "beta<x>",
