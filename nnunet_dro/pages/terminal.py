@@ -84,8 +84,9 @@ class _FittingTable:
             drawn = self._drawn(without_spare=True, between=" ")
         if lacks_spare and width_of(drawn).maximum > options.max_width:
             drawn = self._drawn(without_spare=True, between="\n")
-            widths = [width_of(Group(column.header, *column.cells)) for column in drawn.columns]
-            _divide(options.max_width, drawn.columns, widths)
+            heads = [width_of(column.header) for column in drawn.columns]
+            entries = [width_of(Group(*column.cells)) for column in drawn.columns]
+            _divide(options.max_width, drawn.columns, heads, entries)
 
         if self.table.title:
             yield Text(plain(self.table.title), style="bold")
@@ -163,22 +164,35 @@ class _FittingTable:
         return name != next_name
 
 
-def _divide(width: int, columns: Sequence[RichColumn], needed: Sequence[Measurement]) -> None:
+def _divide(
+    width: int,
+    columns: Sequence[RichColumn],
+    heads: Sequence[Measurement],
+    entries: Sequence[Measurement],
+) -> None:
     """Divide the width of the terminal among columns.
 
-    No word is broken where there is room for the longest of every column; the columns that lack
-    least are helped first. Where there is no such room, rich divides the width.
+    No line of numbers is broken where there is room for the longest of every column, else no word;
+    the columns that lack least are helped first. Where there is no room for words, rich divides the
+    width.
     """
-    room = width - sum(measured.minimum + 1 for measured in needed)
-    if room < 0:
-        return
+    most = [max(head.maximum, entry.maximum) for head, entry in zip(heads, entries, strict=True)]
+    words = [max(head.minimum, entry.minimum) for head, entry in zip(heads, entries, strict=True)]
+    lines = []
+    for column, least, entry in zip(columns, words, entries, strict=True):
+        is_number = column.justify == "right"
+        lines.append(max(least, entry.maximum) if is_number else least)
 
-    pairs = zip(needed, columns, strict=True)
-    by_need = sorted(pairs, key=lambda pair: pair[0].span)
-    for measured, column in by_need:
-        more = min(room, measured.span)
-        column.width = measured.minimum + more
-        room -= more
+    for needed in (lines, words):
+        room = width - sum(needed) - (len(columns) - 1)
+        if room < 0:
+            continue
+        lacking = [wished - least for wished, least in zip(most, needed, strict=True)]
+        for place in sorted(range(len(columns)), key=lacking.__getitem__):
+            more = min(room, lacking[place])
+            columns[place].width = needed[place] + more
+            room -= more
+        return
 
 
 def _add_column(drawn: RichTable, column: Column, cells: Sequence[Cell]) -> None:

@@ -161,6 +161,15 @@ def test_narrow_terminal_breaks_no_word_that_has_room():
         assert "Typical" not in " ".join(lines)
 
 
+def test_narrow_terminal_breaks_no_bound_that_has_room():
+    columns = (Column("Label", "name"), Column("Stratum", "name"), Column("< 50"))
+    rows = [(Cell("hippocampus anterior"), Cell("unusual anatomy"), Cell("2", ("≤ 55.0 %",)))]
+    for width in (30, 34, 40):
+        lines = lines_of(Table("A", columns, rows), width=width)
+        assert max(map(len, lines)) <= width
+        assert any("(≤ 55.0 %)" in line for line in lines), lines
+
+
 def test_terminal_reads_no_markup_and_no_control_sequence():
     names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
     blocks = [Table(name, (Column(name),), [[Cell(name)]]) for name in names]
