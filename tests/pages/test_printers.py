@@ -83,6 +83,15 @@ def test_columns_that_a_phone_leaves_out_are_marked():
     assert '<td class="num">1</td>' in page
 
 
+def test_heading_above_spans_what_a_phone_keeps_of_its_columns():
+    below = [Column("a", above="Mean", is_minor=True), Column("b", above="Mean")]
+    others = [Column("c", above="n", is_minor=True), Column("d", above="P5")]
+    page = str(html([Table("", (*below, *others), [(Cell("1"),) * 4])]))
+    span = '<th scope="colgroup" colspan='
+    assert f'{span}"2" class="span minor">Mean</th>{span}"1" class="span phone">Mean</th>' in page
+    assert f'{span}"1" class="span minor">n</th>{span}"1" class="span">P5</th>' in page
+
+
 def test_latex_spans_names_and_stacks_what_is_below():
     assert latex.latex([TABLE, Prose("Not in it.")], "a remark").splitlines()[1:] == [
         "% a remark",

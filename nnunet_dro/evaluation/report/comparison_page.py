@@ -307,7 +307,7 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
     columns: list[tuple[Column, Any]] = [
         (Column("Case", "text"), itemgetter("case")),
         (Column("Label", "text"), itemgetter("label")),
-        (Column("Method", "text"), itemgetter("method")),
+        (Column("Method", "text", is_minor=len(comparison.methods) == 2), itemgetter("method")),
         (Column(comparison.methods[0]), partial(_number, "baseline_value", metric)),
         (Column("Method’s value"), partial(_number, "method_value", metric)),
         (Column("Difference"), partial(_difference, metric)),

@@ -174,9 +174,15 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
     columns += [
         (Column("Label", "text"), lambda record: str(record["label"])),
         (Column("Stratum", "text"), _stratum),
-        (Column("n"), partial(_number, "n_counted")),
-        (Column(baseline, above="Fail with"), partial(_number, "n_failed_baseline")),
-        (Column(after, above="Fail with"), partial(_number, "n_failed_method")),
+        (Column("n", is_minor=True), partial(_number, "n_counted")),
+        (
+            Column(baseline, above="Fail with", is_minor=are_paired),
+            partial(_number, "n_failed_baseline"),
+        ),
+        (
+            Column(after, above="Fail with", is_minor=are_paired),
+            partial(_number, "n_failed_method"),
+        ),
     ]
     if are_paired:
         columns += [

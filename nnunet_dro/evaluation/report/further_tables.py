@@ -168,11 +168,11 @@ def _value_columns(
     above = f"{STATISTICS[statistic].title} ({unit})"
 
     yield (
-        Column(baseline, above=above),
+        Column(baseline, above=above, is_minor=True),
         partial(_number, f"{statistic}_baseline", metric),
     )
     yield (
-        Column(method, above=above),
+        Column(method, above=above, is_minor=True),
         partial(_number, f"{statistic}_method", metric),
     )
     yield (

@@ -291,6 +291,17 @@ def test_a_phone_shows_the_tail_without_scrolling_and_names_whole(open_page, fai
     assert page.run(script("broken_words"), "#casetable td:first-child") == []
 
 
+def test_a_phone_shows_differences_of_mean_and_tail_without_scrolling(open_page):
+    page = open_page(comparison(), width=390)
+
+    right = page.run(
+        "return [...document.querySelectorAll('#by-0 > .scroll th')].filter(e => e.innerText === 'Difference')"
+        ".map(e => e.getBoundingClientRect().right - e.closest('.scroll').getBoundingClientRect().right)"
+    )
+    assert len(right) == 2
+    assert max(right) <= 1
+
+
 def test_a_table_on_a_phone_says_that_it_goes_on(open_page):
     page = open_page(comparison(), width=390)
     box = page.one("#by-0 .scroll")

@@ -25,8 +25,9 @@ def test_findings_say_what_the_worst_cases_score():
     assert (found[0].title, found[0].value) == ("Cerebellum is worst in A", "1.0 %")
     assert found[0].text == (
         "One case in twenty scores below 1.0 % Dice (95 % interval [−2.0, 4.0]), among 21 cases with a value. "
-        "The best stratum is B with 50.0 %: a gap of 49.0 points (without an interval). By chance, strata of these "
-        "sizes have a gap of 2.0 points in the middle; none of 1,999 random divisions has one as large."
+        "The best stratum is B with 50.0 %: a gap of 49.0 points (without an interval). "
+        "Where the cases are divided at random into strata of these sizes, the median gap is 2.0 points, and none of "
+        "1,999 such divisions has one as large."
     )
     assert (found[0].where, found[0].caption, found[0].tone) == (
         "centre",
@@ -74,7 +75,7 @@ def test_random_strata_are_no_finding_though_one_is_the_lowest():
 
     assert found.title == "Cerebellum differs no more than by chance"
     assert found.tone == ""
-    assert "of random divisions have one as large" in found.text
+    assert "of such divisions have one as large" in found.text
     assert "The mean is compared because some strata have too few cases" in found.text
 
 
