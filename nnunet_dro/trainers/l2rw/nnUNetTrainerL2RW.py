@@ -141,7 +141,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted = trusted_cases(self, cases)
         self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
 
-        self.weights_log = WeightsLog(cases, trusted)
+        self.weights_log = WeightsLog(cases, trusted, n_epochs=self.num_epochs)
         if self._restored is not None and "weights" in self._restored:
             self.weights_log.load_state_dict(self._restored["weights"])
         next(self.dataloader_trusted)  # starts the workers, as nnU-Net does with its own

@@ -29,7 +29,7 @@ _TRUSTED_COLOUR = "#56B4E9"
 
 
 class WeightsLog(CaseLog):
-    """Adds up the weights of the cases in an epoch, and writes their means.
+    """Adds up the weights of the cases since the last epoch with rows, and writes their means.
 
     Weights are relative: the weight in the weighted mean times the number of cases in the batch, so
     that plain training has a weight of 1 for every case.
@@ -39,14 +39,20 @@ class WeightsLog(CaseLog):
     file = "weights.csv"
     columns = ("epoch", "case", "weight", "times_seen")
 
-    def __init__(self, cases: Sequence[str], trusted: Collection[str]) -> None:
-        super().__init__(cases)
+    def __init__(
+        self, cases: Sequence[str], trusted: Collection[str], *, n_epochs: int | None = None
+    ) -> None:
+        super().__init__(cases, n_epochs=n_epochs)
         self.trusted = frozenset(trusted)
+        self._start_sums()
         self._start_epoch()
 
-    def _start_epoch(self) -> None:
+    def _start_sums(self) -> None:
         self._sums = np.zeros(len(self.cases))
         self._seen = np.zeros(len(self.cases), dtype=np.int32)
+
+    def _start_epoch(self) -> None:
+        self._n_seen = 0
         self._n_steps = 0
         self._n_without_step = 0
         self._n_zero = 0
@@ -60,6 +66,7 @@ class WeightsLog(CaseLog):
         weights = cases.weights.numpy() * len(cases.weights)
         np.add.at(self._sums, positions, weights)
         np.add.at(self._seen, positions, 1)
+        self._n_seen += len(positions)
         self._n_zero += int((weights == 0).sum())
         if weights.any():
             self._n_steps += 1
@@ -67,23 +74,24 @@ class WeightsLog(CaseLog):
             self._n_without_step += 1
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
-        times = self._seen
+        times = self._seen.copy()
         with np.errstate(invalid="ignore"):
             means = self._sums / times
-        self._history[epoch] = means.astype(np.float32)
-        self._times[epoch] = times
+        self._remember(epoch, means, times)
 
-        n_seen = int(times.sum())
         row: Row = {
             "epoch": epoch,
             "n_steps": self._n_steps,
             "n_without_step": self._n_without_step,
-            "zero_share": self._n_zero / n_seen if n_seen else math.nan,
+            "zero_share": self._n_zero / self._n_seen if self._n_seen else math.nan,
         }
         self._start_epoch()
 
-        columns = zip(self.cases, means, times, strict=True)
-        entries = [(epoch, case, entry(mean), n) for case, mean, n in columns]
+        entries: list[Sequence[object]] = []
+        if self._gets_rows(epoch):
+            for case, mean, n in zip(self.cases, means, times, strict=True):
+                entries.append((epoch, case, entry(mean), n))
+            self._start_sums()
         return row, self._line(row), entries
 
     def _line(self, row: Row) -> str:
@@ -97,8 +105,11 @@ class WeightsLog(CaseLog):
         return "Weights: " + ", ".join(parts)
 
     def _write_others(self, folder: Path) -> None:
+        if not self._is_time_for_a_picture():
+            return
         data = (self._history, self._times, self.cases, self.trusted, self.rows)
-        save_picture(folder / "weights.png", draw_weights, *data)
+        with self.pace.drawing():
+            save_picture(folder / "weights.png", draw_weights, *data)
 
     def lowest(self) -> list[tuple[str, float]]:
         """The five cases with the lowest mean weights over all epochs.
@@ -112,11 +123,16 @@ class WeightsLog(CaseLog):
         return [(self.cases[i], float(means[i])) for i in seen[order][:_N_NAMED]]
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint: the cases and the scalars of the epochs.
+        """State for a checkpoint: the cases, the scalars of the epochs, and what has no rows yet.
 
-        The weights are not in it, because weights.csv has them.
+        Other weights are not in it, because weights.csv has them.
         """
-        return {"cases": list(self.cases), "epochs": list(self.rows)}
+        return {
+            "cases": list(self.cases),
+            "epochs": list(self.rows),
+            "sums_without_rows": dict(zip(self.cases, self._sums.tolist(), strict=True)),
+            "times_without_rows": dict(zip(self.cases, self._seen.tolist(), strict=True)),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint.
@@ -127,6 +143,12 @@ class WeightsLog(CaseLog):
         for row in state["epochs"]:
             # Rows of version 0.2 also have the cases with the lowest weights.
             self.rows.append({name: value for name, value in row.items() if name != "lowest"})
+
+        # Version 0.3 wrote the rows of all epochs.
+        sums = state.get("sums_without_rows", {})
+        times = state.get("times_without_rows", {})
+        self._sums = np.array([sums.get(case, 0.0) for case in self.cases])
+        self._seen = np.array([times.get(case, 0) for case in self.cases], dtype=np.int32)
         self._start_epoch()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.trainers.log.pace import epochs_per_entry
+from nnunet_dro.trainers.log.pace import PicturePace, epochs_per_entry
 
 Row = dict[str, float]  # The scalars of an epoch by their names; the first is ``epoch``.
 
@@ -100,6 +100,33 @@ class CaseLog(EpochLog):
         #: The values, NaN for a case without one, and the numbers of draws, arrays (n,) by epoch.
         self._history: dict[int, NDArray[np.float32]] = {}
         self._times: dict[int, NDArray[np.int32]] = {}
+        #: The last epoch if it has no rows.
+        self._without_rows: int | None = None
+        self.pace = PicturePace()
+
+    def _is_time_for_a_picture(self) -> bool:
+        """Whether the epoch that was closed last has rows and the last picture is long ago."""
+        epoch = int(self.rows[-1]["epoch"])
+        is_time = self._gets_rows(epoch) and self.pace.is_due
+        return is_time or epoch == self._last_epoch
+
+    def _remember(self, epoch: int, values: NDArray[np.float64], times: NDArray[np.int32]) -> None:
+        """Put an epoch in the history, in the place of the one before it if that got no rows.
+
+        So the history is what the rows of a training that is resumed tell, and the last epoch.
+
+        Args:
+            epoch: The epoch.
+            values: The values of the cases, shape (n,).
+            times: How often each was drawn since the last epoch with rows, shape (n,).
+        """
+        if self._without_rows is not None:
+            del self._history[self._without_rows]
+            del self._times[self._without_rows]
+
+        self._history[epoch] = values.astype(np.float32)
+        self._times[epoch] = times
+        self._without_rows = None if self._gets_rows(epoch) else epoch
 
     def _gets_rows(self, epoch: int) -> bool:
         """Whether the cases get rows at the end of an epoch."""

@@ -19,7 +19,6 @@ from nnunet_dro.trainers.log import concentration, epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 from nnunet_dro.trainers.log.lines import line_of_end, line_of_start
-from nnunet_dro.trainers.log.pace import PicturePace
 
 #: Number of the hardest items, and of suspected outliers, that the line of an epoch names.
 _N_HARDEST = 5
@@ -65,10 +64,8 @@ class HardnessLog(CaseLog):
         self.importance = importance
         self.groups = groups or {}
         self.subvolumes = subvolumes
-        self.pace = PicturePace()
-        #: Draws of each case since the last epoch with rows, and the last epoch if it has none.
+        #: Draws of each case since the last epoch with rows.
         self._waiting = np.zeros(len(self.cases), dtype=np.int32)
-        self._without_rows: int | None = None
         self._start_epoch()
 
     def _start_epoch(self) -> None:
@@ -96,7 +93,8 @@ class HardnessLog(CaseLog):
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         draws = self._per_case(self._draws)
         losses = self._mean_losses()
-        self._remember(epoch, draws, losses)
+        self._waiting = self._waiting + draws
+        self._remember(epoch, losses, self._waiting)
 
         row = self._row(epoch, draws, losses)
         line = self._line(row)
@@ -105,29 +103,11 @@ class HardnessLog(CaseLog):
         entries: list[Sequence[object]] = []
         if self._gets_rows(epoch):
             probabilities = self._per_case(self.table.probabilities())
-            times = self._times[epoch]
-            for case, loss, p, n in zip(self.cases, losses, probabilities, times, strict=True):
+            columns = zip(self.cases, losses, probabilities, self._waiting, strict=True)
+            for case, loss, p, n in columns:
                 entries.append((epoch, case, entry(loss), entry(p), n))
-        return row, line, entries
-
-    def _remember(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> None:
-        """Put an epoch in the history, in the place of the one before it if that got no rows.
-
-        The draws of that one count for this one. So the history is what the rows of a training
-        that is resumed tell, and the last epoch.
-        """
-        if self._without_rows is not None:
-            del self._history[self._without_rows]
-            del self._times[self._without_rows]
-
-        self._waiting = self._waiting + draws
-        self._history[epoch] = losses.astype(np.float32)
-        self._times[epoch] = self._waiting
-        self._without_rows = epoch
-
-        if self._gets_rows(epoch):
             self._waiting = np.zeros(len(self.cases), dtype=np.int32)
-            self._without_rows = None
+        return row, line, entries
 
     def _row(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> Row:
         """The scalars of an epoch, from the draws and the mean losses of the cases."""
@@ -162,9 +142,7 @@ class HardnessLog(CaseLog):
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
 
-        epoch = int(self.rows[-1]["epoch"])
-        is_time = self._gets_rows(epoch) and self.pace.is_due
-        if is_time or epoch == self._last_epoch:
+        if self._is_time_for_a_picture():
             self._draw_picture(folder / "hardness.png")
 
     def _draw_picture(self, path: Path) -> None:

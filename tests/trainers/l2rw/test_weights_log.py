@@ -2,7 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.trainers.l2rw import weights_log
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog, running_means
+from nnunet_dro.trainers.log import pace
 from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
@@ -82,3 +84,61 @@ def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):
 
     assert log.lowest() == [("001", pytest.approx((1.5 + 0.5) / 2))]
     assert len(read(tmp_path)) == 2 * len(CASES) + 2, "what was written stays"
+
+
+#: Few rows and epochs, so that the log of a small training is thinned.
+N_THINNED = 12
+
+
+@pytest.fixture
+def thinned(monkeypatch):
+    """Logs of 12 epochs get the rows of four cases every fourth epoch, and at the end."""
+    monkeypatch.setattr(pace, "MOST_ROWS", 12)
+    monkeypatch.setattr(pace, "FEWEST_EPOCHS", 3)
+    monkeypatch.setattr(weights_log, "save_picture", lambda *_: None)
+
+
+def thinned_log():
+    return WeightsLog(CASES, trusted=[], n_epochs=N_THINNED)
+
+
+def write_epochs(folder, log, *, start=0, end=N_THINNED):
+    for epoch in range(start, end):
+        log.record(step([0, epoch % 4], [0.5 + epoch, 1.0]))
+        log.end_epoch(epoch, folder)
+
+
+def test_a_large_log_has_every_so_many_epochs_and_their_means(tmp_path, thinned):
+    log = thinned_log()
+
+    write_epochs(tmp_path, log)
+    rows = read(tmp_path)
+    fourth = rows.query("epoch == 4 and case == 'case, one'")
+
+    assert rows["epoch"].unique().tolist() == [0, 4, 8, 11]
+    assert rows.groupby("epoch")["times_seen"].sum().tolist() == [2, 8, 8, 6]
+    # The epochs 1 to 4 have given it 1.5, 2.5, 3.5, 4.5, and the last one 1.0 as well.
+    assert fourth["weight"].item() == pytest.approx(13 / 5)
+    assert [row["epoch"] for row in log.rows] == list(range(N_THINNED))
+
+
+@pytest.mark.parametrize("at", range(1, N_THINNED))
+def test_a_resumed_large_log_is_that_of_a_whole_training(tmp_path, thinned, at):
+    """The checkpoint is older than the log: what was written since is written again."""
+    (tmp_path / "whole").mkdir()
+    whole = thinned_log()
+    write_epochs(tmp_path / "whole", whole)
+    first = thinned_log()
+    write_epochs(tmp_path, first, end=at)
+    state = first.state_dict()
+    write_epochs(tmp_path, first, start=at)
+
+    resumed = thinned_log()
+    resumed.load_state_dict(state)
+    resumed.keep_epochs_before(at, tmp_path)
+    write_epochs(tmp_path, resumed, start=at)
+
+    expected = (tmp_path / "whole" / "weights.csv").read_bytes()
+    assert (tmp_path / "weights.csv").read_bytes() == expected
+    assert resumed.lowest() == whole.lowest()
+    np.testing.assert_equal(resumed.rows, whole.rows)
