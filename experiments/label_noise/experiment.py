@@ -34,7 +34,7 @@ from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
 from experiments.spoilt_labels.spoiling import NOISE_FILE
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS
-from nnunet_dro.suspects import rank_cases, read_logs
+from nnunet_dro.inspection.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")

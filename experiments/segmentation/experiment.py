@@ -21,7 +21,7 @@ from experiments.nnunet_runs.results import (
 )
 from experiments.nnunet_runs.study import BASELINE, Costs, Study
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
-from nnunet_dro.finetuning import LEARNING_RATE
+from nnunet_dro.model_folders.finetuning import LEARNING_RATE
 
 #: Plain training, and the methods that are trained anew and from its model.
 _PLAIN = "nnUNetTrainerHWS_beta0"

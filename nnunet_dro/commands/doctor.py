@@ -68,8 +68,8 @@ def doctor(options: _Options) -> None:
         _show_rare_images(options, options.configuration)
         return
 
-    from nnunet_dro.doctor import examine
-    from nnunet_dro.doctor.terminal import answer_lines
+    from nnunet_dro.inspection.doctor import examine
+    from nnunet_dro.inspection.doctor.terminal import answer_lines
 
     with progress_bar("Measuring the cases") as progress:
         answer, page = examine(
@@ -87,8 +87,8 @@ def doctor(options: _Options) -> None:
 
 
 def _show_rare_images(options: _Options, configuration: str) -> None:
-    from nnunet_dro.doctor.rare_images import find_rare_images
-    from nnunet_dro.doctor.terminal import rare_images_lines
+    from nnunet_dro.inspection.doctor.rare_images import find_rare_images
+    from nnunet_dro.inspection.doctor.terminal import rare_images_lines
 
     with progress_bar("Looking at the images") as progress:
         images, picture = find_rare_images(

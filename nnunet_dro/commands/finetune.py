@@ -65,7 +65,7 @@ def finetune(options: _Options) -> None:
     modalities, where training anew raised all three. Compare before you rely on it.
     """
     from nnunet_dro.files.output_folder import check_writable
-    from nnunet_dro.finetuning import finetuning_trainer
+    from nnunet_dro.model_folders.finetuning import finetuning_trainer
     from nnunet_dro.nnunet.training import find_target
 
     target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
@@ -91,7 +91,12 @@ def finetune(options: _Options) -> None:
 
 def _start(target: "Target", trainer: str, source: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
-    from nnunet_dro.finetuning import find_source, is_started, read_source, write_first_checkpoint
+    from nnunet_dro.model_folders.finetuning import (
+        find_source,
+        is_started,
+        read_source,
+        write_first_checkpoint,
+    )
 
     model = read_source(find_source(source, target))
     is_new = not is_started(target, trainer, model)

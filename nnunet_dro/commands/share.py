@@ -28,7 +28,7 @@ class _Options:
 @takes(_Options)
 def share(options: _Options) -> None:
     """Write a trained model as a zip file that nnU-Net alone installs and predicts with."""
-    from nnunet_dro.sharing import share_model
+    from nnunet_dro.model_folders.sharing import share_model
 
     folds = None
     if options.folds is not None:

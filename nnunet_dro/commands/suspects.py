@@ -45,7 +45,7 @@ class _Options:
 @takes(_Options)
 def suspects(options: _Options) -> None:
     """Rank the training cases by possible label errors, and show the first ones with pictures."""
-    from nnunet_dro.suspects import write_suspects
+    from nnunet_dro.inspection.suspects import write_suspects
 
     with progress_bar("Drawing the cases") as progress:
         table, page = write_suspects(

@@ -1,5 +1,5 @@
 from experiments.segmentation.experiment import SOURCES, finetuning_study
-from nnunet_dro.finetuning import LEARNING_RATE, finetuning_trainer
+from nnunet_dro.model_folders.finetuning import LEARNING_RATE, finetuning_trainer
 from nnunet_dro.trainers.registry import trainer_class
 
 

@@ -1,0 +1,257 @@
+"""The answer: what is known of a training, and what follows.
+
+That includes the draws of the default trainer.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
+from nnunet_dro.inspection.doctor.columns import DICE, HARDNESS, LOSS, TRAINING
+from nnunet_dro.inspection.doctor.comparisons import Stratum
+from nnunet_dro.inspection.doctor.rules import Diagnosis, diagnose
+from nnunet_dro.naming import count
+from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.nnunet.training import training_seconds
+from nnunet_dro.sampling import EarnedBall, effective_cases, with_exploration
+from nnunet_dro.sampling.spread import Spread
+from nnunet_dro.trainers.options import DROOptions
+
+FloatArray = npt.NDArray[np.float64]
+
+#: The file with the measurements.
+CASES_FILE = "doctor.csv"
+
+
+@dataclass(frozen=True)
+class LossSpread:
+    """Standard deviations of losses, between the cases and within a case.
+
+    The one between the cases is without what differs from patch to patch.
+    """
+
+    between: float
+    within: float
+
+    @property
+    def share_between(self) -> float:
+        """Share of the variance of a single loss that is between the cases, NaN without any."""
+        total = self.between**2 + self.within**2
+        return self.between**2 / total if total else math.nan
+
+
+def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
+    """Estimate the spread from each case's finite losses, in order.
+
+    ``within`` is NaN without a second loss.
+    """
+    collected = Spread(len(losses))
+    variances = []
+    for i, losses_of_case in enumerate(losses):
+        finite = [loss for loss in losses_of_case if math.isfinite(loss)]
+        for loss in finite:
+            collected.record(i, loss)
+        if len(finite) > 1:
+            variances.append(float(np.var(finite, ddof=1)))
+
+    within = math.sqrt(float(np.mean(variances))) if variances else math.nan
+    return LossSpread(math.sqrt(collected.between_cases()), within)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of `nnUNetTrainerDRO` from the network that was examined."""
+
+    probabilities: FloatArray  # of each case in one draw
+    beta: float  # 1/loss units; 0 where the hardest are not learnt, and draws are uniform
+
+    @property
+    def effective(self) -> float:
+        """Effective number of cases, exp(entropy)."""
+        return effective_cases(self.probabilities)
+
+
+def expected_draws(hardness: FloatArray) -> Draws:
+    """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
+    options = DROOptions()
+    is_finite = np.isfinite(hardness)
+    mean = hardness[is_finite].mean()
+    filled = np.where(is_finite, hardness, mean)
+
+    ball = EarnedBall(0.0, options.earned).following(filled)
+    probabilities = with_exploration(ball.probabilities(filled), epsilon=options.exploration)
+    return Draws(probabilities, ball.beta)
+
+
+def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
+    """The losses of cases in the last third of the epochs, at least the last one.
+
+    A case that the log lacks has a single NaN.
+
+    Raises:
+        ValueError: If no case has a finite loss.
+    """
+    log = read_log(path, LOSSES)
+    last = log.values.ffill().iloc[-1]
+    recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
+    # A loss is new in the epochs in which the case was drawn.
+    fresh = recent.where(log.times_seen.loc[recent.index] > 0)
+
+    losses = []
+    for case in cases:
+        if case not in fresh:
+            losses.append([math.nan])
+            continue
+        losses.append(fresh[case].dropna().tolist() or [float(last[case])])
+
+    if not any(math.isfinite(loss) for losses_of_case in losses for loss in losses_of_case):
+        raise ValueError(
+            f"`{path.name}` must have the losses of the training cases, got none in "
+            f"{str(path)!r}. Measure with --patches 4."
+        )
+    return losses
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of a training, and what follows."""
+
+    fold: Fold
+    #: A row per case: the measurements, and its ``share`` of the draws (NaN for validation cases).
+    cases: pd.DataFrame
+    #: The same rows: the columns of the case table with the strata, which may have any names.
+    strata: pd.DataFrame
+    strata_from: str  # empty without a case table
+    diagnosis: Diagnosis
+    spread: LossSpread | None  # of the training cases; None if no loss is finite
+    spread_from: str  # which losses these are, in words
+    draws: Draws | None  # of the default trainer; None like ``spread``
+    trainer: str  # name of the default trainer, as long as the training
+    n_iterations: int
+    n_patches: int  # measured per case
+    has_predictions: bool
+    training_seconds: float  # by nnU-Net's log; 0 if the log does not say
+    has_hardness_log: bool  # whether `nnunet-dro suspects` can rank the cases
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns with the strata."""
+        return tuple(map(str, self.strata.columns))
+
+    @property
+    def is_training(self) -> "pd.Series[bool]":
+        """Whether each case is a training case."""
+        return self.cases["set"] == TRAINING
+
+    @property
+    def would_draw_uniformly(self) -> bool:
+        """Whether the default trainer would draw every case equally often.
+
+        It does because next to nothing is found of the hardest cases.
+        """
+        return self.draws is not None and self.draws.beta == 0
+
+    def members(self, stratum: Stratum) -> list[str]:
+        """The cases of a stratum."""
+        cases = self.cases["case"]
+        if stratum.column:
+            names = self.strata[stratum.column].astype(str)
+            cases = cases[names == stratum.name]
+        return [str(case) for case in cases]
+
+    def share(self, cases: Sequence[str]) -> tuple[float, float]:
+        """Share of some cases among the training cases, and of the expected draws.
+
+        The latter is NaN without losses.
+        """
+        is_member = self.cases["case"].isin(list(cases)) & self.is_training
+        n_training = max(1, int(self.is_training.sum()))
+        share_of_cases = float(is_member.sum()) / n_training
+        if self.draws is None:
+            return share_of_cases, math.nan
+
+        share_of_draws = float(self.cases["share"][is_member].sum())
+        return share_of_cases, share_of_draws
+
+
+def conclude(
+    fold: Fold,
+    table: pd.DataFrame,
+    strata: pd.DataFrame,
+    strata_from: str,
+    *,
+    history: Sequence[Sequence[float]] | None,
+    length: tuple[int, int],
+) -> Answer:
+    """Apply the rules to the measurements.
+
+    Args:
+        fold: The training.
+        table: The measurements, a row per case.
+        strata: The columns with strata, with the same rows.
+        strata_from: The file that these come from.
+        history: The losses of the training cases in a log, where none were measured.
+        length: Number of epochs, and of iterations per epoch.
+    """
+    columns = [str(name) for name in table.columns]
+    patches = [name for name in columns if name.startswith(LOSS)]
+    is_training = (table["set"] == TRAINING).to_numpy()
+    losses: Sequence[Sequence[float]]
+    if history is None:
+        losses = table.loc[is_training, patches].to_numpy(dtype=np.float64).tolist()
+        hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
+        source = f"{count(len(patches), 'augmented patch')} of every training case"
+    else:
+        losses = history
+        hardness = np.array([losses_of_case[-1] for losses_of_case in history], dtype=np.float64)
+        source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
+
+    # Without a finite loss, nothing is known of the draws.
+    spread = None
+    draws = None
+    share = np.full(len(table), np.nan)
+    if np.isfinite(hardness).any():
+        spread = loss_spread(losses)
+        draws = expected_draws(hardness)
+        share[is_training] = draws.probabilities
+
+    n_epochs, n_iterations_per_epoch = length
+    n_iterations = n_epochs * n_iterations_per_epoch
+    options = DROOptions(epochs=n_epochs, iterations=n_iterations_per_epoch)
+    logs = [fold.folder / kind.file for kind in (LOSSES, WEIGHTS)]
+    return Answer(
+        fold=fold,
+        cases=table.assign(share=share).reset_index(drop=True),
+        strata=strata.reset_index(drop=True),
+        strata_from=strata_from,
+        diagnosis=diagnose(table, strata, n_iterations=n_iterations),
+        spread=spread,
+        spread_from=source,
+        draws=draws,
+        trainer=f"nnUNetTrainerDRO{options.suffix()}",
+        n_iterations=n_iterations,
+        n_patches=len(patches),
+        has_predictions=any(name.startswith(DICE) for name in columns),
+        training_seconds=training_seconds(fold.folder),
+        has_hardness_log=any(log.is_file() for log in logs),
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time in words: ``40 s``, ``12 min``, ``3.5 h``.
+
+    Example:
+        >>> duration(40), duration(720), duration(12600)
+        ('40 s', '12 min', '3.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,209 @@
+"""How strata compare: the Dice of a group of cases against that of others, label by label."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.inspection.doctor.columns import DICE, TRAINING
+
+BoolArray = npt.NDArray[np.bool_]
+
+#: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
+BEHIND = 0.1
+
+#: Largest probability of a difference between groups that are alike, divided by the number of
+#: comparisons.
+LEVEL = 0.01
+
+#: Below this probability, without that division, a difference is a suspicion.
+SUSPICION = 0.05
+
+#: A group is lower, if not behind, if its mean Dice of a label is so much lower, and that is a
+#: suspicion.
+LOWER = 0.01
+
+
+class State(str, Enum):
+    """How a stratum compares with the other cases."""
+
+    LEVEL = "no worse"
+    LOWER = f"lower, by less than {100 * BEHIND:.0f} points"
+    BEHIND = "behind in training"
+    NOT_CARRIED_OVER = "behind in validation only"
+    SUSPICION = "uncertain"
+    TOO_FEW = "too few"
+
+
+class Evidence(IntEnum):
+    """What a comparison says of a group, in the order of its weight."""
+
+    NONE = 0
+    LOWER = 1  # lower, by less than what counts as behind
+    TOO_FEW = 2  # so few cases that chance would explain any difference
+    SUSPICION = 3  # perhaps behind
+    BEHIND = 4
+
+
+#: The state of a stratum none of whose comparisons says that it is behind.
+_STATES = {
+    Evidence.NONE: State.LEVEL,
+    Evidence.LOWER: State.LOWER,
+    Evidence.TOO_FEW: State.TOO_FEW,
+    Evidence.SUSPICION: State.SUSPICION,
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A group of cases against others, in the label in which the group is worst."""
+
+    label: str
+    n: int  # cases of the group that have the label
+    mean: float  # Dice of the group
+    others: float  # mean Dice of the others
+    probability: float  # of ranks as low as these by chance (Mann-Whitney, one-sided)
+    evidence: Evidence
+
+    @property
+    def difference(self) -> float:
+        """How far the group is below the others, Dice."""
+        return self.others - self.mean
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A stratum of a column, or all cases.
+
+    A comparison is None where it or what it is compared with has no case.
+    """
+
+    column: str  # empty for all cases
+    name: str
+    n_training: int
+    n_validation: int
+    state: State
+    training: Comparison | None  # of its training cases with the other training cases
+    validation: Comparison | None  # of its validation cases with all training cases
+
+
+class Group(NamedTuple):
+    """The cases of a stratum of a column, or all cases."""
+
+    column: str  # empty for all cases
+    name: str
+    members: BoolArray  # shape (n_cases,)
+
+
+def groups_of(strata: pd.DataFrame) -> Iterator[Group]:
+    """The strata of every column, and all cases last."""
+    for column in strata:
+        values = strata[column].astype(str)
+        for name in sorted(values.unique()):
+            yield Group(str(column), name, (values == name).to_numpy())
+    yield Group("", "all cases", np.ones(len(strata), dtype=bool))
+
+
+def compare_groups(
+    cases: pd.DataFrame, groups: Sequence[Group], labels: Sequence[str], limit: float
+) -> list[Stratum]:
+    """How every group compares: training cases with the others, validation cases with training."""
+    is_training = (cases["set"] == TRAINING).to_numpy()
+    training = cases[is_training]
+
+    strata = []
+    for group in groups:
+        mine = cases[group.members & is_training]
+        others = cases[~group.members & is_training]
+        unseen = cases[group.members & ~is_training]
+        on_training = _worst(mine, others, labels, limit)
+        on_validation = _worst(unseen, training, labels, limit)
+
+        strata.append(
+            Stratum(
+                column=group.column,
+                name=group.name,
+                n_training=len(mine),
+                n_validation=len(unseen),
+                state=_state(on_training, on_validation),
+                training=on_training,
+                validation=on_validation,
+            )
+        )
+    return strata
+
+
+def _state(training: Comparison | None, validation: Comparison | None) -> State:
+    """The state of a stratum with these comparisons."""
+    on_training = training.evidence if training else Evidence.NONE
+    on_validation = validation.evidence if validation else Evidence.NONE
+    if on_training == Evidence.BEHIND:
+        return State.BEHIND
+    if on_validation == Evidence.BEHIND:
+        return State.NOT_CARRIED_OVER
+    return _STATES[max(on_training, on_validation)]
+
+
+def _worst(
+    group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float
+) -> Comparison | None:
+    """The comparison with the most evidence, of several the one furthest below."""
+    comparisons = []
+    for label in labels:
+        comparison = _compare(group, others, label, limit)
+        if comparison is not None:
+            comparisons.append(comparison)
+
+    return max(
+        comparisons,
+        key=lambda comparison: (comparison.evidence, comparison.difference),
+        default=None,
+    )
+
+
+def _compare(
+    group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float
+) -> Comparison | None:
+    """Compare the Dice of a label; None where a group has none."""
+    mine = group[DICE + label].dropna().to_numpy(dtype=float)
+    theirs = others[DICE + label].dropna().to_numpy(dtype=float)
+    if not (len(mine) and len(theirs)):
+        return None
+
+    mean = float(mine.mean())
+    mean_of_others = float(theirs.mean())
+    difference = mean_of_others - mean
+    probability = _p_lower(mine, theirs)
+    # The least probability that groups of these sizes can have.
+    least_probability = _p_lower(np.arange(-len(mine), 0), np.arange(len(theirs)))
+
+    evidence = Evidence.NONE
+    if difference >= BEHIND and probability < limit:
+        evidence = Evidence.BEHIND
+    elif difference >= BEHIND and probability < SUSPICION:
+        evidence = Evidence.SUSPICION
+    elif difference >= BEHIND and least_probability >= SUSPICION:
+        evidence = Evidence.TOO_FEW
+    elif difference >= LOWER and probability < SUSPICION:
+        evidence = Evidence.LOWER
+    return Comparison(
+        label=label,
+        n=len(mine),
+        mean=mean,
+        others=mean_of_others,
+        probability=probability,
+        evidence=evidence,
+    )
+
+
+def _p_lower(values: npt.NDArray[np.number], others: npt.NDArray[np.number]) -> float:
+    """One-sided p value of Mann and Whitney's test, 1 if all values are equal."""
+    from scipy.stats import mannwhitneyu
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = float(mannwhitneyu(values, others, alternative="less").pvalue)
+    return p if np.isfinite(p) else 1.0

@@ -1,0 +1,70 @@
+"""Measurements: the losses, their spread, the draws that follow from them and those of
+hardness.csv."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nnunet_dro.inspection.doctor.answer import expected_draws, loss_spread, stale_losses
+from nnunet_dro.sampling import EarnedBall, HardnessTable
+
+
+def test_spread_of_losses_with_known_parts():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(0, 0.3, size=(2000, 1)) + rng.normal(0, 0.2, size=(2000, 4))
+
+    spread = loss_spread(losses.tolist())
+
+    assert spread.between == pytest.approx(0.3, rel=0.05)
+    assert spread.within == pytest.approx(0.2, rel=0.05)
+    assert spread.share_between == pytest.approx(0.09 / 0.13, rel=0.1)
+
+    spread = loss_spread([[0.0], [2.0]])
+    assert spread.between == 1
+    assert math.isnan(spread.within)
+    assert loss_spread([[0.0, math.nan], [1.0, 1.0], [math.inf, 0.5]]).within == 0
+
+
+def test_draws_are_those_of_the_default_trainer():
+    """As nnUNetTrainerDRO would draw, once every case has its stale hardness."""
+    from nnunet_dro.trainers.options import DROOptions
+
+    hardness = np.random.default_rng(0).normal(-0.8, 0.1, 50)
+    options = DROOptions()
+    rule = EarnedBall(0.0, options.earned)
+    table = HardnessTable([str(n) for n in range(50)], rule=rule, exploration=options.exploration)
+    for _ in range(50):
+        table.update(np.arange(50), hardness)
+
+    draws = expected_draws(hardness)
+
+    np.testing.assert_allclose(draws.probabilities, table.probabilities(), rtol=1e-6)
+    assert draws.effective == pytest.approx(27, abs=2)
+
+
+def test_draws_of_equal_or_unknown_hardness_are_uniform():
+    assert expected_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
+    assert expected_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), (
+        "nothing is found of one"
+    )
+
+    harder = expected_draws(np.array([-0.8, -0.4, math.nan])).probabilities
+    assert harder[0] < harder[2] < harder[1]
+
+
+def test_hardness_log_gives_the_fresh_losses_of_its_last_third(tmp_path):
+    path = tmp_path / "hardness.csv"
+    rows = [(n, "a", 10 + n, 1) for n in range(6)] + [(n, "b", 5, int(n == 0)) for n in range(6)]
+    text = "".join(f"{epoch},{case},{loss},0.5,{draws}\n" for epoch, case, loss, draws in rows)
+
+    path.write_text("epoch,case,loss,probability,draws\n" + text)
+
+    assert stale_losses(path, ["a", "b", "never"])[:2] == [[14.0, 15.0], [5.0]]
+    assert math.isnan(stale_losses(path, ["a", "b", "never"])[2][0])
+    with pytest.raises(ValueError, match="got none in"):
+        stale_losses(path, ["other"])
+
+    path.write_text("epoch,case\n0,a\n")
+    with pytest.raises(ValueError, match=r"`hardness.csv` must be a table .* got .*hardness.csv"):
+        stale_losses(path, ["a"])

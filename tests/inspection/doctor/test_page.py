@@ -1,0 +1,221 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnunet_dro.inspection.doctor.answer import Answer, conclude
+from nnunet_dro.inspection.doctor.page import doctor_html
+from nnunet_dro.inspection.doctor.terminal import answer_lines
+from nnunet_dro.nnunet.folders import Fold
+from tests.evaluation.report.made import HOSTILE
+from tests.pages.screen import screen
+
+from .made_cases import around, cases
+
+LEVEL = {"training": around(0.9, 60), "validation": around(0.88, 8)}
+TABLES = {
+    "Nothing fails": cases(a=LEVEL, b={"training": around(0.88, 10)}),
+    "Hard to learn, still losing on training cases": cases(
+        a=LEVEL, rare={"training": around(0.3, 8)}
+    ),
+    "Learnt, but not carried over": cases(
+        a=LEVEL, rare={"training": around(0.9, 8), "validation": around(0.3, 6)}
+    ),
+    "A few outliers": cases(a={"training": [*around(0.9, 60), 0.1, 0.2]}),
+    "Cannot tell, too few cases": cases(a={"training": around(0.9, 2)}),
+}
+
+
+def answer_of(
+    table, folder, *, seed=0, n_patches=4, n_epochs=1000, column="site", noise=0.05
+) -> Answer:
+    """The answer for a table of Dice, with losses that follow the Dice."""
+    rng = np.random.default_rng(seed)
+    losses = {
+        f"loss_{k + 1}": -table["dice_organ"] + noise * rng.normal(size=len(table))
+        for k in range(n_patches)
+    }
+    path = folder / "Dataset001_X" / "nnUNetTrainer__nnUNetPlans__2d" / "fold_0"
+    path.mkdir(parents=True, exist_ok=True)
+    measured = table.drop(columns="site").assign(
+        seconds_patches=0.5, seconds_prediction=2.0, **losses
+    )
+    measured = measured.assign(hardness=measured.filter(like="loss_").mean(axis=1))
+    strata = table[["site"]].set_axis([column], axis=1)
+    return conclude(
+        Fold.of(path), measured, strata, "cases.csv", history=None, length=(n_epochs, 250)
+    )
+
+
+def printed(answer) -> str:
+    return screen(answer_lines(answer), width=10_000)
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_every_finding_has_its_words_and_one_patch_per_case_leaves_no_nan(tmp_path, heading):
+    answer = answer_of(TABLES[heading], tmp_path, n_patches=1)
+    text = printed(answer)
+
+    assert text.splitlines()[0] == heading
+    assert "between cases (standard deviation; 1 augmented patch of every training case)" in text
+
+    page = doctor_html(answer)
+    assert f"<h2>{heading}</h2>" in page
+    assert "1 patch of a case" in page
+    for words in (
+        text,
+        page.split("<section")[1],
+        page.split('id="spread"')[1].split("</section>")[0],
+    ):
+        assert not re.search(r"\bnan\b", words, re.IGNORECASE)
+
+
+def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
+    answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path)
+    text = printed(answer)
+
+    assert answer.trainer == "nnUNetTrainerDRO"
+    assert "nnUNetv2_train Dataset001_X 2d 0 -tr nnUNetTrainerDRO\n" in text
+
+    of_cases, of_draws = answer.share([f"rare_t{n:03d}" for n in range(8)])
+    assert of_cases == pytest.approx(8 / 68)
+    assert of_draws > 2 * of_cases
+    assert (
+        f"The stratum rare (site) gets {100 * of_draws:.0f} % of these draws, with 12 % of the cases."
+        in text
+    )
+
+    answer = answer_of(
+        TABLES["Hard to learn, still losing on training cases"], tmp_path, noise=np.nan
+    )
+    lines = printed(answer).splitlines()
+
+    assert lines[2] == "Robust training is worth a try: nnUNetTrainerDRO."
+    assert "-tr nnUNetTrainerDRO" in lines[3]
+    assert "No finite loss was measured" in doctor_html(answer)
+
+    text = printed(
+        answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, n_epochs=4)
+    )
+    assert text.startswith("Hard to learn")
+    assert "Note: The training is short: 1,000 iterations" in text
+    assert "nnUNetTrainerDRO_4epochs" in text
+
+    answer = replace(answer, fold=replace(answer.fold, trainer=answer.trainer))
+    assert "This is nnUNetTrainerDRO already. Look at the hardest cases" in printed(answer)
+    assert "nnUNetv2_train" not in printed(answer), "it would begin this very training anew"
+
+    answer = answer_of(TABLES["A few outliers"], tmp_path)
+    assert "nnunet-dro suspects" not in printed(answer)
+
+    (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
+    assert "nnunet-dro suspects" in printed(answer_of(TABLES["A few outliers"], tmp_path))
+
+
+def test_where_the_default_would_draw_uniformly_it_is_not_recommended(tmp_path):
+    table = cases(a=LEVEL, rare={"training": around(0.05, 8)})
+    answer = answer_of(table, tmp_path)
+
+    text = printed(answer)
+
+    assert text.startswith("Hard to learn")
+    assert "nnUNetTrainerDRO would draw uniformly from this network" in text
+    assert "nnUNetTrainerIW_site draws every group equally often." in text
+    assert "worth a try" not in text
+    assert "If they are neither, nnUNetTrainerDRO_share0.5 draws them" in text
+    assert "-tr nnUNetTrainerDRO" not in text
+
+    (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
+    assert "nnunet-dro suspects" in printed(answer_of(table, tmp_path))
+
+
+def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
+    """Hardness weighted sampling cannot draw what has no higher loss."""
+    table = TABLES["Hard to learn, still losing on training cases"]
+    blind = answer_of(table.assign(dice_organ=np.linspace(0.8, 0.9, len(table))), tmp_path)
+    answer = answer_of(table, tmp_path)
+    measured = answer.cases.drop(columns="share").assign(hardness=blind.cases["hardness"])
+
+    answer = conclude(
+        answer.fold, measured, answer.strata, "cases.csv", history=None, length=(1000, 250)
+    )
+
+    assert "nnUNetTrainerIW_site" in printed(answer)
+
+
+SHORT = "The training is short: 1,000 iterations, fewer than 5,000; nnU-Net's own has 250,000."
+LOW = "The median Dice of training cases is low (organ 55): the training is short or the labels are hard."
+
+
+@pytest.mark.parametrize(
+    ("dice", "n_epochs", "reason", "why"),
+    [(0.9, 4, "the training is short", SHORT), (0.55, 1000, "little is learnt yet", LOW)],
+)
+def test_a_training_that_cannot_tell_says_why_and_to_train_longer(
+    tmp_path, dice, n_epochs, reason, why
+):
+    table = cases(a={"training": around(dice, 30)}, b={"training": around(dice, 10)})
+    lines = printed(answer_of(table, tmp_path, n_epochs=n_epochs)).splitlines()
+
+    assert lines[:2] == [f"Cannot tell: {reason}", why]
+    assert lines[2].startswith("Train longer")
+    assert not any(
+        "stay as it is" in line or line.startswith("Note: The training is short") for line in lines
+    )
+
+
+def test_a_stratum_that_is_a_little_lower_is_named(tmp_path):
+    answer = answer_of(
+        cases(a={"training": around(0.9, 40)}, b={"training": around(0.86, 15)}), tmp_path
+    )
+    text = printed(answer)
+
+    assert text.startswith("Nothing fails")
+
+    lower = "Lower by less: b (site), training cases, mean Dice of organ 86, where other training cases have 90 (p"
+    assert lower in text
+    assert "little to gain" in text
+    assert "lower, by less than 10 points" in doctor_html(answer)
+
+
+@pytest.mark.parametrize(
+    "column", ["set", "case", "label", "share", "method", "metric", "n", "dice_organ", "loss_1"]
+)
+def test_strata_may_be_in_columns_that_the_doctor_has_itself(tmp_path, column):
+    answer = answer_of(
+        TABLES["Hard to learn, still losing on training cases"], tmp_path, column=column
+    )
+    assert f"The stratum rare ({column}) is behind on the 8 cases" in printed(answer)
+    assert f"{column}: rare" in doctor_html(answer).replace("<wbr>", "")
+
+
+def test_labels_that_a_few_cases_lack_are_pointed_at(tmp_path):
+    table = cases(a={"training": around(0.9, 20)})
+    few = table.assign(voxels_organ=[0, 0, *[5] * 18])
+    many = table.assign(voxels_organ=[0] * 5 + [5] * 15)
+
+    text = printed(answer_of(few, tmp_path))
+
+    assert (
+        "Labels that most cases have are absent in some: organ in 2 cases (a_t000, a_t001)." in text
+    )
+    assert "or mark where it may be with nnU-Net's ignore label." in text
+    for other in (many, table.assign(voxels_organ=5)):
+        assert "absent in some" not in printed(answer_of(other, tmp_path))
+
+
+def test_page_works_in_a_browser_with_any_names(tmp_path, open_page):
+    table = TABLES["Hard to learn, still losing on training cases"].copy()
+    table.loc[: len(HOSTILE) - 1, "case"] = list(HOSTILE)
+    table["site"] = table["site"].replace("rare", HOSTILE[0])
+    page = open_page(doctor_html(answer_of(table, tmp_path)))
+
+    names = page.run(
+        "return JSON.parse(document.querySelector('#data').textContent).columns[0].names"
+    )
+
+    assert set(HOSTILE) <= set(names)
+    assert page.run("return document.querySelectorAll('.dot').length") == len(table)
+
+    page.check()
