@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.convergence.methods import METHODS, PLAIN
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
-from experiments.convergence.studies import QUESTIONS, REAL
+from experiments.convergence.questions import QUESTIONS, REAL
 from experiments.convergence.training import Run, make_run, moments
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of

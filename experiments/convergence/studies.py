@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.convergence.methods import LATE, PLAIN, TOLD
+from experiments.convergence.methods import LATE, PLAIN, PLAIN_GPU, TOLD
 from experiments.convergence.training import QUICK
 from experiments.curves.results import Roles
 from experiments.datasets.division import FOLDS
@@ -55,12 +55,21 @@ class Question:
     #: Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training
     #: cases.
     folds: int = 0
+    #: Methods that were trained on a GPU, where the others were trained on a CPU.
+    on_a_gpu: tuple[str, ...] = ()
 
     @property
     def roles(self) -> Roles:
         """What the methods and the strata are."""
         label = self.study.labels[0] if len(self.study.labels) == 1 else ALL_LABELS
-        return Roles(PLAIN, TOLD, common=self.study.common, rare=self.study.rare, label=label)
+        return Roles(
+            PLAIN,
+            TOLD,
+            common=self.study.common,
+            rare=self.study.rare,
+            label=label,
+            plain_elsewhere=dict.fromkeys(self.on_a_gpu, PLAIN_GPU),
+        )
 
     @property
     def wrong_labels(self) -> bool:
@@ -364,26 +373,5 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         "One dataset",
         settling=0.25,
         seconds=0.09,
+        on_a_gpu=("held_out", "IW_share0.5"),
     )
-
-
-#: What the page's name ends with to a function of the folder of the data, which phantoms do not
-#: need, and `quick`.
-QUESTIONS: dict[str, Callable[..., Question]] = {
-    "": lambda _, quick: phantoms(quick=quick),
-    "-long": lambda _, quick: phantoms(quick=quick, times=2),
-    "-longest": lambda _, quick: phantoms(quick=quick, times=6),
-    "-tail": lambda _, quick: tail(quick=quick),
-    "-eroded": lambda _, quick: partly_wrong(quick=quick),
-    "-eroded-dilated": lambda _, quick: partly_wrong(quick=quick, kinds=("eroded", "dilated")),
-    "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
-    "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
-    "-lesions": lambda _, quick: lesions(quick=quick),
-    "-lesions-slices": lambda _, quick: lesions(quick=quick, slices=True),
-    "-lesions-wrong": lambda _, quick: lesions(quick=quick, wrong=True),
-    "-lesions-slices-wrong": lambda _, quick: lesions(quick=quick, slices=True, wrong=True),
-    "-hippocampus": hippocampus,
-    "-nuclei": nuclei,
-}
-#: Those with real data.
-REAL = {"-hippocampus": "The hippocampus data", "-nuclei": "The dataset of nuclei"}

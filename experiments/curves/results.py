@@ -1,7 +1,7 @@
 """Dice by stratum and moment, and differences to plain training of the same seed."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +24,9 @@ class Roles:
     common: tuple[str, ...]  # The strata that are common in training.
     rare: tuple[str, ...]  # The others.
     label: str | None = None  # The label that the gains are about; None for all labels.
+    #: Methods that were trained on another machine to the plain training there, with which they are
+    #: compared in place of ``plain``.
+    plain_elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -105,7 +108,7 @@ def scores_of(runs: Iterable[ScoredRun]) -> pd.DataFrame:
 
 
 def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Means over the seeds, and differences to plain training of the same seed.
+    """Means over the seeds, and differences to plain training of the same seed and machine.
 
     The Dice is in points of 100. The columns are ``iteration``, ``stratum``, ``label``, ``method``,
     ``seeds``, ``mean``, ``p10`` and ``share`` (means over the seeds), ``difference`` of the mean
@@ -113,8 +116,13 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
     """
     keys = ["iteration", "stratum", "label", "seed"]
-    plain = scores.loc[scores["method"] == roles.plain, [*keys, "mean", "p10"]]
-    paired = scores.merge(plain, "left", keys, suffixes=("", " of plain"))
+    baselines = {
+        method: roles.plain_elsewhere.get(method, roles.plain) for method in scores["method"]
+    }
+    plain = scores[scores["method"].isin(set(baselines.values()))]
+    plain = plain[["method", *keys, "mean", "p10"]].rename(columns={"method": "baseline"})
+    paired = scores.assign(baseline=scores["method"].map(baselines))
+    paired = paired.merge(plain, "left", ["baseline", *keys], suffixes=("", " of plain"))
     names = ("iteration", "stratum", "label", "method")
     rows = []
     for place, trainings in paired.groupby(list(names), sort=False):
@@ -177,7 +185,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
     tenth, over that of the method that is told them (NaN if it may gain nothing), with
     ``gain_low`` and ``gain_high``, the 95 % interval of the bootstrap over the seeds;
     ``passes`` and ``passes_p10``, whether the losses of the mean and of the 10th percentile are
-    allowed.
+    allowed (None where others were compared with plain training on the way and this was not).
     """
     moments = np.sort(scores["iteration"].unique())
     last = moments[-1]
@@ -198,7 +206,9 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
         if nearest:
             row["gain_early"], _, _ = _gain(rare, roles, method, nearest[0])
         for suffix in ("", "_p10"):
-            row[f"passes{suffix}"] = _passes(row, suffix, *LIMITS[wrong_labels])
+            row[f"passes{suffix}"] = _passes(
+                row, suffix, LIMITS[wrong_labels], on_the_way=bool(nearest)
+            )
         rows.append(row)
 
     table = pd.DataFrame(rows)
@@ -228,10 +238,21 @@ def _worst(changes: pd.DataFrame, last: int) -> dict[str, float]:
     }
 
 
-def _passes(row: Mapping[str, Any], suffix: str, at_end: float, on_the_way: float) -> bool:
-    """Whether a method loses no more than is allowed; what is not known (NaN) is no loss."""
-    loses_at_end = row[f"worst{suffix}_at_end"] < -at_end
-    loses_on_the_way = row[f"worst{suffix}_on_the_way"] < -on_the_way
+def _passes(
+    row: Mapping[str, Any], suffix: str, limits: tuple[float, float], *, on_the_way: bool
+) -> bool | None:
+    """Whether a method loses no more than the limits at the end and on the way.
+
+    What is not known (NaN) is no loss. It is None if there are moments ``on_the_way``, and the
+    method was compared with plain training at the end alone.
+    """
+    at_end, limit_on_the_way = limits
+    change_at_end = row[f"worst{suffix}_at_end"]
+    change_on_the_way = row[f"worst{suffix}_on_the_way"]
+    if on_the_way and np.isnan(change_on_the_way) and not np.isnan(change_at_end):
+        return None
+    loses_at_end = change_at_end < -at_end
+    loses_on_the_way = change_on_the_way < -limit_on_the_way
     return not (loses_at_end or loses_on_the_way)
 
 
@@ -240,12 +261,14 @@ def _gain(
 ) -> tuple[float, float, float]:
     """A method's gain over that of the method told the strata.
 
-    The interval is that of all samples of the seeds.
+    The interval is that of all samples of the seeds. There is none of a method that was trained on
+    another machine.
     """
     undefined = (np.nan, np.nan, np.nan)
     rows = rare[rare["iteration"] == iteration]
     means = rows.pivot(index="seed", columns="method", values="mean")
-    if method == roles.plain or not {method, roles.told} <= set(means):
+    elsewhere = {*roles.plain_elsewhere, *roles.plain_elsewhere.values()}
+    if method == roles.plain or method in elsewhere or not {method, roles.told} <= set(means):
         return undefined
     gains = means[[method, roles.told]].sub(means[roles.plain], axis=0).dropna().to_numpy()
     n = len(gains)

@@ -68,13 +68,14 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
 def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
     """A row per method at the end of the training, a column per stratum.
 
-    It shows the mean of the plain method, and the differences of the others.
+    It shows the mean of the plain method, and the differences of the others. A difference of 0 in
+    every training is no measurement: it is the same training.
     """
     rows = table
     if "iteration" in table:
         rows = table[table["iteration"] == table["iteration"].max()]
     means = rows["mean"].map("{:.1f}".format)
-    differences = rows[f"- {plain}"].fillna("")
+    differences = rows[f"- {plain}"].fillna("").replace("+0.0 [+0.0, +0.0]", "the same training")
     cells = rows.assign(shown=differences.where(rows["method"] != plain, means))
     return wide_table(cells, "method", "stratum", "shown")
 

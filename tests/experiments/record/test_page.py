@@ -24,7 +24,8 @@ def write(path, name="made-up", **changed):
 
 def test_page_has_all_that_makes_the_result_again(tmp_path):
     text = write(tmp_path / "made-up.md")
-    assert text.startswith("# A title\n\n## Asked\n\nAnd answered.\n\n## Numbers\n")
+    assert text.startswith("# A title\n\n*[How to read this page](reading.md): ")
+    assert "\n\n## Asked\n\nAnd answered.\n\n## Numbers\n" in text
     assert "python -m experiments made-up --out x" in text
     assert f"\nSeeds 0, 7. torch {torch.__version__.split('+')[0]}, nnunetv2 " in text
     assert re.search(
@@ -55,7 +56,8 @@ def test_a_section_and_its_page_leave_each_other_alone(tmp_path):
     assert write(path, "slices", title="Slices", is_section=True, how=None) == both
 
     changed = write(path, text="New.", how=None)
-    assert changed.startswith("# A title\n\nNew.\n")
+    assert "\n\nNew.\n" in changed.split("<!-- begin")[0]
+    assert "Asked" not in changed.split("<!-- begin")[0]
     assert changed.split("<!-- begin slices")[1] == both.split("<!-- begin slices")[1]
 
 
