@@ -1,6 +1,7 @@
 """New failures and recoveries of a comparison: the first thing that its readers see."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,12 @@ from nnunet_dro.evaluation.comparing.changed_failures import NEW_FAILURE
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.failures import Failure
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Cell, Column, Prose, Table
-
-#: The most labels with failures that a sentence has room for.
-_MOST_LABELS = 4
 
 #: The most rows of the table; comparison.csv has all.
 _MOST_ROWS = 40
@@ -30,23 +29,69 @@ MOST_METHODS = 5
 _SUMMED = ("n_counted", "n_failed_baseline", "n_failed_method", "new_failures", "recoveries")
 
 
+@dataclass(frozen=True, eq=False)
+class Failures:
+    """What fails with a method and with the baseline, label by label."""
+
+    comparison: Comparison
+    method: str
+    rows: pd.DataFrame  # its rows that count failures
+
+    @property
+    def condition(self) -> str:
+        """When a case has failed."""
+        return _condition(self.comparison)
+
+    @property
+    def unit(self) -> str:
+        """What counts: ``case``, or ``patient``."""
+        return _unit(self.comparison)
+
+    @property
+    def first_rows(self) -> pd.DataFrame:
+        """The strata of the first attribute: all cases, each once."""
+        return self.rows[self.rows["attribute"] == self.rows["attribute"].iloc[0]]
+
+    @property
+    def by_label(self) -> pd.DataFrame:
+        """The sums of those strata for each label."""
+        return self.first_rows.groupby("label", sort=False)[list(_SUMMED)].sum(min_count=1)
+
+    @property
+    def failing(self) -> list[Record]:
+        """The labels with a failure, those with the most new ones first, with the new names."""
+        counts = self.by_label
+        counts = counts[_has_failure(counts)]
+        order = counts["new_failures"].fillna(counts["n_failed_method"])
+        counts = counts.loc[order.sort_values(ascending=False, kind="stable").index]
+
+        labels: list[Any] = counts.reset_index().to_dict("records")
+        attribute = str(self.first_rows["attribute"].iloc[0])
+        for label in labels:
+            label["names"] = _new_names(self.comparison, self.method, attribute, label["label"])
+            if pd.notna(label["new_failures"]):
+                label["p"] = mcnemar_p(int(label["new_failures"]), int(label["recoveries"]))
+        return labels
+
+
 def failure_sentences(comparison: Comparison) -> list[Prose]:
     """How many fail with each method and with the baseline, and who is new, a sentence per method.
 
     Of many methods only that none fails. Nothing where the metric of the failure is not compared.
     """
-    methods = comparison.methods[1:]
-    rows = {method: _counted_rows(comparison, method) for method in methods}
-    counted = [method for method in methods if len(rows[method])]
-    if len(comparison.methods) <= MOST_METHODS:
-        sentences = [_sentence(comparison, method, rows[method]) for method in counted]
-        return [Prose(sentence, kind="first") for sentence in sentences]
+    changed = []
+    for method in comparison.methods[1:]:
+        rows = _counted_rows(comparison, method)
+        if len(rows):
+            changed.append(Failures(comparison, method, rows))
 
-    if not counted or any(_has_failure(rows[method]).any() for method in counted):
-        return []
-    title = f"Failures ({_condition(comparison)})"
-    n_methods = len(comparison.methods)
-    return [Prose(f"{title}: none with any of {n_methods} methods.", kind="first")]
+    if len(comparison.methods) > MOST_METHODS:
+        sentences = []
+        if changed and not any(_has_failure(failures.rows).any() for failures in changed):
+            sentences = [say("no_failures", changed[0])]
+    else:
+        sentences = [say("failures", failures) for failures in changed]
+    return [Prose(sentence, kind="first") for sentence in sentences]
 
 
 def failure_tables(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> Iterator[Table]:
@@ -81,35 +126,9 @@ def _counted_rows(comparison: Comparison, method: str) -> pd.DataFrame:
     return pd.concat([rows[~is_divided], rows[is_divided]])
 
 
-def _units(comparison: Comparison) -> str:
+def _unit(comparison: Comparison) -> str:
     """What counts: ``case``, or ``patient``."""
     return "patient" if "n_patients" in comparison.table else "case"
-
-
-def _sentence(comparison: Comparison, method: str, rows: pd.DataFrame) -> str:
-    """How many fail with the baseline and with the method, and who are new, label by label."""
-    baseline = comparison.methods[0]
-    failure = _condition(comparison)
-    # The strata of the first attribute are all cases, each once.
-    first = rows[rows["attribute"] == rows["attribute"].iloc[0]]
-    per_label = first.groupby("label", sort=False)[list(_SUMMED)].sum(min_count=1)
-    failing = per_label[(per_label["n_failed_baseline"] + per_label["n_failed_method"]) > 0]
-    n_most = int(per_label["n_counted"].max())
-    if failing.empty:
-        counted = count(n_most, _units(comparison))
-        return f"No failure ({failure}) with {baseline} or {method}, of {counted}."
-
-    order = failing["new_failures"].fillna(failing["n_failed_method"])
-    failing = failing.loc[order.sort_values(ascending=False, kind="stable").index]
-    attribute = str(first["attribute"].iloc[0])
-    parts = []
-    for label, counts in failing.head(_MOST_LABELS).iterrows():
-        names = _new_names(comparison, method, attribute, str(label))
-        parts.append(_of_label(comparison, str(label), counts, names))
-    if len(failing) > _MOST_LABELS:
-        parts.append(f"{count(len(failing) - _MOST_LABELS, 'other label')} in the table")
-
-    return f"Failures ({failure}), {baseline} → {method}: {'; '.join(parts)}."
 
 
 def _condition(comparison: Comparison) -> str:
@@ -118,30 +137,6 @@ def _condition(comparison: Comparison) -> str:
     metric = fmt.metric_named(failure.metric, comparison.scores)
     bound = fmt.scaled(failure.bound, metric)
     return f"{metric.title} {failure.comparison} {bound:g} {fmt.unit_sign(metric)}"
-
-
-def _of_label(
-    comparison: Comparison, label: str, counts: "pd.Series[float]", names: Sequence[str]
-) -> str:
-    """``liver 0 → 7 of 44 patients (7 new, 0 recovered, exact McNemar p = 0.016): a, b ...``."""
-    before = int(counts["n_failed_baseline"])
-    after = int(counts["n_failed_method"])
-    counted = count(int(counts["n_counted"]), _units(comparison))
-    text = f"{label} {before} → {after} of {counted}"
-    if pd.isna(counts["new_failures"]):
-        return f"{text}, in all trainings together"
-
-    n_new = int(counts["new_failures"])
-    n_recovered = int(counts["recoveries"])
-    p = _p_in_words(mcnemar_p(n_new, n_recovered))
-    text += f" ({n_new} new, {n_recovered} recovered, exact McNemar {p})"
-    if names:
-        text += f": {name_some(names, at_most=7)}"
-    return text
-
-
-def _p_in_words(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {fmt.p_value(p)}"
 
 
 def _new_names(
@@ -153,7 +148,7 @@ def _new_names(
     is_meant &= (failures["attribute"] == attribute) & (failures["label"] == label)
     if stratum is not None:
         is_meant &= failures["stratum"] == stratum
-    names: list[str] = failures.loc[is_meant, _units(comparison)].tolist()
+    names: list[str] = failures.loc[is_meant, _unit(comparison)].tolist()
     return names
 
 
@@ -207,7 +202,7 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
 def _notes(
     comparison: Comparison, n_rows: int, most_rows: int, *, are_paired: bool
 ) -> Iterator[str]:
-    units = f"{_units(comparison)}s"
+    units = f"{_unit(comparison)}s"
     if are_paired:
         yield (
             f"n: {units} that count. p: McNemar's exact test of the {units} that fail with one "

@@ -188,8 +188,7 @@ def about_distribution(metric: Metric, at_most: int | None = None, *, unit: str 
         tail = f"the {statistic.phrase}"
     else:
         side = "lies below" if metric.more_is_better else "exceeds"
-        share = statistic.share.replace("case", unit)
-        tail = f"{statistic.title}, which {share} {side}"
+        tail = f"{statistic.title}, which one {unit} in {statistic.one_in} {side}"
 
     text = (
         f"Every dot is a {unit}; the band holds the middle half of the {unit}s, "

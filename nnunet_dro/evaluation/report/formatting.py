@@ -25,6 +25,19 @@ def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
     return METRICS[name].measured(pixels=scores is not None and in_pixels(scores))
 
 
+def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[Metric]:
+    """The metrics of a table's rows, in their order; see `metric_named`."""
+    return [metric_named(str(name), scores) for name in table["metric"].unique()]
+
+
+def rows_by_metric(table: pd.DataFrame) -> dict[str, list[Record]]:
+    """The rows of each metric, by its name."""
+    rows: dict[str, list[Record]] = {}
+    for row in table.to_dict("records"):
+        rows.setdefault(str(row["metric"]), []).append(row)
+    return rows
+
+
 def shown_statistics(metric: Metric) -> tuple[str, ...]:
     """The statistics that tables show.
 
@@ -104,6 +117,19 @@ def number(value: float, metric: Metric, *, signed: bool = False) -> str:
 
 #: A difference in percentage points or mm with its sign, such as ``+3.1``.
 difference = partial(number, signed=True)
+
+
+def change(value: float, metric: Metric) -> str:
+    """A difference with its sign and unit, such as ``+3.1 points``."""
+    return f"{difference(value, metric)} {difference_unit(metric)}"
+
+
+def amount(shown: float, metric: Metric) -> str:
+    """A shown difference without its sign: ``1 point``, ``2.5 points``, ``3 mm``."""
+    unit = difference_unit(metric)
+    if metric.unit == "fraction" and shown == 1:
+        unit = "point"
+    return f"{shown:g} {unit}"
 
 
 def quantity(value: float, metric: Metric) -> str:

@@ -1,7 +1,7 @@
-"""Where a method gained and lost most in a comparison, and how sure that is, in sentences."""
+"""Where a method gained and lost most in a comparison, and how sure that is."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, notable
@@ -11,16 +11,16 @@ from nnunet_dro.evaluation.report.requirement_sentences import (
     margin_sentences,
     requirement_sentences,
 )
-from nnunet_dro.evaluation.report.worst_stratum import finding_of, share_in_words
+from nnunet_dro.evaluation.report.words import finding_of, say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,
     counted_units,
     enough_cases,
     n_units,
+    unit_of,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Note
 
 
@@ -35,14 +35,17 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class _Change:
-    """A difference of one statistic, as a gain: positive is better."""
+class Change:
+    """The difference of one statistic in one row of a comparison."""
 
     row: Record
     statistic: str
-    gain: float
-    worst: float  # the bound of its interval on the side of a loss; NaN if there is none
-    best: float  # the other bound
+    metric: Metric
+
+    @property
+    def unit(self) -> str:
+        """What counts: ``case``, or ``patient``."""
+        return unit_of(self.row)
 
     @property
     def before(self) -> float:
@@ -60,18 +63,102 @@ class _Change:
         return float(self.row[f"{self.statistic}_difference"])
 
     @property
+    def gain(self) -> float:
+        """The difference, positive where the method is better."""
+        return self.metric.sign * self.difference
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The worst and the best gain in the interval; NaN where there is no such bound."""
+        _, low, high = fmt.estimate(self.row, f"{self.statistic}_difference")
+        if self.metric.more_is_better:
+            return low, high
+        return -high, -low
+
+    @property
     def is_better(self) -> bool:
-        return self.worst > 0
+        """Whether the interval has gains only."""
+        return self.bounds[0] > 0
 
     @property
     def is_worse(self) -> bool:
-        return self.best < 0
+        """Whether the interval has losses only."""
+        return self.bounds[1] < 0
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the loss is bounded."""
+        return not math.isnan(self.bounds[0])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the interval leaves open what the difference shows."""
+        return self.gain != 0 and not (self.is_better or self.is_worse)
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether neither the interval nor the test of the cases excludes chance."""
+        return self.is_open and not float(self.row["holm_p"]) < 0.05
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether it is that of the bad cases."""
+        return self.statistic == self.metric.tail
+
+    @property
+    def is_fall(self) -> bool:
+        """Whether the tail is worse by five points or more, with or without an interval."""
+        return self.is_tail and notable(-self.difference, self.metric.name)
+
+    @property
+    def is_in_stratum(self) -> bool:
+        """Whether it is of a stratum among others, not of all cases together."""
+        return bool(self.row["attribute"] != ALL)
 
     @property
     def tone(self) -> str:
-        if self.is_better:
-            return "better"
-        return "worse" if self.is_worse else ""
+        """``better`` or ``worse`` where that is clear, or a fall is large."""
+        if self.is_worse or self.is_fall:
+            return "worse"
+        return "better" if self.is_better else ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How many differences of a method by one metric are gains and losses."""
+
+    metric: Metric
+    changes: Sequence[Change]
+    #: The rows whose cases were tested, and those among them with a clear difference.
+    tested: Sequence[Record] = ()
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every difference is 0."""
+        return all(change.gain == 0 for change in self.changes)
+
+    @property
+    def clear(self) -> list[Record]:
+        """The rows in which the test of the cases excludes chance."""
+        return [row for row in self.tested if float(row["holm_p"]) < 0.05]
+
+    @property
+    def n_gained(self) -> int:
+        """In how many clear rows the cases gain."""
+        return sum(_has_gained(row, self.metric) for row in self.clear)
+
+    @property
+    def n_against(self) -> int:
+        """In how many clear rows the mean moves against the typical case."""
+        return sum(row["mean_difference"] * row["typical_difference"] < 0 for row in self.clear)
+
+    @property
+    def by_statistic(self) -> dict[str, list[Change]]:
+        """Statistic to its changes, where some have an interval."""
+        changes: dict[str, list[Change]] = {}
+        for change in self.changes:
+            changes.setdefault(change.statistic, []).append(change)
+        return {name: own for name, own in changes.items() if any(c.has_interval for c in own)}
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
@@ -80,95 +167,40 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
     The findings are those of the first metric, and the clear losses by the others. Differences of a
     tail that rests on too few cases are left out.
     """
-    table = comparison.table
-    names = [str(name) for name in table["metric"].unique()]
-    metrics = [fmt.metric_named(name, comparison.scores) for name in names]
+    first, *others = fmt.metrics_of(comparison.table, comparison.scores)
 
     results = []
     for method in comparison.methods[1:]:
-        rows = {}
-        changes = {}
-        for metric in metrics:
-            inside = (table["method"] == method) & (table["metric"] == metric.name)
-            rows[metric.name] = table[inside].to_dict("records")
-            changes[metric.name] = list(_changes(rows[metric.name], metric))
+        rows = fmt.rows_by_metric(comparison.table[comparison.table["method"] == method])
+        changes = _changes(rows[first.name], first)
+        tested = [row for row in rows[first.name] if not math.isnan(float(row["holm_p"]))]
+        sentences = [say("summary", Summary(first, changes, tested))]
+        findings = [_finding(change, verb) for change, verb in _extremes(changes).items()]
 
-        first, *others = metrics
-        sentences = [_summary(changes[first.name], rows[first.name], first)]
-        findings = list(_extremes(changes[first.name], first))
         for metric in others:
-            sentences += _interval_sentences(changes[metric.name], metric)
-            findings += _clear_loss(changes[metric.name], metric)
+            changes = _changes(rows[metric.name], metric)
+            sentences.append(say("intervals", Summary(metric, changes)))
+            loss = _clearest_loss(changes)
+            if loss is not None:
+                findings.append(_finding(loss, f"loses most by {metric.title}"))
 
-        for metric in metrics:
-            sentences += margin_sentences(rows[metric.name], metric, comparison)
+        sentences += margin_sentences(rows, comparison)
         sentences += requirement_sentences(comparison, method)
         # Losses that are clear or large go before any gain.
         findings.sort(key=lambda finding: finding.tone != "worse")
-        results.append(Verdict(method, " ".join(sentences), tuple(findings)))
+        results.append(Verdict(method, " ".join(filter(None, sentences)), tuple(findings)))
     return results
 
 
-def _changes(rows: Sequence[Record], metric: Metric) -> Iterator[_Change]:
+def _changes(rows: Sequence[Record], metric: Metric) -> list[Change]:
     """The defined differences of the mean, and of the tail where there are enough cases for it."""
+    changes = []
     for row in rows:
         for statistic in ("mean", metric.tail):
-            value, low, high = fmt.estimate(row, f"{statistic}_difference")
-            if math.isnan(value) or not enough_cases(statistic, n_units(row)):
-                continue
-
-            gain = metric.sign * value
-            # Not sorted: one of the bounds may be missing.
-            if metric.more_is_better:
-                yield _Change(
-                    row,
-                    statistic,
-                    gain,
-                    worst=low,
-                    best=high,
-                )
-            else:
-                yield _Change(
-                    row,
-                    statistic,
-                    gain,
-                    worst=-high,
-                    best=-low,
-                )
-
-
-def _summary(changes: Sequence[_Change], rows: Sequence[Record], metric: Metric) -> str:
-    """In how many strata and labels a method gains and loses."""
-    if not changes:
-        return (
-            "No difference is defined: no stratum has enough cases with a value for both methods."
-        )
-    if all(change.gain == 0 for change in changes):
-        n_differences = count(len(changes), "difference")
-        names = f"mean and {metric.tail.upper()} {metric.title}"
-        return f"Nothing changed: all {n_differences} of {names} are 0."
-
-    return " ".join([*_test_sentences(rows, metric), *_interval_sentences(changes, metric)])
-
-
-def _test_sentences(rows: Sequence[Record], metric: Metric) -> Iterator[str]:
-    """What the tests of the cases' differences say, if there are any."""
-    tested = [row for row in rows if not math.isnan(float(row["holm_p"]))]
-    if not tested:
-        return
-
-    clear = [row for row in tested if float(row["holm_p"]) < 0.05]
-    n_gained = sum(_has_gained(row, metric) for row in clear)
-    yield (
-        f"By {metric.title}, cases gain in {n_gained} of {len(tested)} strata × labels and lose in "
-        f"{len(clear) - n_gained} (Wilcoxon's paired test, p < 0.05 after Holm's correction)."
-    )
-
-    n_against = 0
-    for row in clear:
-        n_against += float(row["mean_difference"]) * float(row["typical_difference"]) < 0
-    if n_against:
-        yield f"In {n_against} of them the mean moves the other way: few cases change much."
+            change = Change(row, statistic, metric)
+            if enough_cases(statistic, n_units(row)) and not math.isnan(change.gain):
+                changes.append(change)
+    return changes
 
 
 def _has_gained(row: Record, metric: Metric) -> bool:
@@ -179,42 +211,18 @@ def _has_gained(row: Record, metric: Metric) -> bool:
     return typical_gain > 0
 
 
-def _interval_sentences(changes: Sequence[_Change], metric: Metric) -> Iterator[str]:
-    """How many differences of each statistic are clear by their intervals, if any has one."""
-    parts = []
-    for statistic in dict.fromkeys(change.statistic for change in changes):
-        inside = [change for change in changes if change.statistic == statistic]
-        if all(math.isnan(change.worst) for change in inside):
-            continue
+def _extremes(changes: Sequence[Change]) -> dict[Change, str]:
+    """The largest gain and loss, the largest fall of the tail, and the baseline's worst stratum.
 
-        n_better = sum(change.is_better for change in inside)
-        n_worse = sum(change.is_worse for change in inside)
-        parts.append(
-            f"the {_statistic_of(metric, statistic)} improves in {n_better} and worsens in "
-            f"{n_worse} of {len(inside)}"
-        )
-
-    if parts:
-        yield f"By their 95 % intervals {', '.join(parts)}."
-
-
-def _statistic_of(metric: Metric, statistic: str) -> str:
-    """``mean Dice``, ``5th percentile of Dice``."""
-    phrase = STATISTICS[statistic].phrase
-    if statistic == "mean":
-        return f"{phrase} {metric.title}"
-    return f"{phrase} of {metric.title}"
-
-
-def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
-    """The largest gain and loss, the largest fall of the tail, and the baseline's worst stratum."""
+    Each with what is said of it.
+    """
     # All cases together are no stratum among others, unless only they show a loss.
-    chosen = [change for change in changes if change.row["attribute"] != ALL] or list(changes)
+    chosen = [change for change in changes if change.is_in_stratum] or list(changes)
     if not chosen:
-        return
+        return {}
 
     # Differences that are no chance go first, then those that have an interval.
-    with_interval = [change for change in chosen if not math.isnan(change.worst)]
+    with_interval = [change for change in chosen if change.has_interval]
     better = [change for change in chosen if change.is_better]
     told = {}
     most = max(better or with_interval or chosen, key=_gain)
@@ -222,130 +230,44 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
         told[most] = "gains most"
     least = _clearest_loss(changes) or min(with_interval or chosen, key=_gain)
     # What is printed as 0.0 is no loss.
-    if least.gain < 0 and round(fmt.scaled(least.gain, metric), 1):
+    if least.gain < 0 and round(fmt.scaled(least.gain, least.metric), 1):
         told[least] = "loses most"
-    fallen = min(changes, key=_fall_of(metric))
-    if _is_fall(fallen, metric):
-        told.setdefault(fallen, f"falls most in its {STATISTICS[metric.tail].phrase}")
-
-    for change, verb in told.items():
-        yield _finding(change, metric, verb)
+    falls = [change for change in changes if change.is_fall]
+    if falls:
+        fallen = min(falls, key=_gain)
+        told.setdefault(fallen, f"falls most in its {STATISTICS[fallen.statistic].phrase}")
 
     # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
-    tails = [change for change in chosen if change.statistic == metric.tail]
-    weakest = min(tails or chosen, key=lambda change: metric.sign * change.before)
-    if told and weakest not in told:
-        baseline = weakest.row["baseline"]
-        yield _finding(weakest, metric, f"was the worst with {baseline}")
+    tails = [change for change in chosen if change.is_tail]
+    weakest = min(tails or chosen, key=lambda change: change.metric.sign * change.before)
+    if told:
+        told.setdefault(weakest, f"was the worst with {weakest.row['baseline']}")
+    return told
 
 
-def _gain(change: _Change) -> float:
+def _gain(change: Change) -> float:
     return change.gain
 
 
-def _fall_of(metric: Metric) -> Callable[[_Change], float]:
-    """What orders changes by the fall of the tail; other statistics come last."""
-
-    def gain_of_tail(change: _Change) -> float:
-        return change.gain if change.statistic == metric.tail else math.inf
-
-    return gain_of_tail
-
-
-def _is_fall(change: _Change, metric: Metric) -> bool:
-    """Whether the tail is worse by five percentage points or more, with or without an interval."""
-    return change.statistic == metric.tail and notable(-metric.sign * change.gain, metric.name)
-
-
-def _clearest_loss(changes: Sequence[_Change]) -> _Change | None:
+def _clearest_loss(changes: Sequence[Change]) -> Change | None:
     """The largest loss that is no chance by its interval, in a stratum if it shows in any."""
     worse = [change for change in changes if change.is_worse]
-    in_strata = [change for change in worse if change.row["attribute"] != ALL]
+    in_strata = [change for change in worse if change.is_in_stratum]
     return min(in_strata or worse, key=_gain, default=None)
 
 
-def _clear_loss(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
-    """The largest clear loss by a metric that is not the first, if there is any."""
-    loss = _clearest_loss(changes)
-    if loss is not None:
-        yield _finding(loss, metric, f"loses most by {metric.title}")
-
-
-def _finding(change: _Change, metric: Metric, verb: str) -> Note:
+def _finding(change: Change, verb: str) -> Note:
     """A change as a headline (where, and what happened there) and its numbers in sentences."""
     row = change.row
     attribute = str(row["attribute"])
     label = fmt.at_start(str(row["label"]))
     stratum = fmt.stratum_title(attribute, str(row["stratum"]))
     phrase = STATISTICS[change.statistic].phrase
-    tone = change.tone
-    if _is_fall(change, metric):
-        tone = "worse"
-    sentences = [
-        _values_sentence(change, metric),
-        _cases_sentence(row),
-        *_doubts(change, metric),
-    ]
-
     return finding_of(
         attribute,
-        title=f"{label} in {stratum} {verb}",
-        text=" ".join(sentences),
-        value=_written_difference(change, metric),
-        caption=f"{metric.title}, {phrase}, {counted_units(row)}",
-        tone=tone,
+        f"{label} in {stratum} {verb}",
+        say("change", change),
+        value=fmt.change(change.difference, change.metric),
+        caption=f"{change.metric.title}, {phrase}, {counted_units(row)}",
+        tone=change.tone,
     )
-
-
-def _written_difference(change: _Change, metric: Metric) -> str:
-    number = fmt.difference(change.difference, metric)
-    return f"{number} {fmt.difference_unit(metric)}"
-
-
-def _values_sentence(change: _Change, metric: Metric) -> str:
-    """The value with either method, and the difference with its interval."""
-    row = change.row
-    before = share_in_words(metric, change.statistic, change.before)
-    after = fmt.quantity(change.after, metric)
-    difference = _written_difference(change, metric)
-    text = f"With {row['baseline']}, {before}; with {row['method']}, {after}: {difference}"
-
-    interval = fmt.change_bounds(row, change.statistic, metric)
-    if not interval:
-        return f"{text}."
-
-    typical = fmt.typical_change(row, metric)
-    if change.statistic == "mean" and typical:
-        interval += f"; of the typical case {typical}"
-    return f"{text} (95 % interval of the difference {interval})."
-
-
-def _cases_sentence(row: Record) -> str:
-    """How many cases gain and lose, and the p value of their test, if any."""
-    text = (
-        f"Of {counted_units(row)} {row['wins']} gain, {row['ties']} stay equal "
-        f"and {row['losses']} lose"
-    )
-    p = float(row["holm_p"])
-    if math.isnan(p):
-        return f"{text}."
-    if p < 0.001:
-        return f"{text} (p < 0.001)."
-    return f"{text} (p = {fmt.p_value(p)})."
-
-
-def _doubts(change: _Change, metric: Metric) -> Iterator[str]:
-    """What speaks against a change being more than chance, in a sentence, if anything does."""
-    phrase = STATISTICS[change.statistic].phrase
-    has_interval = bool(fmt.change_bounds(change.row, change.statistic, metric))
-    is_open = change.gain != 0 and not (change.is_better or change.is_worse)
-    is_significant = float(change.row["holm_p"]) < 0.05
-
-    if not has_interval and _is_fall(change, metric):
-        yield f"So few cases give no interval of the {phrase}."
-    elif is_open and not is_significant:
-        yield "This may be chance."
-    elif not has_interval:
-        yield f"So few cases give no interval of the {phrase}."
-    elif is_open:
-        yield f"The interval of the {phrase} includes 0."

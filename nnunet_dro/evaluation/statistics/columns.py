@@ -32,9 +32,9 @@ class Statistic:
         return max(least, math.ceil(100 / self.beyond_percent))
 
     @property
-    def share(self) -> str:
-        """The share of the cases beyond a percentile in words, such as ``one case in twenty``."""
-        return f"one case in {_NUMBER_WORDS[100 // self.beyond_percent]}"
+    def one_in(self) -> str:
+        """Of how many cases one lies beyond a percentile, in words, such as ``twenty``."""
+        return _NUMBER_WORDS[100 // self.beyond_percent]
 
     def more_is_better(self, metric: Metric) -> bool:
         """Whether larger values of this statistic of a metric are better."""
@@ -153,10 +153,14 @@ def n_units(row: Any) -> int:
     return whole(row, "n_patients") or n_defined(row)
 
 
+def unit_of(row: Any) -> str:
+    """What the statistics of a row count: ``case``, or ``patient`` where patients count once."""
+    return "patient" if whole(row, "n_patients") else "case"
+
+
 def counted_units(row: Any) -> str:
-    """The same in words: ``40 cases``, ``8 patients``."""
-    noun = "patient" if whole(row, "n_patients") else "case"
-    return count(n_units(row), noun)
+    """The same with their number: ``40 cases``, ``8 patients``."""
+    return count(n_units(row), unit_of(row))
 
 
 def whole(row: Any, column: str) -> int:
