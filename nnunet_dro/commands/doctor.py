@@ -69,7 +69,7 @@ def doctor(options: _Options) -> None:
         return
 
     from nnunet_dro.inspection.doctor import examine
-    from nnunet_dro.inspection.doctor.terminal import answer_lines
+    from nnunet_dro.inspection.doctor.page import answer_lines
 
     with progress_bar("Measuring the cases") as progress:
         answer, page = examine(
@@ -87,8 +87,7 @@ def doctor(options: _Options) -> None:
 
 
 def _show_rare_images(options: _Options, configuration: str) -> None:
-    from nnunet_dro.inspection.doctor.rare_images import find_rare_images
-    from nnunet_dro.inspection.doctor.terminal import rare_images_lines
+    from nnunet_dro.inspection.doctor.rare_images import find_rare_images, rare_images_lines
 
     with progress_bar("Looking at the images") as progress:
         images, picture = find_rare_images(

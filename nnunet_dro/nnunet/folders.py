@@ -15,6 +15,9 @@ DATASET_JSON = "dataset.json"
 #: The file in which nnU-Net looks for the folds of a dataset.
 SPLITS_FILE = "splits_final.json"
 
+#: The plans that nnU-Net makes where nothing else is asked for.
+USUAL_PLANS = "nnUNetPlans"
+
 #: The checkpoint of a finished training, and all in the order in which nnU-Net's ``--c`` looks for
 #: them.
 CHECKPOINT = "checkpoint_final.pth"
@@ -151,6 +154,11 @@ def fold_folder(
     It need not exist.
     """
     return results / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
+
+
+def plans_option(plans: str) -> str:
+    """The option of nnU-Net's commands that names the plans, with a space before it; or nothing."""
+    return "" if plans == USUAL_PLANS else f" -p {plans}"
 
 
 def trained_model(dataset: str, trainer: str, plans: str, configuration: str | None) -> Path:

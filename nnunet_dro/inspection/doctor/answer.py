@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
-from nnunet_dro.inspection.doctor.columns import DICE, HARDNESS, LOSS, TRAINING
-from nnunet_dro.inspection.doctor.comparisons import Stratum
-from nnunet_dro.inspection.doctor.rules import Diagnosis, diagnose
+from nnunet_dro.inspection.doctor.columns import DICE, HARDNESS, LOSS, TRAINING, VOXELS
+from nnunet_dro.inspection.doctor.comparisons import State, Stratum
+from nnunet_dro.inspection.doctor.rules import FEWEST_CASES, Diagnosis, Finding, diagnose
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
@@ -157,6 +158,26 @@ class Answer:
         """
         return self.draws is not None and self.draws.beta == 0
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether nothing can be told only because the training is short or its Dice is low."""
+        diagnosis = self.diagnosis
+        is_told = diagnosis.finding != Finding.CANNOT_TELL or diagnosis.those(State.SUSPICION)
+        could_tell = diagnosis.n_training >= FEWEST_CASES and not diagnosis.is_untrained
+        return self.has_predictions and could_tell and not is_told
+
+    @property
+    def absent_labels(self) -> list[str]:
+        """A note on labels that some of the cases lack, if there are any."""
+        voxels = self.cases.set_index("case").filter(regex=f"^{VOXELS}")
+        by_label = voxels.rename(columns=lambda name: name.removeprefix(VOXELS))
+        return note_on_absent_labels(by_label.to_dict("index"))
+
+    @property
+    def share_of_outliers(self) -> tuple[float, float]:
+        """Share of the outliers among the training cases, and of the draws; see `share`."""
+        return self.share([outlier.case for outlier in self.diagnosis.outliers])
+
     def members(self, stratum: Stratum) -> list[str]:
         """The cases of a stratum."""
         cases = self.cases["case"]
@@ -241,17 +262,3 @@ def conclude(
         training_seconds=training_seconds(fold.folder),
         has_hardness_log=any(log.is_file() for log in logs),
     )
-
-
-def duration(seconds: float) -> str:
-    """A time in words: ``40 s``, ``12 min``, ``3.5 h``.
-
-    Example:
-        >>> duration(40), duration(720), duration(12600)
-        ('40 s', '12 min', '3.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.inspection.doctor.columns import DICE, TRAINING
+from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -89,6 +89,24 @@ class Stratum:
     state: State
     training: Comparison | None  # of its training cases with the other training cases
     validation: Comparison | None  # of its validation cases with all training cases
+
+    @property
+    def title(self) -> str:
+        """Its name with its column."""
+        return f"{self.name} ({self.column})" if self.column else "all cases"
+
+    def clearest(self, difference: float) -> tuple[Comparison, str]:
+        """The comparison of at least this difference that chance explains least.
+
+        Returned with it is of which cases it is, ``training`` or ``validation``.
+        """
+        both = ((self.training, TRAINING), (self.validation, VALIDATION))
+        large = [
+            (compared, kind)
+            for compared, kind in both
+            if compared is not None and compared.difference >= difference
+        ]
+        return min(large, key=lambda pair: pair[0].probability)
 
 
 class Group(NamedTuple):

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_writable, replacing, write_files
-from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, conclude, duration, stale_losses
+from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, conclude, stale_losses
 from nnunet_dro.inspection.doctor.columns import (
     CONTRAST,
     DICE,
@@ -28,6 +28,7 @@ from nnunet_dro.inspection.doctor.columns import (
     VOXELS,
 )
 from nnunet_dro.inspection.doctor.page import doctor_html
+from nnunet_dro.inspection.doctor.words import duration
 from nnunet_dro.inspection.training import find_inputs, read_strata
 
 if TYPE_CHECKING:

@@ -1,44 +1,63 @@
-"""The page of the answer: one self-contained file, offline."""
+"""The answer on the terminal and on its page, one self-contained file, offline."""
+
+import shlex
+from collections.abc import Iterator
 
 import numpy as np
+from rich.console import RenderableType
 
-from nnunet_dro.inspection.doctor import comparisons, rules
-from nnunet_dro.inspection.doctor.advice import advice, command
-from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, duration
+from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer
 from nnunet_dro.inspection.doctor.columns import DICE, LOSS
+from nnunet_dro.inspection.doctor.rules import Finding
 from nnunet_dro.inspection.doctor.strata import strata_blocks
-from nnunet_dro.inspection.doctor.words import heading, notes, why
+from nnunet_dro.inspection.doctor.words import WORDS, duration
 from nnunet_dro.naming import count, written
+from nnunet_dro.nnunet.folders import plans_option
 from nnunet_dro.pages.document import Block, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
+from nnunet_dro.pages.terminal import printed
+
+
+def answer_lines(answer: Answer) -> RenderableType:
+    """The finding, what it rests on, and what to do, for rich's console.
+
+    Names from files are shown as they are.
+    """
+    return printed(
+        [
+            *_finding(answer),
+            Prose(WORDS.sentences("spread_and_time", answer=answer)),
+            *_notes(answer),
+            Prose(f"{', '.join(_numbers_of_cases(answer))}."),
+        ]
+    )
 
 
 def doctor_html(answer: Answer) -> str:
     """The page, in which all names from files are escaped."""
     table = _case_table(answer)
-    first, *others = advice(answer)
-    blocks: list[Block] = [Heading(heading(answer), anchor="answer", short="Answer")]
-    blocks += [Prose(sentence, kind="") for sentence in why(answer)]
-    blocks.append(Prose(first, kind="first"))
-    blocks += [Prose(sentence, kind="") for sentence in others]
-    next_command = command(answer)
-    if next_command:
-        blocks.append(Prose(next_command, kind="command"))
-    blocks += [
-        *map(Note, notes(answer)),
+    blocks = [
+        *_finding(answer),
+        *_notes(answer),
         *strata_blocks(answer, table),
         Heading("Spread of the losses", anchor="spread", short="Spread"),
         *_spread(answer),
         Heading("Cost", anchor="cost", short="Cost"),
         Table.of_pairs("Cost", _cost(answer), kind="facts"),
     ]
+    rules = WORDS.definitions("the_rules", diagnosis=answer.diagnosis)
+    appendix = [
+        Heading("The rules", anchor="methods", short="Rules"),
+        Prose("The first that holds decides."),
+        Table.of_pairs("Rules", rules, kind="terms"),
+        Heading("Definitions", 3),
+        Table.of_pairs("Definitions", WORDS.definitions("definitions"), kind="terms"),
+    ]
 
     fold = answer.fold
-    training = count(answer.diagnosis.n_training, "training case")
-    validation = count(int((~answer.is_training).sum()), "validation case")
     return page(
         blocks,
-        _methods(answer),
+        appendix,
         about=_about(answer),
         table=table,
         kind="nnunet-dro · doctor",
@@ -46,9 +65,52 @@ def doctor_html(answer: Answer) -> str:
         heading="Would robust training help?",
         lede=(
             f"{fold.trainer} on {fold.dataset}, {fold.configuration}, {fold.folder.name}: "
-            f"{training} and {validation}."
+            f"{' and '.join(_numbers_of_cases(answer))}."
         ),
     )
+
+
+def _finding(answer: Answer) -> Iterator[Block]:
+    """The finding, what it rests on, and what to do."""
+    yield Heading(WORDS.sentence("heading", answer=answer), anchor="answer", short="Answer")
+    for sentence in WORDS.sentences("why", answer=answer):
+        yield Prose(sentence, kind="")
+
+    first, *others = WORDS.sentences("advice", answer=answer)
+    yield Prose(first, kind="first")
+    for sentence in others:
+        yield Prose(sentence, kind="")
+    next_command = command(answer)
+    if next_command:
+        yield Prose(next_command, kind="command")
+
+
+def command(answer: Answer) -> str:
+    """The command to run next; empty if there is none."""
+    fold = answer.fold
+    finding = answer.diagnosis.finding
+    is_hard = finding == Finding.HARD
+
+    if finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
+        folder = shlex.quote(str(fold.folder))
+        return f"nnunet-dro suspects {folder}" if answer.has_hardness_log else ""
+    if is_hard and fold.trainer != answer.trainer:
+        return (
+            f"nnUNetv2_train {fold.dataset} {fold.configuration} {fold.number} "
+            f"-tr {answer.trainer}{plans_option(fold.plans)}"
+        )
+    return ""
+
+
+def _notes(answer: Answer) -> list[Note]:
+    return [Note(sentence) for sentence in WORDS.sentences("notes", answer=answer)]
+
+
+def _numbers_of_cases(answer: Answer) -> tuple[str, str]:
+    """How many training cases and validation cases there are."""
+    n_validation = int((~answer.is_training).sum())
+    training = count(answer.diagnosis.n_training, "training case")
+    return training, count(n_validation, "validation case")
 
 
 def _spread(answer: Answer) -> list[Block]:
@@ -90,72 +152,6 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
         time = duration(answer.training_seconds)
         rows.append(("The plain training, and a robust one of the same length", time))
     return rows
-
-
-def _methods(answer: Answer) -> list[Block]:
-    """The rules with their numbers, and the definitions."""
-    learnt = f"{100 * rules.LEARNT:.0f}"
-    low = f"{100 * rules.LOW:.0f}"
-    behind = f"{100 * comparisons.BEHIND:g}"
-    outlier = f"{100 * rules.OUTLIER:g}"
-    share = f"{100 * rules.OUTLIER_SHARE:g}"
-
-    terms = {
-        "Cannot tell": (
-            f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a "
-            f"median Dice of {learnt} on the training cases. Labels below that do not count in the "
-            "other rules."
-        ),
-        "A few outliers": (
-            f"At least {rules.FEWEST_OUTLIERS} training cases and {share} % of them are {outlier} "
-            f"points and {rules.OUTLIER_SD:g} standard deviations (1.4826 times the median "
-            "absolute deviation) below the median of a label, no stratum explains them, and they "
-            "are at least as many as the cases of strata that are behind. A stratum explains its "
-            "cases if it is behind, or uncertain, and at least half of its training cases are that "
-            "far below."
-        ),
-        "Hard to learn": (
-            f"The training cases of a stratum are behind: {behind} points of mean Dice of a label "
-            f"below the other training cases, with p below {comparisons.LEVEL:g} / "
-            f"{answer.diagnosis.n_comparisons} comparisons."
-        ),
-        "Learnt but not carried over": (
-            "The training cases of a stratum are not behind, but its validation cases are, against "
-            "all training cases."
-        ),
-        "Cannot tell, too few cases": (
-            f"A stratum is {behind} points below, with p below {comparisons.SUSPICION:g} but not "
-            "below the limit above."
-        ),
-        "Cannot tell: the training is short, or little is learnt yet": (
-            f"The training has fewer than {rules.FEWEST_ITERATIONS:,} iterations, or the median "
-            f"Dice of a label on the training cases is below {low}."
-        ),
-        "Nothing fails": "None of these.",
-    }
-
-    definitions = {
-        "Draws": (
-            "Share of the draws of the default trainer from the network as it is, by the pooled "
-            "hardness of the measured patches: uniform where next to nothing is found of the "
-            "hardest. They change as the network trains."
-        ),
-        "Effective cases": (
-            "exp(entropy) of the probabilities: the number of cases that equally likely draws "
-            "would be spread over."
-        ),
-        "Dice": (
-            "2 TP / (2 TP + FP + FN) of the preprocessed case; undefined where neither reference "
-            "nor prediction has the label, and then left out."
-        ),
-    }
-    return [
-        Heading("The rules", anchor="methods", short="Rules"),
-        Prose("The first that holds decides."),
-        Table.of_pairs("Rules", terms.items(), kind="terms"),
-        Heading("Definitions", 3),
-        Table.of_pairs("Definitions", definitions.items(), kind="terms"),
-    ]
 
 
 def _about(answer: Answer) -> dict[str, str]:

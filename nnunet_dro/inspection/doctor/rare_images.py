@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from joblib import cpu_count
+from rich.console import RenderableType
 
 from nnunet_dro.files.output_folder import check_writable
 from nnunet_dro.inspection.training import read_strata
-from nnunet_dro.naming import name_some, plain
-from nnunet_dro.nnunet.folders import read_if_usable, settings_of
+from nnunet_dro.naming import count, name_some, plain
+from nnunet_dro.nnunet.folders import plans_option, read_if_usable, settings_of
 from nnunet_dro.nnunet.training import Target, find_target
+from nnunet_dro.pages.document import Column, Heading, Prose, Table
 from nnunet_dro.pages.pictures import grey_levels
+from nnunet_dro.pages.terminal import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: The trainer that draws rare images more often.
+RARE_TRAINER = "nnUNetTrainerDRO_rare4"
 
 #: How many of the rarest images the picture shows, beside as many ordinary ones.
 N_SHOWN = 6
@@ -115,6 +122,42 @@ def find_rare_images(
     write_rarity(table, where / f"{stem}_rarity.csv")
     save_picture(picture, _draw, images, preprocessed)
     return images, picture
+
+
+def rare_images_lines(images: RareImages) -> RenderableType:
+    """The cases whose images look rarest, and what to do, for rich's console.
+
+    Names from files are shown as they are.
+    """
+    rarest = images.rarest
+    entries = [str(column) for column in rarest.columns[2:]]
+    columns: list[Any] = [
+        (Column("Case", "name"), itemgetter("case")),
+        (Column("Rarity"), lambda row: f"{row['rarity']:.2g}"),
+        *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
+    ]
+    title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
+    table = Table.of(title, columns, rarest.to_dict("records"))
+
+    target = images.target
+    plans = plans_option(target.plans)
+    train = f"nnUNetv2_train {target.dataset} {target.configuration} 0 -tr {RARE_TRAINER}{plans}"
+    return printed(
+        [
+            Heading("Images that look like few others"),
+            Prose(
+                "Look at the picture first: an image may also look rare because it is broken. What "
+                "belongs to the task can be drawn more often in a training:",
+                kind="",
+            ),
+            Prose(train, kind="command"),
+            table,
+            Prose(
+                "Rarity is the inverse density of what the preprocessed images look like, 1 on "
+                "average. It sees no rare anatomy in an ordinary image."
+            ),
+        ]
+    )
 
 
 def _preprocessed_cases(target: Target) -> Any:

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.inspection.doctor.answer import Answer, conclude
-from nnunet_dro.inspection.doctor.page import doctor_html
-from nnunet_dro.inspection.doctor.terminal import answer_lines
+from nnunet_dro.inspection.doctor.page import answer_lines, doctor_html
 from nnunet_dro.nnunet.folders import Fold
 from tests.evaluation.report.made import HOSTILE
 from tests.pages.screen import screen
