@@ -5,10 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from nnunet_dro.commands.protocol_file import protocol_of
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.other_tables import read_scores
+from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
+from nnunet_dro.evaluation.other_tables import files_of_scores, read_scores
 from nnunet_dro.evaluation.report import comparison_reports
 from nnunet_dro.evaluation.report.evidence import evidence_pack
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -21,6 +24,12 @@ from nnunet_dro.evaluation.result_files import (
 )
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.selfcheck import selfcheck
+
+#: The folder of a pack that holds the comparison.
+COMPARISON = "comparison"
+
+#: What commands give, as errors name it.
+_RESULTS = {"evaluate": "evaluation", "compare": "comparison"}
 
 
 def pack_files(
@@ -53,7 +62,7 @@ def pack_files(
         )
 
     records = {**others, "selfcheck.json": record.json_text()}
-    records |= _protocol(evaluation)
+    records |= _protocol(evaluation.about, "evaluate")
     if comparison is not None:
         records |= _comparison(comparison, evaluation)
     return evidence_pack(evaluation, gallery, links, records=records)
@@ -70,18 +79,23 @@ def verified(folder: Path) -> list[str]:
     n_files = check_manifest(folder)
     evaluation = read_evaluation(folder)
     check_evaluation(evaluation)
-    _protocol(evaluation)
+    _protocol(evaluation.about, "evaluate")
+    records = evaluation.about["requirements"]
+    _check_verdict_files(folder, verdict_files(evaluation.method, records))
 
-    n_verdicts = len(evaluation.about["requirements"])
+    checked = f"{n_files} files as written; {len(records)} verdicts as scores.csv gives them"
+    if (folder / COMPARISON).is_dir():
+        n_compared = _check_comparison(folder / COMPARISON, evaluation)
+        checked += f", and {n_compared} of the comparison"
     return [
-        f"{n_files} files as written; {n_verdicts} verdicts as scores.csv gives them.",
+        f"{checked}.",
         f"SHA-256 of {MANIFEST}: {sha256_of(folder / MANIFEST)}",
     ]
 
 
-def _protocol(evaluation: Evaluation) -> dict[str, str]:
-    """The protocol that an evaluation was made under, if there is one, checked against it."""
-    locked = evaluation.about.get("protocol")
+def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
+    """The protocol that a result of ``command`` was made under, if any, checked against it."""
+    locked = about.get("protocol")
     if locked is None:
         return {}
     if "content" not in locked:
@@ -96,20 +110,19 @@ def _protocol(evaluation: Evaluation) -> dict[str, str]:
         cure = "Restore summary.json, or evaluate again."
         raise ValueError(f"`protocol` must be the one that was locked, got {got}. {cure}")
 
-    texts = dict.fromkeys(entry["requirement"] for entry in evaluation.about["requirements"])
-    required = dict.fromkeys(protocol.evaluate["require"])
-    if set(texts) != set(required):
-        others = sorted(set(texts) ^ set(required))
-        cure = "Restore summary.json, or evaluate again with --protocol."
+    texts = {entry["requirement"] for entry in about["requirements"]}
+    others = sorted(texts ^ set(protocol.sections[command]["require"]))
+    if others:
+        cure = f"Restore summary.json, or {command} again with --protocol."
         raise ValueError(
-            "`evaluation` must have the requirements of its protocol, "
+            f"`{_RESULTS[command]}` must have the requirements of its protocol, "
             f"got others or not all: {others[0]!r}. {cure}"
         )
     return {"protocol.toml": locked["content"]}
 
 
 def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
-    """The files of a comparison of the evaluation, made anew from the scores."""
+    """The files of a comparison of the evaluation, made anew from the scores, and those scores."""
     summary, table = read_comparison(folder)
     about = summary["about"]
     if "inputs" not in about:
@@ -118,19 +131,91 @@ def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
             "Compare again with this version of nnunet-dro."
         )
 
-    evaluations = {}
-    for name, folders in about["inputs"]["files"].items():
-        evaluations[name] = [read_scores(Path(file)) for file in folders]
-    sha256 = [_predictions(other) for trainings in evaluations.values() for other in trainings]
-    if _predictions(evaluation) not in sha256:
+    scores = {}
+    copies = {}
+    for place, path in _scores_of(about).items():
+        scores[place] = Path(path)
+        for file in files_of_scores(scores[place]):
+            copies[f"{COMPARISON}/{place}/{file.name}"] = _content(file)
+
+    made_anew = _compared_anew(about, table, evaluation, scores, folder)
+    comparison: Comparison = replace(made_anew, about=about, notes=tuple(summary["notes"]))
+    files = {**comparison_files(comparison), **comparison_reports(comparison)}
+    return {**{f"{COMPARISON}/{name}": text for name, text in files.items()}, **copies}
+
+
+def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
+    """Check the comparison of a pack, and say how many verdicts it has."""
+    summary, table = read_comparison(folder)
+    about = summary["about"]
+    scores = {}
+    for place in _scores_of(about):
+        files = [*(folder / place).glob("*")]
+        if not files:
+            got = f"none in {str(folder / place)!r}"
+            cure = "Write the pack with this version of nnunet-dro."
+            raise FileNotFoundError(
+                f"`comparison` must have its scores beside it, got {got}. {cure}"
+            )
+        # A table of other software is a single file.
+        is_table = len(files) == 1 and files[0].name != "summary.json"
+        scores[place] = files[0] if is_table else folder / place
+
+    comparison = _compared_anew(about, table, evaluation, scores, folder)
+    _check_verdict_files(folder, comparison_files(replace(comparison, about=about)))
+    return len(about["requirements"])
+
+
+def _check_verdict_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Check that the files of verdicts say what summary.json does."""
+    for name in VERDICT_FILES:
+        written = None
+        if (folder / name).is_file():
+            written = _content(folder / name)
+        if written != files.get(name):
+            cure = "Restore the pack from where it is kept, or write another."
+            raise ValueError(
+                f"`evaluation` must have the verdicts of its summary.json, got others in "
+                f"{str(folder / name)!r}. {cure}"
+            )
+
+
+def _content(path: Path) -> str:
+    """The text of a file, as `write_files` writes it."""
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _scores_of(about: Mapping[str, Any]) -> dict[str, str]:
+    """Where a pack has the scores of each training of a comparison, to where they came from.
+
+    Methods and trainings are numbered: names of methods may be none of folders.
+    """
+    paths = {}
+    for method, files in enumerate(about["inputs"]["files"].values(), 1):
+        for training, file in enumerate(files, 1):
+            paths[f"scores/{method}-{training}"] = file
+    return paths
+
+
+def _compared_anew(
+    about: Mapping[str, Any],
+    table: pd.DataFrame,
+    evaluation: Evaluation,
+    scores: Mapping[str, Path],
+    folder: Path,
+) -> Comparison:
+    """A comparison in a folder, made anew from the scores of every training and checked."""
+    trainings = [read_scores(path) for path in scores.values()]
+    if _predictions(evaluation) not in map(_predictions, trainings):
         got = f"one of other predictions in {str(folder)!r}"
         cure = "Name a comparison of this evaluation, or leave it out."
         raise ValueError(f"`comparison` must be of the evaluation, got {got}. {cure}")
 
-    made_anew = check_comparison(about, table, evaluations)
-    comparison: Comparison = replace(made_anew, about=about, notes=tuple(summary["notes"]))
-    files = {**comparison_files(comparison), **comparison_reports(comparison)}
-    return {f"comparison/{name}": content for name, content in files.items()}
+    _protocol(about, "compare")
+    evaluations = {}
+    for method, files in about["inputs"]["files"].items():
+        evaluations[method] = [trainings.pop(0) for _ in files]
+    return check_comparison(about, table, evaluations)
 
 
 def _predictions(evaluation: Evaluation) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.result_files import read_evaluation
+from nnunet_dro.evaluation.result_files import FILES_READ, read_evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
@@ -139,6 +139,14 @@ def read_scores(path: Path) -> Evaluation:
         },
         notes=tuple(_notes(software, metrics, columns.left_out, rows_left_out, without_counts)),
     )
+
+
+def files_of_scores(path: Path) -> list[Path]:
+    """The files that `read_scores` reads."""
+    if path.is_file():
+        return [path]
+    files = [path / name for name in FILES_READ]
+    return [file for file in files if file.is_file()]
 
 
 def _notes(

@@ -49,6 +49,9 @@ TABLES = (
     *VERDICT_FILES,
 )
 
+#: The files of an evaluation that are read; no report needs every lesion.
+FILES_READ = ("summary.json", "scores.csv", "strata.csv", OF_LESIONS[1])
+
 #: The page of the worst cases in three planes, which `report` writes beside the tables.
 VIEWER_PAGE = "cases.html"
 

@@ -171,6 +171,16 @@ def test_an_altered_comparison_stops_the_pack(copy, file):
     assert not (copy / "new").exists()
 
 
+def test_a_requirement_that_was_removed_from_a_comparison_stops_the_pack(copy):
+    path = copy / "both" / "summary.json"
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    summary["about"]["requirements"] = []
+    path.write_text(json.dumps(summary), encoding="utf-8")
+
+    words = ("--pack", copy / "new", "--comparison", copy / "both")
+    refused(run("report", copy / "out", *words), "must have the requirements of its protocol")
+
+
 def test_a_comparison_of_other_predictions_is_refused(study, tmp_path):
     other = write_study(tmp_path, shifts=(1, 1))
     done(run_evaluate(other))
@@ -194,14 +204,37 @@ def test_a_changed_pack_is_not_verified(copy, change, words):
     refused(run("report", "--verify", copy / "pack"), words)
 
 
-def test_verdicts_that_were_altered_with_the_manifest_are_not_verified(copy):
+@pytest.mark.parametrize(
+    ("file", "before", "after", "words"),
+    [
+        ("summary.json", '"passed": false', '"passed": true', "passed True in summary.json"),
+        ("verdicts.json", '"passed": false', '"passed": true', "others in"),
+        ("comparison/summary.json", '"passed": true', '"passed": false', "passed False in summary"),
+        ("comparison/verdicts.xml", 'failures="', 'failures="1', "others in"),
+        ("comparison/comparison.csv", "tumour,dice,old,new,3", "tumour,dice,old,new,4", "n 4 of"),
+    ],
+)
+def test_verdicts_that_were_altered_with_the_manifest_are_not_verified(
+    copy, file, before, after, words
+):
     pack = copy / "pack"
-    before = hashlib.sha256((pack / "summary.json").read_bytes()).hexdigest()
-    altered(pack / "summary.json", '"passed": false', '"passed": true')
-    after = hashlib.sha256((pack / "summary.json").read_bytes()).hexdigest()
-    altered(pack / "manifest.json", before, after)
+    altered(pack / file, before, after)
+    manifest = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"][file] = hashlib.sha256((pack / file).read_bytes()).hexdigest()
+    (pack / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
-    refused(run("report", "--verify", pack), "passed True in summary.json")
+    refused(run("report", "--verify", pack), words)
+
+
+def test_a_pack_is_verified_where_nothing_but_the_pack_is(study, tmp_path):
+    shutil.copytree(study / "pack", tmp_path / "pack")
+    (study / "old").rename(study / "elsewhere")
+    try:
+        lines = done(run("report", "--verify", tmp_path / "pack")).stdout.splitlines()
+    finally:
+        (study / "elsewhere").rename(study / "old")
+
+    assert lines[0].endswith("verdicts as scores.csv gives them, and 6 of the comparison.")
 
 
 def test_options_that_say_nothing_together_are_refused(study):
