@@ -1,4 +1,4 @@
-"""The files that the examination of a fold needs, checked before anything is loaded."""
+"""The files of a finished training, of its dataset and of its validation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
+from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.files import case_table
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import CHECKPOINT, SPLITS_FILE, Fold, dataset_folder, folder_of
@@ -144,6 +146,59 @@ def read_strata(
     dividing = case_table.dividing_attributes(rows.loc[list(training)])
     columns = list(dict.fromkeys(by)) or dividing
     return rows.loc[cases, columns], str(path)
+
+
+def described_cases(fold: Fold, cases: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """What the dataset's case table says of the cases, and a note if it cannot be used."""
+    notes = []
+    described = pd.DataFrame()
+    preprocessed = fold.dataset_folder("nnUNet_preprocessed")
+    raw = fold.dataset_folder("nnUNet_raw")
+
+    path = case_table.find_case_table(preprocessed, raw)
+    if path is not None:
+        try:
+            described = case_table.read_cases(path).set_index("case")
+        except ValueError as error:
+            notes.append(f"The case table is not used: {error}")
+    return described.reindex(pd.Index(cases), fill_value=case_table.MISSING), notes
+
+
+def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
+    """The mean Dice of every case over the labels, and notes on folds without.
+
+    Fold ``all`` is left out: it validates cases that it was trained on. So are the cases in another
+    fold's validation that splits_final.json has in its training part.
+    """
+    parts = []
+    lacking = []
+    notes = []
+    for fold in folds:
+        name = fold.folder.name
+        if name == "fold_all":
+            continue
+
+        path = fold.folder / "validation" / "summary.json"
+        if not path.is_file():
+            lacking.append(name)
+            continue
+        try:
+            scores, inputs = read_summary(path, None, Scoring(("dice",)))
+        except ValueError as error:
+            notes.append(f"The validation of {name} is left out: {error}")
+        else:
+            parts.append(scores.groupby("case")["dice"].mean())
+            notes += inputs.notes
+
+    if not parts:
+        return pd.Series(dtype="float64", name="validation_dice"), notes
+    if lacking:
+        notes.append(
+            f"No validation Dice of {name_some(lacking)}, whose validation/summary.json does not "
+            "exist."
+        )
+    together = pd.concat(parts)
+    return together.groupby(together.index).mean().rename("validation_dice"), notes
 
 
 def _described(fold: Fold, name: str) -> Mapping[str, Any]:

@@ -1,24 +1,117 @@
-"""The files of the suspects.
+"""The suspects on the terminal, in suspects.csv, and on one self-contained page.
 
-Suspects.csv, and one self-contained page with the pictures and curves of the cases.
+The page has pictures and curves of the first cases.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
+from rich.console import RenderableType
 
 from nnunet_dro.inspection.images import Slice
 from nnunet_dro.inspection.suspects.curves import CASE, MEDIAN, curves_of
 from nnunet_dro.inspection.suspects.ranking import DICE, FEW, LOSS, WEIGHT
 from nnunet_dro.inspection.suspects.search import Suspects
-from nnunet_dro.inspection.suspects.terminal import is_few, ordering, score_text, score_title
+from nnunet_dro.inspection.suspects.words import WORDS
 from nnunet_dro.naming import count, written
-from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
 from nnunet_dro.pages.svg import N_COLOURS, legend_line
+from nnunet_dro.pages.terminal import printed
+
+_Row = Mapping[Hashable, Any]
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A number of every case, with what it is called wherever it is shown."""
+
+    name: str  # column of the ranking
+    head: str  # heading on the terminal
+    title: str  # heading on the page
+    kind: str  # of the column on the page
+    fact: str  # beside a picture, in words
+    form: str = ".3f"
+    unit: float = 1  # what is shown of a value of 1
+
+    def text(self, row: _Row) -> str:
+        """What the case of a row has, as it is written."""
+        return written(self.unit * row[self.name], self.form)
+
+
+#: What a case is ranked by, and by what else one can judge it.
+_SCORES = {
+    LOSS: _Measure(
+        "score", "mean rank (%)", "Mean rank (%)", "number", "mean rank {} %", ".1f", 100
+    ),
+    WEIGHT: _Measure("score", "mean weight", "Mean weight", "decimal", "mean weight {}"),
+    DICE: _Measure("score", "validation Dice", "validation Dice", "decimal", "validation Dice {}"),
+}
+_GAP = _Measure("gap", "gap (SD)", "Gap (SD)", "difference", "{} SD from the median", "+.1f")
+_MEAN_LOSS = _Measure("loss", "loss", "Mean loss", "decimal", "mean loss {}")
+_DICE = _Measure("validation_dice", "Dice", "Validation Dice", "decimal", "validation Dice {}")
+
+#: What the first cases have, by what they are ranked by.
+_EXTREMES = {
+    LOSS: "loss stays highest",
+    WEIGHT: "weight stays lowest",
+    DICE: "validation Dice is lowest",
+}
+
+
+def _measures(suspects: Suspects, rows: pd.DataFrame) -> list[_Measure]:
+    """The measures that some rows of the ranking have."""
+    measures = [_SCORES[suspects.by], _GAP]
+    if suspects.table["loss"].notna().any():
+        measures.append(_MEAN_LOSS)
+    if suspects.by != DICE and rows["validation_dice"].notna().any():
+        measures.append(_DICE)
+    return measures
+
+
+def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableType:
+    """The first cases of the ranking, with notes and what to do next, for rich's console.
+
+    Rarely seen cases are dim.
+    """
+    shown = suspects.shown
+    records = shown.to_dict("records")
+    title = f"Cases to look at: {_ordering(suspects)}"
+    kinds = ["few" if _is_few(row, suspects) else "" for row in records]
+
+    def times_seen(row: _Row) -> Cell:
+        marks = {"†": ""} if _is_few(row, suspects) else {}
+        return Cell(f"{row['times_seen']:,}", marks=marks)
+
+    def picture(row: _Row) -> str:
+        # The page and suspects.csv give the whole reason.
+        reason = suspects.reasons.get(row["case"], "")
+        return reason.split(":")[0]
+
+    columns: list[Any] = [
+        (Column("rank"), lambda row: str(row["rank"])),
+        (Column("case", "name"), lambda row: row["case"]),
+        *((Column(measure.head), measure.text) for measure in _measures(suspects, shown)),
+    ]
+    if suspects.log is not None:
+        columns.append((Column("seen"), times_seen))
+        columns.append((Column("in all"), lambda row: f"{row['times_seen_in_all']:,}"))
+    if shown["trusted"].any():
+        columns.append((Column("trusted", "text"), lambda row: "yes" if row["trusted"] else ""))
+    if suspects.reasons:
+        columns.append((Column("picture", "text"), picture))
+
+    return printed(
+        [
+            Table.of(title, columns, records, row_kinds=kinds),
+            *map(Note, suspects.notes),
+            *(Prose(f"Next: {step}", kind="") for step in steps),
+        ]
+    )
 
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
@@ -49,23 +142,30 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
         blocks.append(Prose(steps, kind="steps"))
 
     cases = count(len(suspects.table), "case")
+    definitions = WORDS.definitions("definitions", suspects=suspects)
     return page(
         blocks,
-        _methods(suspects),
+        [
+            Heading("Definitions", anchor="methods", short="Definitions"),
+            Table.of_pairs("Definitions", definitions, kind="terms"),
+        ],
         about=_about(suspects),
         table=_case_table(suspects),
         kind="nnunet-dro · cases to look at",
         title=f"Cases to look at, {dataset}",
         heading=f"Cases to look at in {dataset}",
-        lede=f"{cases}, starting with those whose {ordering(suspects)}.",
+        lede=f"{cases}, starting with those whose {_ordering(suspects)}.",
     )
 
 
 def _pictures(suspects: Suspects) -> Iterator[Block]:
     """What the pictures and curves show, their legends, and the first cases."""
-    about = _about_pictures(suspects)
-    if about:
-        yield Prose(about)
+    pictures = suspects.pictures.values()
+    has_predictions = any(picture.predicted is not None for picture in pictures)
+    for sentence in WORDS.sentences(
+        "about_pictures", suspects=suspects, has_predictions=has_predictions
+    ):
+        yield Prose(sentence)
     if suspects.log is not None:
         yield Figure(
             legend=[
@@ -81,79 +181,19 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
     yield gallery(_entries(suspects), legend, kind="slices")
 
 
-def _about_pictures(suspects: Suspects) -> str:
-    """What the pictures and curves show; empty if there are none."""
-    curves = ""
-    if suspects.log is not None:
-        curve = "stale loss at the end of each epoch"
-        if suspects.by == WEIGHT:
-            curve = "mean weight of each epoch"
-        curves = (
-            f"{curve}. The shaded first third of the epochs does not count. All curves have the "
-            "same axes; values beyond them are drawn at the edge."
-        )
-        if len(suspects.folds) > 1:
-            curves += " A curve is the mean over the folds that trained on the case."
-    if not suspects.pictures:
-        return f"The {curves}" if curves else ""
+def _ordering(suspects: Suspects) -> str:
+    """The order of the ranking, with the epochs that count."""
+    log = suspects.log
+    about = []
+    if log is not None and suspects.by != DICE:
+        first = log.epochs[log.first_counted]
+        last = log.epochs[-1]
+        about.append(f"epoch {last}" if first == last else f"epochs {first} to {last}")
+    if len(suspects.folds) > 1:
+        about.append(f"{len(suspects.folds)} folds")
 
-    about = "The slice that shows most of the reference, with its outlines"
-    if any(picture.predicted is not None for picture in suspects.pictures.values()):
-        about += (
-            ", with those of the prediction by the network that was trained without the case "
-            "(dashed),"
-        )
-    about += " and without"
-    return f"{about}, and the {curves}" if curves else f"{about}."
-
-
-def _methods(suspects: Suspects) -> list[Block]:
-    """The definitions of the words and columns of the page."""
-    by = suspects.by
-    has_log = suspects.log is not None
-    terms = {}
-    if by == WEIGHT:
-        terms["Mean weight"] = (
-            "over the iterations that used the case, in the epochs that count. Weights are "
-            "relative: plain training gives every case 1. The lowest comes first."
-        )
-    elif by == LOSS:
-        terms["Stale loss"] = "the loss of the case when it was last seen, on an augmented patch."
-        terms["Mean rank"] = (
-            "over the epochs that count, the share of the other cases with a smaller stale loss at "
-            "the end of the epoch; equal losses count half. The highest comes first. A single hard "
-            "epoch does not keep a case at the top: in each epoch the hardest case has 100 %, "
-            "however large its loss."
-        )
-    terms["Validation Dice"] = (
-        "of the network that was trained without the case, averaged over the labels that have one, "
-        "from nnU-Net's validation/summary.json."
-    )
-    if has_log:
-        terms["Epochs that count"] = (
-            "all but the first third, in which the network still knows little."
-        )
-    if len(suspects.folds) > 1 and by != DICE:
-        terms["Several folds"] = (
-            "are ranked one by one, because the losses of one network may lie above those of "
-            "another. Rank, gap and loss are means over the folds that trained on the case; visits "
-            "are added."
-        )
-
-    score = "validation Dice" if by == DICE else f"mean {by}"
-    terms["Gap"] = (
-        f"from the median of all cases to the {score}, in standard deviations (1.4826 times the "
-        "median absolute deviation)."
-    )
-    if has_log:
-        terms["Seen"] = "number of visits in the epochs that count."
-        if by != DICE:
-            terms["Seen"] += f" † Fewer than {FEW} visits: the rank says little."
-    terms["Trusted"] = "the case has yes in the column trusted of the dataset's case table."
-    return [
-        Heading("Definitions", anchor="methods", short="Definitions"),
-        Table.of_pairs("Definitions", terms.items(), kind="terms"),
-    ]
+    extreme = _EXTREMES[suspects.by]
+    return f"{extreme} ({', '.join(about)})" if about else extreme
 
 
 def _about(suspects: Suspects) -> dict[str, str]:
@@ -210,66 +250,53 @@ def _planes(picture: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, st
     yield plane, "without outlines", (), "without outlines"
 
 
-def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:
+def _facts(row: _Row, suspects: Suspects) -> list[str]:
     """What is known about a case, in words."""
-    score = score_text(row["score"], suspects)
-    words = {
-        WEIGHT: f"mean weight {score}",
-        DICE: f"validation Dice {score}",
-        LOSS: f"mean rank {score} %",
-    }
+    measures = _measures(suspects, suspects.shown)
+    facts = [
+        measure.fact.format(measure.text(row))
+        for measure in measures
+        if not pd.isna(row[measure.name])
+    ]
 
-    facts = [words[suspects.by]]
-    if not pd.isna(row["gap"]):
-        facts.append(f"{written(row['gap'], '+.1f')} SD from the median")
-    if not pd.isna(row["loss"]):
-        facts.append(f"mean loss {written(row['loss'], '.3f')}")
-
-    is_by_dice = suspects.by == DICE
-    if not is_by_dice and not pd.isna(row["validation_dice"]):
-        facts.append(f"validation Dice {written(row['validation_dice'], '.3f')}")
-    if row["times_seen"] or not is_by_dice:
-        mark = "†" if is_few(row) and not is_by_dice else ""
+    if row["times_seen"] or suspects.by != DICE:
+        mark = "†" if _is_few(row, suspects) else ""
         facts.append(f"seen {count(row['times_seen'], 'time')}{mark}")
-
     if row["trusted"]:
         facts.append("trusted")
     return facts
 
 
+def _is_few(row: _Row, suspects: Suspects) -> bool:
+    """Whether the case of a row was seen so rarely that its rank says little."""
+    return bool(row["times_seen"] < FEW) and suspects.by != DICE
+
+
 def _case_table(suspects: Suspects) -> SortableTable:
     """Every case with its rank, score and strata."""
     table = suspects.table
-    by = suspects.by
     columns = [SortableColumn("Case", "text", table["case"])]
-    if by != DICE:
+
+    def add(title: str, kind: str, values: Any, *, filtered: bool = False) -> None:
+        columns.append(SortableColumn(title, kind, values, filtered=filtered))
+
+    if suspects.by != DICE:
         is_rare = table["times_seen"] < FEW
         evidence = is_rare.map({True: f"fewer than {FEW} visits", False: f"{FEW} visits or more"})
-        columns.append(SortableColumn("Evidence", "text", evidence, filtered=True))
+        add("Evidence", "text", evidence, filtered=True)
 
     place_of_rank = len(columns)
-    columns.append(SortableColumn("Rank", "count", table["rank"].astype(float)))
-    title = score_title(suspects).replace("mean", "Mean")
-    if by == LOSS:
-        columns.append(SortableColumn(title, "number", 100 * table["score"]))
-    else:
-        columns.append(SortableColumn(title, "decimal", table["score"]))
-    columns.append(SortableColumn("Gap (SD)", "difference", table["gap"]))
-
-    if table["loss"].notna().any():
-        columns.append(SortableColumn("Mean loss", "decimal", table["loss"]))
-    if by != DICE and table["validation_dice"].notna().any():
-        columns.append(SortableColumn("Validation Dice", "decimal", table["validation_dice"]))
+    add("Rank", "count", table["rank"].astype(float))
+    for measure in _measures(suspects, table):
+        add(measure.title, measure.kind, measure.unit * table[measure.name])
     if suspects.log is not None:
-        columns.append(SortableColumn("Seen", "count", table["times_seen"]))
-        columns.append(SortableColumn("Seen in all", "count", table["times_seen_in_all"]))
-
+        add("Seen", "count", table["times_seen"])
+        add("Seen in all", "count", table["times_seen_in_all"])
     if table["trusted"].any():
         trusted = table["trusted"].map({True: "trusted", False: "not trusted"})
-        columns.append(SortableColumn("Trusted", "text", trusted, filtered=True))
+        add("Trusted", "text", trusted, filtered=True)
     for name, entries in suspects.strata.items():
-        strata = [entries[case] for case in table["case"]]
-        columns.append(SortableColumn(name, "text", strata, filtered=True))
+        add(name, "text", table["case"].map(entries), filtered=True)
 
     folds = "folds" if len(suspects.folds) > 1 else "fold"
     return SortableTable(

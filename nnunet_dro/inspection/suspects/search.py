@@ -1,20 +1,34 @@
 """From the folders of folds to what a reader sees: the ranking, the pictures, and notes on them."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
-from nnunet_dro.files.case_table import MISSING, dividing_attributes, find_case_table, read_cases
+from nnunet_dro.files.case_table import dividing_attributes
 from nnunet_dro.inspection.images import ImageSource, Slice, find_images, slice_of
-from nnunet_dro.inspection.suspects.notes import CAVEATS, note_on_labels, notes_on_ranking
-from nnunet_dro.inspection.suspects.ranking import DICE, LOSS, WEIGHT, rank_by_dice, rank_folds
-from nnunet_dro.inspection.suspects.validation import validation_dice
+from nnunet_dro.inspection.suspects.ranking import (
+    DICE,
+    FEW,
+    LOSS,
+    WEIGHT,
+    below_most,
+    rank_by_dice,
+    rank_folds,
+)
+from nnunet_dro.inspection.suspects.words import WORDS
+from nnunet_dro.inspection.training import described_cases, validation_dice
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
+
+#: Cases beside the first ones whose reference is read, to know which labels are usual.
+_OTHERS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +85,7 @@ def find_suspects(
 
     folds = folds_of(folders)
     ranked_by, log, table, notes_on_files = _ranking(folds, by)
-    described, notes_on_table = _described_cases(folds[0], table["case"].tolist())
+    described, notes_on_table = described_cases(folds[0], table["case"].tolist())
     table["trusted"] = False
     if "trusted" in described:
         table["trusted"] = described.pop("trusted").str.lower().to_numpy() == "yes"
@@ -81,10 +95,10 @@ def find_suspects(
     pictures, reasons = _pictures(first, source, progress)
 
     labels = None
-    notes = [CAVEATS[ranked_by], *notes_on_ranking(ranked_by, log, table, top)]
+    notes = _notes_on_ranking(ranked_by, log, table, top)
     if source is not None:
         labels = source.labels
-        notes += note_on_labels(table["case"].tolist(), list(pictures), source)
+        notes += _note_on_labels(table["case"].tolist(), list(pictures), source)
     notes += [*notes_on_files, *notes_on_table]
     if note_on_source:
         notes.append(note_on_source)
@@ -98,7 +112,7 @@ def find_suspects(
         pictures=pictures,
         reasons=reasons,
         labels=labels,
-        strata=_entries(described, dividing_attributes(described)),
+        strata=described[dividing_attributes(described)].to_dict(),
         notes=tuple(notes),
     )
 
@@ -204,25 +218,45 @@ def _pictures(
     return pictures, reasons
 
 
-def _entries(described: pd.DataFrame, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The entry of each case in some columns."""
-    entries = {}
-    for column in columns:
-        entries[column] = {str(case): entry for case, entry in described[column].items()}
-    return entries
+def _notes_on_ranking(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list[str]:
+    """What the ranking does not prove, which cases are not ranked, and whose ranks say little."""
+    is_scored = table["score"].notna()
+    notes = WORDS.sentences("caveat", by=by)
+    if log is None or by == DICE:
+        return notes + WORDS.sentences("about_unvalidated", n_cases=int((~is_scored).sum()))
+
+    is_in_log = table["case"].isin(log.cases)
+    notes += WORDS.sentences(
+        "about_log",
+        n_epochs=len(log.epochs),
+        n_scored=int(is_scored.sum()),
+        n_few=int((is_scored & (table["times_seen"] < FEW)).sum()),
+        n_unscored=int((~is_scored & is_in_log).sum()),
+        n_validated=int((~is_in_log).sum()),
+    )
+
+    is_low = below_most(table["validation_dice"])
+    lowest = table[is_low].sort_values(["validation_dice", "case"])["case"].head(top)
+    first = set(table[is_scored]["case"].head(top))
+    others = [case for case in lowest if case not in first]
+    return notes + WORDS.sentences("about_lowest_dice", cases=others)
 
 
-def _described_cases(fold: Fold, cases: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """What the dataset's case table says of the cases, and a note if it cannot be used."""
-    notes = []
-    described = pd.DataFrame()
-    preprocessed = fold.dataset_folder("nnUNet_preprocessed")
-    raw = fold.dataset_folder("nnUNet_raw")
+def _note_on_labels(cases: Sequence[str], first: Sequence[str], source: ImageSource) -> list[str]:
+    """A note on labels that some of the first cases lack, and most of some others have."""
+    others = [case for case in cases if case not in first]
 
-    path = find_case_table(preprocessed, raw)
-    if path is not None:
-        try:
-            described = read_cases(path).set_index("case")
-        except ValueError as error:
-            notes.append(f"The case table is not used: {error}")
-    return described.reindex(pd.Index(cases), fill_value=MISSING), notes
+    # Evenly spread over the ranking.
+    n_chosen = min(len(others), _OTHERS)
+    places = np.linspace(0, len(others) - 1, n_chosen).astype(int)
+    chosen = [others[place] for place in places]
+    return note_on_absent_labels(_n_voxels(first, source), _n_voxels(chosen, source))
+
+
+def _n_voxels(cases: Sequence[str], source: ImageSource) -> dict[str, dict[str, int]]:
+    """The voxels of each label in the references that can be read."""
+    n_voxels = {}
+    for case in cases:
+        with contextlib.suppress(ValueError, OSError):
+            n_voxels[case] = source.labels.n_voxels(source.reference(case))
+    return n_voxels

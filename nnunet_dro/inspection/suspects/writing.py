@@ -10,15 +10,12 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from nnunet_dro.files.output_folder import check_writable, write_files
-from nnunet_dro.inspection.suspects.page import suspects_files
+from nnunet_dro.inspection.suspects.page import suspects_files, suspects_table
 from nnunet_dro.inspection.suspects.search import find_suspects
-from nnunet_dro.inspection.suspects.terminal import suspects_table
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.inspection.suspects.words import EXCLUSIONS_FILE, WORDS
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, folds_of
 from nnunet_dro.nnunet.splits_file import read_splits
-
-#: The list of cases to leave out, which users edit.
-EXCLUSIONS_FILE = "exclusions.txt"
 
 _HEAD = (
     "# Cases to leave out of the training, one per line: the first of suspects.csv, trusted cases "
@@ -63,10 +60,20 @@ def write_suspects(
     else:
         excluded = kept
     if nnunet_file is None:
-        steps = _next_steps(where, is_kept=kept is not None, n_excluded=len(excluded))
+        steps = WORDS.sentences(
+            "next_steps",
+            folder=repr(str(where)),
+            n_excluded=len(excluded),
+            is_kept=kept is not None,
+        )
     else:
         files[SPLITS_FILE] = _splits_without(nnunet_file, excluded)
-        steps = _splits_steps(where, nnunet_file, n_excluded=len(excluded))
+        steps = WORDS.sentences(
+            "steps_with_splits",
+            new_file=repr(str(where / SPLITS_FILE)),
+            own_file=repr(str(nnunet_file)),
+            n_excluded=len(excluded),
+        )
 
     write_files(where, {**suspects_files(suspects, steps), **files})
     return suspects_table(suspects, steps), where / "suspects.html"
@@ -143,30 +150,3 @@ def _splits_without(nnunet_file: Path, excluded: Collection[str]) -> str:
             )
     # In ASCII, because nnU-Net reads the file in the encoding of the locale.
     return json.dumps(splits, indent=4) + "\n"
-
-
-def _next_steps(where: Path, *, is_kept: bool, n_excluded: int) -> list[str]:
-    """What to do with the list, in sentences."""
-    lists = f"{EXCLUSIONS_FILE} in {str(where)!r} lists {count(n_excluded, 'case')}."
-    if is_kept:
-        lists += " It is kept from an earlier run; remove it for a new one."
-    return [
-        "Look at these cases with a viewer. Best is to correct a label map that is wrong, to "
-        "preprocess the dataset again, and to train.",
-        f"To train without some cases: {lists} Delete the lines of cases whose label maps are "
-        "right, and give the same command with --write-splits. It writes a "
-        f"{SPLITS_FILE} beside the list, without these cases in training. nnU-Net's own file is "
-        "not touched.",
-    ]
-
-
-def _splits_steps(where: Path, nnunet_file: Path, *, n_excluded: int) -> list[str]:
-    """How to use the folds that were written, in sentences."""
-    return [
-        f"{str(where / SPLITS_FILE)!r} leaves the {count(n_excluded, 'case')} of "
-        f"{EXCLUSIONS_FILE} out of training. Validation cases stay, so that results can be "
-        "compared.",
-        f"To use it: keep a copy of {str(nnunet_file)!r}, copy the new file over it, and train "
-        "with another nnUNet_results: otherwise nnU-Net replaces the trained model. Fold all "
-        "ignores the file and trains on every case.",
-    ]
