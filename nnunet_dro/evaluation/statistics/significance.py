@@ -1,20 +1,21 @@
 """Tests of paired differences, their typical value, and the correction for the number of tests."""
 
 import warnings
-from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.statistics.pair_means import ordered_pair_means
+
 FloatArray = npt.NDArray[np.float64]
 
 #: Up to this number of differences the interval of their typical value is exact.
 _MOST_EXACT = 200
 
-#: Up to this number of differences all their pairs are listed.
-_MOST_LISTED = 500
+#: From more differences on, or with equal ones, the p value of the signed-rank test is approximate.
+_MOST_BY_SCIPY = 50
 
 
 def wilcoxon_p(differences: FloatArray) -> float:
@@ -24,8 +25,6 @@ def wilcoxon_p(differences: FloatArray) -> float:
 
     Source: Wilcoxon 1945, Individual comparisons by ranking methods.
     """
-    from scipy.stats import wilcoxon
-
     if not len(differences):
         return float("nan")
 
@@ -35,10 +34,38 @@ def wilcoxon_p(differences: FloatArray) -> float:
     if not len(nonzero):
         return 1.0
 
+    if len(nonzero) > _MOST_BY_SCIPY:
+        return _approximate_wilcoxon_p(nonzero)
+
+    from scipy.stats import wilcoxon
+
     with warnings.catch_warnings():
         # Older versions of scipy warn that the normal approximation is rough for few cases.
         warnings.simplefilter("ignore")
         return float(wilcoxon(nonzero, alternative="two-sided").pvalue)
+
+
+def _approximate_wilcoxon_p(nonzero: FloatArray) -> float:
+    """The p value by the normal approximation, as scipy has it, in a fraction of its time.
+
+    The sum of the ranks of the positive differences is that among themselves, and one for every
+    negative difference that is closer to 0 (a half for one that is as close).
+    """
+    from scipy.special import ndtr
+
+    positive = np.sort(nonzero[nonzero > 0])
+    negative = np.sort(-nonzero[nonzero < 0])
+    closer = np.searchsorted(negative, positive).sum()
+    as_close = np.searchsorted(negative, positive, side="right").sum() - closer
+    rank_sum = len(positive) * (len(positive) + 1) / 2 + closer + as_close / 2
+
+    n = float(len(nonzero))
+    sizes = np.sort(np.abs(nonzero))
+    is_new = np.concatenate([[True], sizes[1:] != sizes[:-1], [True]])
+    n_equal = np.diff(np.flatnonzero(is_new)).astype(np.float64)
+    for_ties = (n_equal**3 - n_equal).sum()
+    error = np.sqrt((n * (n + 1) * (2 * n + 1) - for_ties / 2) / 24)
+    return float(2 * ndtr(-np.abs((rank_sum - n * (n + 1) * 0.25) / error)))
 
 
 def mcnemar_p(n_new: int, n_recovered: int) -> float:
@@ -88,51 +115,9 @@ def typical_value(
     if place:
         places += [place, n_pairs + 1 - place]
 
-    lower, upper, *ends = _pair_means(np.sort(differences), places)
+    lower, upper, *ends = ordered_pair_means(np.sort(differences), places)
     low, high = ends or (nothing, nothing)
     return (lower + upper) / 2, low, high
-
-
-def _pair_means(ascending: FloatArray, places: Sequence[int]) -> list[float]:
-    """The k-th smallest (k = 1 ...) of the means of any two values, for each of the places.
-
-    A value is paired with itself, too.
-    """
-    if len(ascending) > _MOST_LISTED:
-        return [_bisected_pair_mean(ascending, place) for place in places]
-
-    first, second = np.triu_indices(len(ascending))
-    means = (ascending[first] + ascending[second]) / 2
-    indices = [place - 1 for place in places]
-    ordered = np.partition(means, indices)
-    return [float(ordered[index]) for index in indices]
-
-
-def _bisected_pair_mean(ascending: FloatArray, place: int) -> float:
-    """One of `_pair_means` without a list of the pairs: their number up to a value is counted."""
-    n = len(ascending)
-    own = np.arange(n)
-    low = float(ascending[0]) - 1
-    high = float(ascending[-1])
-
-    for _ in range(40):
-        middle = (low + high) / 2
-        # Of each value the partners from itself on with which the mean is at most the middle.
-        last = np.searchsorted(ascending, 2 * middle - ascending, side="right")
-        n_up_to = np.maximum(last - own, 0).sum()
-        if n_up_to >= place:
-            high = middle
-        else:
-            low = middle
-
-    # The pair that is nearest, not a number near it, so that 0 stays 0.
-    after = np.searchsorted(ascending, 2 * high - ascending)
-    before = np.clip(after - 1, own, n - 1)
-    after = np.clip(after, own, n - 1)
-    sums = np.concatenate([ascending + ascending[before], ascending + ascending[after]])
-    means = sums / 2
-    nearest = np.abs(means - high).argmin()
-    return float(means[nearest])
 
 
 @lru_cache(maxsize=4096)
