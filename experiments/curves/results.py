@@ -243,17 +243,16 @@ def _passes(
 ) -> bool | None:
     """Whether a method loses no more than the limits at the end and on the way.
 
-    What is not known (NaN) is no loss. It is None if there are moments ``on_the_way``, and the
-    method was compared with plain training at the end alone.
+    What is not known (NaN) is no loss. It is None if there are moments ``on_the_way``, but the
+    method was compared with plain training at the end alone, and does not fail there.
     """
     at_end, limit_on_the_way = limits
     change_at_end = row[f"worst{suffix}_at_end"]
     change_on_the_way = row[f"worst{suffix}_on_the_way"]
-    if on_the_way and np.isnan(change_on_the_way) and not np.isnan(change_at_end):
-        return None
-    loses_at_end = change_at_end < -at_end
-    loses_on_the_way = change_on_the_way < -limit_on_the_way
-    return not (loses_at_end or loses_on_the_way)
+    if change_at_end < -at_end or change_on_the_way < -limit_on_the_way:
+        return False
+    is_compared_at_the_end_alone = np.isnan(change_on_the_way) and not np.isnan(change_at_end)
+    return None if on_the_way and is_compared_at_the_end_alone else True
 
 
 def _gain(
