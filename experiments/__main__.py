@@ -24,6 +24,8 @@ CONVERGENCE = [
     "-slices-wrong",
     "-hippocampus",
     "-nuclei",
+    "-hc18",
+    "-isic",
 ]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 #: Name of an experiment, which is that of its record, to the module that has it.

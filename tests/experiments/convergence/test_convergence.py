@@ -39,7 +39,7 @@ def test_the_network_is_tested_after_a_tenth_and_at_the_end():
         ),
         ([0.0, 2.0, 1.0], [(np.nan, np.nan)] * 3, True, "no gain is shown"),
         ([0.0, 1.0, -4.0], [(-1, 1), (0.5, 1.5), (-6.0, -2.0)], True, "harm"),
-        ([0.0, 0.1, 0.0], [(0, 0.2), (0, 0.2), (0, 0)], True, "the same training as plain"),
+        ([0.0, 0.0, 0.0], [(0, 0)] * 3, True, "the same training as plain"),
     ],
 )
 def test_the_verdict_is_of_the_largest_gain_and_of_the_end(differences, intervals, converged, says):
@@ -48,11 +48,8 @@ def test_the_verdict_is_of_the_largest_gain_and_of_the_end(differences, interval
 
     found = verdict(pd.DataFrame(columns).assign(method="DRO"), last=2000, converged=converged)
 
-    assert (found["moment"], found["largest"], found["end"]) == (
-        1000,
-        differences[1],
-        differences[2],
-    )
+    assert (found["largest"], found["end"]) == (differences[1], differences[2])
+    assert found["moment"] == 1000 or not any(differences)
     assert found["says"].startswith(says)
 
 
@@ -124,7 +121,9 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert phantoms(quick=False, times=2).iterations == 16000
 
     page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, times=2)
-    assert "In the last quarter, the Dice of plain training for the cerebellum rose by 0.0 (" in page
+    assert (
+        "In the last quarter, the Dice of plain training for the cerebellum rose by 0.0 (" in page
+    )
 
 
 @pytest.mark.slow
