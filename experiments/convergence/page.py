@@ -180,7 +180,7 @@ def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, obje
         says = "a gain at the end, where plain training has not converged"
     elif end["high"] < 0:
         says = "harm"
-    elif end["low"] == end["high"] == 0:
+    elif (rows[["low", "high"]] == 0).all(axis=None):
         says = "the same training as plain"
     elif (rows["low"] > 0).any():
         says = "a gain of speed"
