@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from nnunet_dro.evaluation.judging.requirements import Requirement
 
+#: The numbers of cases for which a pilot's chance to meet the bound of a mean is said.
+_SIZES = (25, 50, 100, 200, 400)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
@@ -52,10 +55,9 @@ def plan(options: _Options) -> None:
 
     requirement = _parsed(options.requirement)
     check_share(options.with_label)
+    if options.pilot is not None:
+        _check_pilot(requirement, options)
     is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)
-    if options.pilot is not None and not is_of_percentile:
-        cure = "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
-        raise ValueError(f"`pilot` must come with a percentile, got {requirement.text!r}. {cure}")
     if is_of_percentile and (options.expect or options.spread):
         cure = "Write --pilot FOLDER, an evaluation of earlier cases."
         raise ValueError(
@@ -63,13 +65,29 @@ def plan(options: _Options) -> None:
             f"got {requirement.text!r}. {cure}"
         )
 
-    if is_of_measurements(requirement):
-        table = _table_of_measurements(requirement, options)
-    elif options.pilot is None:
-        table = _table_without_pilot(requirement, options)
-    else:
+    if options.pilot is not None:
         table = _table_with_pilot(requirement, options, options.pilot)
+    elif is_of_measurements(requirement):
+        table = _table_of_measurements(requirement, options)
+    else:
+        table = _table_without_pilot(requirement, options)
     Console(highlight=False).print(table)
+
+
+def _check_pilot(requirement: "Requirement", options: _Options) -> None:
+    """Check that a pilot tells of a requirement, and that nothing else is expected."""
+    from nnunet_dro.commands.protocol_file import sorted_requirements
+
+    if options.expect or options.spread:
+        cure = "Leave out either."
+        raise ValueError(f"`pilot` must come without an expectation, got both. {cure}")
+    on_strata, _ = sorted_requirements([requirement.text])
+    if not on_strata:
+        cure = "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
+        raise ValueError(
+            f"`pilot` must come with a requirement on one evaluation, got {requirement.text!r}. "
+            f"{cure}"
+        )
 
 
 def _parsed(text: str) -> "Requirement":
@@ -119,19 +137,30 @@ def _table_with_pilot(
     """How many cases are needed, and the chance to pass that a pilot makes likely."""
     from nnunet_dro.evaluation.judging.outcomes import rows_of
     from nnunet_dro.evaluation.judging.planning import chances, least_share, pilot_values
-    from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
+    from nnunet_dro.evaluation.judging.power import is_of_measurements
+    from nnunet_dro.evaluation.report.command_tables import (
+        plan_of_means,
+        plan_table,
+        planned_sizes,
+    )
     from nnunet_dro.evaluation.result_files import read_evaluation
 
     evaluation = read_evaluation(pilot)
     rows = rows_of(evaluation.strata, requirement, planned=True)
     counts_patients = "n_patients" in rows
     requirement = _with_least(requirement, "n_patients" if counts_patients else "n")
+    noun = "patients" if counts_patients else "cases"
 
     values = pilot_values(evaluation, requirement, rows)
     share = options.with_label or least_share(values)
-    sizes = planned_sizes(requirement, options.n or [], share=share)
+    is_of_mean = is_of_measurements(requirement)
+    if is_of_mean:
+        sizes = sorted({*(options.n or _SIZES)})
+    else:
+        sizes = planned_sizes(requirement, options.n or [], share=share)
     chance_of_each = chances(requirement, rows, values, sizes, share=options.with_label)
-    noun = "patients" if counts_patients else "cases"
+    if is_of_mean:
+        return plan_of_means(requirement, sizes, chance_of_each, noun)
     return plan_table(requirement, sizes, chance_of_each, share=share, noun=noun)
 
 

@@ -9,9 +9,16 @@ import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
+from nnunet_dro.evaluation.judging.power import chance_after_pilot, is_of_measurements
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
-from nnunet_dro.evaluation.scoring.failures import failed_rows, most_failures
+from nnunet_dro.evaluation.scoring.failures import (
+    DEFAULT_FAILURE,
+    Failure,
+    failed_rows,
+    most_failures,
+)
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS, PERCENTILES
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
@@ -137,15 +144,15 @@ def pilot_values(
 ) -> list[FloatArray]:
     """The values of a pilot's cases in each row, or of its patients, where they count once.
 
-    They are as bad as can be where the label was missed or invented and has no value, and NaN
-    where there is no label.
+    They are as bad as can be where the label was missed or invented and has no value, for a
+    percentile, and NaN where there is no label. For a requirement on failures they are 1 for a
+    failure and 0 otherwise.
     """
     scores = evaluation.scores
     case_of_score = scores["case"]
     patient_codes = None
     if evaluation.patient_of_case is not None:
         patient_codes = pd.factorize(case_of_score.map(evaluation.patient_of_case))[0]
-    worst = -np.inf if requirement.end == "low" else np.inf
 
     values_of_rows = []
     for row in rows.to_dict("records"):
@@ -154,16 +161,33 @@ def pilot_values(
         inside = np.flatnonzero(in_stratum & (scores["label"] == row["label"]))
 
         metric = str(row["metric"])
-        values = scores[metric].to_numpy(dtype=np.float64)[inside]
-        failed = failed_rows(scores, metric)
-        if failed:
-            values = np.where(failed["left_out"][inside], worst, values)
+        values = _planned_values(evaluation, requirement, metric)[inside]
         if patient_codes is not None:
             worst_by = worst_metric(metric, evaluation.options.patient_score)
+            if is_of_failures(requirement):
+                # A patient fails with any case.
+                worst_by = METRICS["hd95"]
             values = patient_values(values, patient_codes[inside], worst_by=worst_by)
         values_of_rows.append(values)
 
     return values_of_rows
+
+
+def _planned_values(evaluation: Evaluation, requirement: Requirement, metric: str) -> FloatArray:
+    """What a requirement is about in each row of the scores."""
+    values = evaluation.scores[metric].to_numpy(dtype=np.float64)
+    failed = failed_rows(evaluation.scores, metric)
+    if is_of_failures(requirement):
+        failure = Failure.of(evaluation.options.failure or DEFAULT_FAILURE)
+        if metric != failure.metric:
+            cure = f"Write metric={failure.metric} {requirement.column}<=10%."
+            raise refusal(f"be about the metric of the failure {failure}", requirement.text, cure)
+        return failure.of_cases(values, failed)
+
+    if failed is None or is_of_measurements(requirement):
+        return values
+    worst = -np.inf if requirement.end == "low" else np.inf
+    return np.where(failed["left_out"], worst, values)
 
 
 def least_share(values: Sequence[FloatArray]) -> float | None:
@@ -192,33 +216,35 @@ def chances(
     A row per stratum and label of a pilot, of which ``n`` cases have the label and ``n_worse`` of
     them miss the bound.
 
-    The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the
-    distribution Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is
-    beta-binomial. How many of them have the label is binomial.
+    The share of cases that miss the bound, or fail, is not known. Given k of m cases in the pilot
+    it has the distribution Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new
+    cases is beta-binomial. How many of them have the label is binomial. For a mean see
+    `chance_after_pilot`; the row has the pilot's ``mean``, and new cases have the label as surely
+    as in `cases_with_label`.
     """
     records = []
     for row, values_of_row in zip(rows.to_dict("records"), values, strict=True):
         share_here = _share_with_label(values_of_row) if share is None else share
-        n_pilot = int(np.count_nonzero(~np.isnan(values_of_row)))
-        n_worse = n_pilot - sum(map(requirement.holds_for, values_of_row.tolist()))
-        record = {
-            "attribute": row["attribute"],
-            "stratum": row["stratum"],
-            "label": row["label"],
-            "share": share_here,
-            "n": n_pilot,
-            "n_worse": n_worse,
-        }
+        defined = values_of_row[~np.isnan(values_of_row)]
+        record = {name: row[name] for name in ("attribute", "stratum", "label")}
+        record |= {"share": share_here, "n": len(defined)}
 
-        for n in sizes:
-            record[str(n)] = _chance(
-                requirement,
-                n,
-                share_here,
-                n_worse,
-                n_pilot,
-            )
-
+        if is_of_measurements(requirement):
+            record["mean"] = float(defined.mean()) if len(defined) else np.nan
+            for n in sizes:
+                n_with_label = cases_with_label(n, share_here)
+                record[str(n)] = chance_after_pilot(requirement, defined, n_with_label)
+        else:
+            n_worse = len(defined) - sum(map(requirement.holds_for, defined.tolist()))
+            record["n_worse"] = n_worse
+            for n in sizes:
+                record[str(n)] = _chance(
+                    requirement,
+                    n,
+                    share_here,
+                    n_worse,
+                    len(defined),
+                )
         records.append(record)
     return pd.DataFrame(records)
 

@@ -50,20 +50,51 @@ def is_of_measurements(requirement: Requirement) -> bool:
 @lru_cache(maxsize=4096)
 def chance_to_meet(requirement: Requirement, expected: Expected, n: int) -> float:
     """The chance that n cases of the expected kind meet the requirement."""
-    if any(n < least for _, least in requirement.least):
-        return 0.0
-    is_difference = "_difference" in requirement.column
-    low = -1.0 if is_difference else 0.0
-    bounded = is_bounded(requirement.metric or "dice")
-
     samples = expected.mean + expected.spread * _standard_samples(n)
-    if bounded:
-        samples = np.clip(samples, low, 1.0)
+    if is_bounded(requirement.metric or "dice"):
+        samples = np.clip(samples, _lowest(requirement), 1.0)
     if not expected.spread:
         # All samples are alike.
         samples = samples[:1]
+    return _share_that_meets(requirement, samples)
 
-    bounds = _bounds(np.sort(samples, axis=1), requirement.column, low, bounded=bounded)
+
+def chance_after_pilot(requirement: Requirement, pilot: FloatArray, n: int) -> float:
+    """The chance that n cases of the kind of a pilot's meet the requirement.
+
+    Args:
+        requirement: That of a mean.
+        pilot: The values of the pilot's cases, shape (n_pilot,); none of them is NaN.
+        n: How many new cases there are.
+
+    How often each value comes among all such cases is not known: for every sample of n the shares
+    of the pilot's values are drawn anew from the flat Dirichlet distribution (Rubin 1981, The
+    Bayesian bootstrap). What the pilot does not have, a rare failure, is in no sample either.
+    """
+    if not len(pilot) or not n:
+        return 0.0
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(len(pilot)), N_SAMPLES)
+    samples = np.array([rng.choice(pilot, n, p=share) for share in shares])
+    return _share_that_meets(requirement, samples)
+
+
+def _lowest(requirement: Requirement) -> float:
+    """The lowest value of a fraction, or of a difference of two."""
+    return -1.0 if "_difference" in requirement.column else 0.0
+
+
+def _share_that_meets(requirement: Requirement, samples: FloatArray) -> float:
+    """The share of samples, shape (n_samples, n), whose bound meets the requirement."""
+    n = samples.shape[1]
+    if any(n < least for _, least in requirement.least):
+        return 0.0
+    bounds = _bounds(
+        np.sort(samples, axis=1),
+        requirement.column,
+        _lowest(requirement),
+        bounded=is_bounded(requirement.metric or "dice"),
+    )
     lower, upper = bounds.T
     ends = lower if requirement.end == "low" else upper
     return float(np.mean([requirement.holds_for(end) for end in ends]))

@@ -21,7 +21,12 @@ from nnunet_dro.evaluation.judging.planning import (
     worse_allowed,
 )
 from nnunet_dro.evaluation.judging.requirements import Requirement
-from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.report.formatting import (
+    attribute_title,
+    metric_named,
+    quantity,
+    stratum_title,
+)
 from nnunet_dro.files.case_table import MISSING, attributes_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
@@ -142,17 +147,41 @@ def plan_table(
         Prose(about, kind=""),
     ]
     if chances is not None:
-        blocks.append(_chances_table(chances, sizes, side))
+        worse = "failed" if is_of_failures(requirement) else side
+        n_worse = (Column(worse), lambda row: str(row["n_worse"]))
+        blocks.append(_chances_table(chances, sizes, n_worse))
     return printed(blocks)
 
 
-def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], side: str) -> Table:
+def plan_of_means(
+    requirement: Requirement, sizes: Sequence[int], chances: pd.DataFrame, noun: str
+) -> RenderableType:
+    """The chance that the bound of a mean is met with each number of cases, after a pilot.
+
+    For rich's console; ``chances`` are those of `planning.chances`.
+    """
+    metric = metric_named(requirement.metric or "dice")
+    mean = (Column("mean"), lambda row: quantity(float(row["mean"]), metric))
+    about = (
+        f"Chances are those of {noun} like the pilot's, as far as so few tell of all, to within "
+        f"4 percentage points. Only {noun} with the label count."
+    )
+    return printed(
+        [
+            Heading(requirement.text),
+            Prose(about, kind=""),
+            _chances_table(chances, sizes, mean),
+        ]
+    )
+
+
+def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], shown: tuple[Column, Any]) -> Table:
     """What the pilot says of every stratum and label, and the chance with each number of cases."""
     columns: list[Any] = [
         (Column("label", "name"), lambda row: str(row["label"])),
         (Column("stratum", "name"), _stratum_and_attribute),
         (Column("pilot"), lambda row: str(row["n"])),
-        (Column(side), lambda row: str(row["n_worse"])),
+        shown,
     ]
     for n in sizes:
         column = Column(f"chance with {n}")

@@ -13,7 +13,12 @@ from nnunet_dro.evaluation.judging.planning import (
     cases_with_label,
     worse_allowed,
 )
-from nnunet_dro.evaluation.judging.power import Expected, cases_for_chance, chance_to_meet
+from nnunet_dro.evaluation.judging.power import (
+    Expected,
+    cases_for_chance,
+    chance_after_pilot,
+    chance_to_meet,
+)
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
 from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
@@ -123,6 +128,54 @@ def pilot(tmp_path):
     )
     assert "centre=A label=tumour: p25" not in result.stderr
     return tmp_path / "pilot"
+
+
+def test_a_pilot_tells_how_likely_few_fail(pilot):
+    text, rows = planned("label=tumour centre=* failure_high<=20%", "--pilot", pilot, "--n", 100)
+    of_a, of_b = (next(row for row in rows if row[:2] == ["tumour", name]) for name in "AB")
+    assert of_a[2:4] == ["20", "0"]
+    assert of_b[2:4] == ["10", "5"]
+
+    allowed = worse_allowed(parse_requirement("failure_high<=20%"), 100)
+    chance = stats.betabinom.cdf(allowed, 100, 0.5, 20.5)
+    assert of_a[-1] == f"{100 * chance:.0f}"
+    assert "failed" in text
+
+
+def test_a_pilot_counts_failures_by_their_metric_alone(pilot):
+    done(made.run_evaluate(pilot.parent, "--metrics", "dice,hd95", out="both"))
+    refused = run("plan", "metric=hd95 failure_high<=20%", "--pilot", pilot.parent / "both")
+    assert "must be about the metric of the failure dice<0.5" in done(refused, 2).stderr
+
+
+def test_a_pilot_tells_how_likely_a_mean_is_high_enough(pilot):
+    for bound, least in (("low_t", 20), ("low_guaranteed", 20)):
+        words = ("--pilot", pilot, "--n", 400, "--n", least)
+        text, rows = planned(f"label=tumour centre=* mean_{bound}>=0.9", *words)
+        of_a, of_b = (next(row for row in rows if row[:2] == ["tumour", name]) for name in "AB")
+        # Twenty cases without a fault; ten with a mean of 50 %.
+        assert of_a[2:4] == ["20", "100.0"]
+        assert of_b[2:] == ["10", "50.0", "0", "0"]
+        assert of_a[-1] == "100"
+        # What is proven needs more cases, even if all are alike.
+        assert of_a[-2] == {"low_t": "100", "low_guaranteed": "0"}[bound]
+        assert "cases like the pilot's" in text
+
+
+def test_the_chance_after_a_pilot_is_that_of_its_values_and_their_number():
+    requirement = parse_requirement("mean_low_t>=0.70")
+    rng = np.random.default_rng(1)
+    few = rng.beta(8, 2, 12)
+    many = np.repeat(few, 50)
+    n = 60
+    # Of many cases the pilot's mean is known, of few it is not: the chance is nearer to a half.
+    passes = (few.mean() - 0.70) / few.std() * np.sqrt(n) > 2
+    assert passes
+    assert chance_after_pilot(requirement, many, n) > chance_after_pilot(requirement, few, n) + 0.05
+
+    spread = few.std(ddof=1)
+    expected = chance_to_meet(requirement, Expected(few.mean(), spread), n)
+    assert chance_after_pilot(requirement, many, n) == pytest.approx(expected, abs=0.1)
 
 
 def test_bounds_that_were_asked_for_are_columns(pilot):
