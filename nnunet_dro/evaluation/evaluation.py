@@ -33,11 +33,7 @@ from nnunet_dro.evaluation.scoring.score_files import (
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.statistics.patients import note_on_patients, note_on_repeated_patients
-from nnunet_dro.evaluation.statistics.stratum_statistics import (
-    false_positives,
-    percentile_notes,
-    summarise,
-)
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.evaluation.stratifying.segmentations import with_images
@@ -258,7 +254,6 @@ def _described(
         *division.notes,
         *inputs.notes,
         *_notes_on_scores(scored, scoring),
-        *percentile_notes(statistics),
         *_notes_on_patients(division, options),
     )
 

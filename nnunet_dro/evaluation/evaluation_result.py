@@ -61,7 +61,8 @@ class Evaluation:
             `lesion_columns`. Empty without any.
         lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by
             lesion.
-        notes: Sentences for the reader: on extra predictions, cases without a value ...
+        notes: Sentences for the reader: on extra predictions, cases without a value ... (Which
+            percentiles rest on few cases follows from ``strata``; see `percentile_notes`.)
     """
 
     method: str

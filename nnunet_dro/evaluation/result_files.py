@@ -22,7 +22,7 @@ from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
 from nnunet_dro.evaluation.statistics.equity import equity
-from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.json_file import json_records, json_text, read_json
 
@@ -108,7 +108,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "method": evaluation.method,
         **evaluation.about,
         "tables_sha256": sha256,
-        "notes": list(evaluation.notes),
+        "notes": [*evaluation.notes, *percentile_notes(evaluation.strata)],
         "worst": json_records(evaluation.worst),
         "equity": json_records(equity(evaluation.strata)),
         "false_positives": json_records(evaluation.false_positives),
@@ -277,7 +277,8 @@ def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
         # Where no value is defined there is no row, and the file does not tell the columns.
         worst=worst_strata(strata, reference=options.get("reference_stratum")),
         about=about,
-        notes=tuple(summary["notes"]),
+        # Those on percentiles follow from the strata.
+        notes=tuple(note for note in summary["notes"] if note not in percentile_notes(strata)),
         **tables,
     )
 

@@ -16,13 +16,16 @@ from nnunet_dro.pages.document import (
 )
 
 
-def markdown(blocks: Sequence[Block]) -> str:
-    """Blocks without the figures; all names are escaped, and the text ends with a line break."""
+def markdown(blocks: Sequence[Block], *, level: int = 2) -> str:
+    """Blocks without the figures; all names are escaped, and the text ends with a line break.
+
+    ``level`` is that of the headings of tables.
+    """
     paragraphs = []
     for _, run in groupby(with_keys_once(blocks), key=lambda entry: _run_of(entry[0])):
         lines = []
         for block, key in run:
-            lines += _printed(block, key)
+            lines += _printed(block, key, level)
         paragraphs.append("\n".join(lines))
 
     text = "\n\n".join(paragraphs).strip()
@@ -47,7 +50,7 @@ def _run_of(block: Block) -> object:
     return id(block)
 
 
-def _printed(block: Block, key: Sequence[str]) -> list[str]:
+def _printed(block: Block, key: Sequence[str], level: int) -> list[str]:
     """The lines of a block; the last one is empty where a blank line has to follow."""
     match block:
         case Heading():
@@ -65,15 +68,15 @@ def _printed(block: Block, key: Sequence[str]) -> list[str]:
         case Note():
             return [f"> {escape(block.text)}  "]
         case Table():
-            return _table(block, key)
+            return _table(block, key, level)
         case Figure():
             return []
 
 
-def _table(table: Table, key: Sequence[str]) -> list[str]:
+def _table(table: Table, key: Sequence[str], level: int) -> list[str]:
     lines = []
     if table.title:
-        lines += [f"## {escape(table.title)}", ""]
+        lines += [f"{'#' * level} {escape(table.title)}", ""]
 
     rules = ["---:" if column.kind == "num" else "---" for column in table.columns]
     lines.append(_line(map(escape, table.heads)))

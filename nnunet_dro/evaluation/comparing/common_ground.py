@@ -10,7 +10,6 @@ import pandas as pd
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import count, name_some
 
@@ -154,21 +153,11 @@ def _common_cases(
 
 
 def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """The notes of the evaluations, those that all have in common once.
-
-    Which percentiles are uncertain depends on the strata that are compared, and reports judge
-    those.
-    """
-    notes: dict[str, list[str]] = {}
-    for method, evaluation in evaluations.items():
-        on_percentiles = percentile_notes(evaluation.strata)
-        notes[method] = [note for note in evaluation.notes if note not in on_percentiles]
-
-    shared = list(_common(notes))
+    """The notes of the evaluations, those that all have in common once."""
+    shared = _common({method: evaluation.notes for method, evaluation in evaluations.items()})
     own = []
-    for method, notes_of_method in notes.items():
-        own += [f"{method}: {note}" for note in notes_of_method if note not in shared]
-
+    for method, evaluation in evaluations.items():
+        own += [f"{method}: {note}" for note in evaluation.notes if note not in shared]
     return [*shared, *own]
 
 

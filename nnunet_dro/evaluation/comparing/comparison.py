@@ -97,6 +97,8 @@ class Comparison:
     failure: str = DEFAULT_FAILURE
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    #: What several reports need, by name: the first of them computes it.
+    computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 def compare(

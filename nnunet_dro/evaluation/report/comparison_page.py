@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -13,15 +12,13 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.failure_blocks import failure_sentences, failure_tables
-from nnunet_dro.evaluation.report.findings import comparison_notes, requirement_count
+from nnunet_dro.evaluation.report.failure_blocks import failure_tables
 from nnunet_dro.evaluation.report.forest_plot import forest
-from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
-from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.scatter_plots import paired
+from nnunet_dro.evaluation.report.views import ComparisonView
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.document import Block, Column, Figure, Heading, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
 #: Number of cases in each short list, of those that gained and of those that lost; the case table
@@ -31,20 +28,20 @@ _MOST_CHANGED = 10
 
 def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
-    names = comparison.table["metric"].unique()
-    metrics = [fmt.metric_named(str(name), comparison.scores) for name in names]
+    view = ComparisonView.of(comparison)
+    metrics = view.metrics
     all_pairs = _pairs(comparison, metrics)
     pairs = _most_changed(all_pairs, metrics[0], comparison.methods[0])
     table = _case_table(comparison, pairs, metrics)
 
     blocks: list[Block] = [
-        *_failures(comparison),
-        *_findings(comparison),
-        *parts.requirements_section(comparison.about),
+        *_failures(view),
+        *_findings(view),
+        *parts.requirements_section(view),
+        *view.notes,
     ]
-    blocks += [Note(text) for text in comparison_notes(comparison)]
-    for place, attribute in enumerate(comparison.table["attribute"].unique()):
-        blocks += _attribute(comparison, str(attribute), place)
+    for place, attribute in enumerate(view.attributes):
+        blocks += _attribute(view, attribute, place)
     blocks += _paired(comparison, pairs, table, metrics[0])
     blocks += _changed(comparison, metrics[0])
 
@@ -67,62 +64,50 @@ def comparison_html(comparison: Comparison) -> str:
     )
 
 
-def _failures(comparison: Comparison) -> Iterator[Block]:
+def _failures(view: ComparisonView) -> Iterator[Block]:
     """The section on failures; the verdicts in a sentence, where no failure is counted."""
-    sentences = failure_sentences(comparison)
-    tables = [*failure_tables(comparison)]
-    if sentences or tables:
+    tables = [*failure_tables(view.comparison)]
+    if view.failures or tables:
         yield Heading("Failures", anchor="failures", short="Failures")
-    yield from sentences
-    yield from requirement_count(comparison.about)
+    yield from view.failures
+    yield from view.requirement_count
     yield from tables
 
 
-def _findings(comparison: Comparison) -> Iterator[Block]:
+def _findings(view: ComparisonView) -> Iterator[Block]:
     yield Heading("What changed", anchor="findings", short="What changed")
 
-    baseline, *others = comparison.methods
-    for verdict in verdicts(comparison):
+    baseline, *others = view.comparison.methods
+    for verdict in view.verdicts:
         if len(others) > 1:
             yield Heading(f"{verdict.method} against {baseline}", 3)
         yield Prose(verdict.summary, kind="verdict")
         yield from verdict.findings
 
 
-def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
+def _attribute(view: ComparisonView, attribute: str, place: int) -> Iterator[Block]:
     """The section on an attribute: the differences of every method, then all statistics."""
+    comparison = view.comparison
     labels, left_out = parts.most_changed_labels(
         comparison.table,
         attribute,
-        n_rows=max(len(comparison.table), len(comparison.strata)),
+        n_rows=max(len(comparison.table), len(view.strata)),
         most_rows=parts.MOST_STRATA_ROWS,
     )
     yield parts.attribute_heading(attribute, place)
     if left_out:
         yield Prose(left_out)
 
-    table = _inside(comparison.table, attribute, labels)
     baseline, *others = comparison.methods
-    for name in table["metric"].unique():
-        metric = fmt.metric_named(str(name), comparison.scores)
-        for method in others:
-            title = metric.title
-            if len(others) > 1:
-                title += f", {method} against {baseline}"
-            yield Heading(title, 3)
-            rows = table[(table["metric"] == name) & (table["method"] == method)]
-            yield from _differences(rows, metric)
+    for metric, rows in view.differences(attribute, labels):
+        title = metric.title
+        if len(others) > 1:
+            title += f", {rows['method'].iloc[0]} against {baseline}"
+        yield Heading(title, 3)
+        yield from _differences(rows, metric)
 
     yield Heading("All statistics of every method", 3, folded=True)
-    strata = _inside(comparison.strata, attribute, labels)
-    yield from parts.strata_blocks(strata, comparison.scores, comparison.failure)
-
-
-def _inside(frame: pd.DataFrame, attribute: str, labels: Sequence[str]) -> pd.DataFrame:
-    """The rows of an attribute and some labels."""
-    has_label = frame["label"].astype(str).isin(labels)
-    has_attribute = frame["attribute"] == attribute
-    return frame[has_label & has_attribute]
+    yield from parts.strata_blocks(view, attribute, labels)
 
 
 def _differences(rows: pd.DataFrame, metric: Metric) -> Iterator[Block]:
@@ -308,9 +293,9 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
         (Column("Case", "text"), itemgetter("case")),
         (Column("Label", "text"), itemgetter("label")),
         (Column("Method", "text", is_minor=len(comparison.methods) == 2), itemgetter("method")),
-        (Column(comparison.methods[0]), partial(_number, "baseline_value", metric)),
-        (Column("Method’s value"), partial(_number, "method_value", metric)),
-        (Column("Difference"), partial(_difference, metric)),
+        (Column(comparison.methods[0]), lambda row: fmt.number(row["baseline_value"], metric)),
+        (Column("Method’s value"), lambda row: fmt.number(row["method_value"], metric)),
+        (Column("Difference"), lambda row: fmt.change(row["difference"], metric)),
     ]
     for attribute in parts.single_attributes(comparison.stratum_of_case):
         # An attribute with the name of a column has another name in this table.
@@ -319,12 +304,3 @@ def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Colum
         if name in comparison.changed:
             columns.append((Column(name, "text"), itemgetter(name)))
     return columns
-
-
-def _number(column: str, metric: Metric, record: Record) -> str:
-    return fmt.number(record[column], metric)
-
-
-def _difference(metric: Metric, record: Record) -> str:
-    number = fmt.difference(record["difference"], metric)
-    return f"{number} {fmt.difference_unit(metric)}"

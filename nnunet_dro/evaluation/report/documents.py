@@ -1,6 +1,7 @@
 """The report files of evaluations and comparisons, and what the terminal shows of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
@@ -11,23 +12,10 @@ from rich.console import RenderableType
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
-from nnunet_dro.evaluation.report.equity_tables import equity_tables
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
-from nnunet_dro.evaluation.report.failure_blocks import (
-    MOST_METHODS,
-    failure_sentences,
-    failure_tables,
-)
-from nnunet_dro.evaluation.report.findings import (
-    all_notes,
-    comparison_notes,
-    findings,
-    requirement_count,
-    requirement_notes,
-)
+from nnunet_dro.evaluation.report.failure_blocks import MOST_METHODS, failure_tables
 from nnunet_dro.evaluation.report.formatting import against_baseline, metric_named
-from nnunet_dro.evaluation.report.further_tables import difference_table, lesion_tables
-from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.further_tables import difference_table
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.page_parts import (
     MOST_PRINTED_ROWS,
@@ -35,6 +23,7 @@ from nnunet_dro.evaluation.report.page_parts import (
     worst_labels,
 )
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.report.views import ComparisonView, EvaluationView
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.latex import latex
@@ -81,18 +70,19 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
 
     Names from files are escaped.
     """
-    tables = strata_tables(evaluation.strata, evaluation.scores, evaluation.options.failure)
-    blocks: list[Block] = [
-        Heading(evaluation.method, 1),
-        *requirement_count(evaluation.about),
-        *findings(evaluation),
-        *requirement_notes(evaluation.about),
-        *map(Note, all_notes(evaluation.notes, evaluation.strata)),
-        *(table for _, table in tables),
-        *equity_tables(evaluation.strata, evaluation.scores),
-        *lesion_tables(evaluation.lesion_sizes),
-    ]
-    return markdown(blocks)
+    view = EvaluationView.of(evaluation)
+    return markdown(
+        [
+            Heading(evaluation.method, 1),
+            *view.requirement_count,
+            *view.findings,
+            *view.requirements,
+            *view.notes,
+            *view.all_tables,
+            *view.equity_tables,
+            *view.lesion_tables,
+        ]
+    )
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -100,25 +90,23 @@ def comparison_markdown(comparison: Comparison) -> str:
 
     As `evaluation_markdown`.
     """
+    view = ComparisonView.of(comparison)
     blocks: list[Block] = [
         Heading(against_baseline(comparison.methods), 1),
-        *failure_sentences(comparison),
-        *requirement_count(comparison.about),
+        *view.failures,
+        *view.requirement_count,
         *failure_tables(comparison),
     ]
-
-    for verdict in verdicts(comparison):
+    for verdict in view.verdicts:
         blocks.append(Prose(f"{verdict.method}: {verdict.summary}"))
         blocks += verdict.findings
-    blocks += requirement_notes(comparison.about)
-    blocks += map(Note, comparison_notes(comparison))
+    blocks += view.requirements
+    blocks += view.notes
 
-    for _, rows in comparison.table.groupby("attribute", sort=False):
-        blocks += _differences(comparison, rows, by_statistic=False)
-    tables = strata_tables(comparison.strata, comparison.scores, comparison.failure)
-    blocks += [table for _, table in tables]
-
-    return markdown(blocks)
+    for attribute in view.attributes:
+        for metric, rows in view.differences(attribute):
+            blocks.append(difference_table(rows, metric, ("mean", metric.tail)))
+    return markdown([*blocks, *view.all_tables])
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
@@ -127,11 +115,9 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Names are escaped.
     """
     strata = evaluation.strata.assign(method=evaluation.method)
-    tables = [
-        *_as_in_papers(strata, evaluation.scores, evaluation.options.failure),
-        *lesion_tables(evaluation.lesion_sizes),
-    ]
-    return latex(tables, *_on_protocol(evaluation.about))
+    tables = _as_in_papers(strata, evaluation.scores, evaluation.options.failure)
+    lesions = EvaluationView.of(evaluation).lesion_tables
+    return latex([*tables, *lesions], *_on_protocol(evaluation.about))
 
 
 def comparison_latex(comparison: Comparison) -> str:
@@ -167,25 +153,23 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     Names from files are shown as they are, never read as markup; numbers that rest on too few cases
     are dim.
     """
-    strata = evaluation.strata
-    blocks: list[Block] = [*requirement_count(evaluation.about)]
+    view = EvaluationView.of(evaluation)
+    blocks: list[Block] = [*view.requirement_count]
 
-    for attribute, rows in strata.groupby("attribute", sort=False):
+    for attribute in view.attributes:
         labels, left_out = worst_labels(
-            strata,
+            view.strata,
             evaluation.worst,
-            str(attribute),
+            attribute,
             most_rows=MOST_PRINTED_ROWS,
         )
-        shown = rows[rows["label"].isin(labels)]
-        tables = strata_tables(shown, evaluation.scores, evaluation.options.failure)
-        blocks += [table for _, table in tables]
+        blocks += [table for _, table in view.tables(attribute, labels)]
         if left_out:
             blocks.append(Prose(left_out))
 
-    blocks += lesion_tables(evaluation.lesion_sizes)
-    blocks += _told(findings(evaluation), len(strata))
-    blocks += map(Note, all_notes(evaluation.notes, strata))
+    blocks += view.lesion_tables
+    blocks += _told(view.findings, len(view.strata))
+    blocks += view.notes
     return printed(blocks)
 
 
@@ -194,48 +178,35 @@ def comparison_table(comparison: Comparison) -> RenderableType:
 
     A table per attribute, metric, statistic and method; of many methods, a row each.
     """
-    table = comparison.table
-    notes = map(Note, comparison_notes(comparison))
+    view = ComparisonView.of(comparison)
     blocks: list[Block] = [
-        *failure_sentences(comparison),
-        *requirement_count(comparison.about),
+        *view.failures,
+        *view.requirement_count,
         *failure_tables(comparison, most_rows=_MOST_FAILURES),
     ]
     if len(comparison.methods) > MOST_METHODS:
-        return printed([*blocks, *_many_methods(comparison), *notes])
+        return printed([*blocks, *_many_methods(comparison), *view.notes])
 
-    for attribute, rows in table.groupby("attribute", sort=False):
+    n_rows = len(comparison.table)
+    for attribute in view.attributes:
         labels, left_out = most_changed_labels(
-            table,
-            str(attribute),
-            n_rows=len(table),
+            comparison.table,
+            attribute,
+            n_rows=n_rows,
             most_rows=MOST_PRINTED_ROWS,
         )
         if left_out:
             blocks.append(Prose(left_out))
-        shown = rows[rows["label"].astype(str).isin(labels)]
-        blocks += _differences(comparison, shown, by_statistic=True)
+        # A narrow terminal has room for one statistic in a table only.
+        for metric, groups in groupby(view.differences(attribute, labels), key=itemgetter(0)):
+            tables = [rows for _, rows in groups]
+            for statistic in ("mean", metric.tail):
+                blocks += [difference_table(rows, metric, (statistic,)) for rows in tables]
 
-    for verdict in verdicts(comparison):
+    for verdict in view.verdicts:
         blocks.append(Prose(f"{verdict.method}: {verdict.summary}", kind=""))
-        blocks += _told(verdict.findings, len(table))
-    return printed([*blocks, *notes])
-
-
-def _differences(
-    comparison: Comparison, rows: pd.DataFrame, *, by_statistic: bool
-) -> Iterator[Table]:
-    """The tables of one attribute; a narrow terminal has room for one statistic in a table only."""
-    for name in rows["metric"].unique():
-        metric = metric_named(str(name), comparison.scores)
-        inside = rows[rows["metric"] == name]
-
-        together: list[tuple[str, ...]] = [("mean", metric.tail)]
-        if by_statistic:
-            together = [("mean",), (metric.tail,)]
-        for statistics in together:
-            for method in comparison.methods[1:]:
-                yield difference_table(inside[inside["method"] == method], metric, statistics)
+        blocks += _told(verdict.findings, n_rows)
+    return printed([*blocks, *view.notes])
 
 
 def _told(notes: Sequence[Note], n_rows: int) -> Iterator[Block]:

@@ -16,16 +16,16 @@ from nnunet_dro.evaluation.report.figures import (
     cases_by_stratum,
     distribution,
 )
-from nnunet_dro.evaluation.report.findings import all_notes, findings, requirement_count
-from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
-from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
+from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
+from nnunet_dro.evaluation.report.further_tables import false_positive_table
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.quantile_plot import quantile_curves
 from nnunet_dro.evaluation.report.scatter_plots import against_volume
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
+from nnunet_dro.evaluation.report.views import EvaluationView
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
+from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import gallery, page
 from nnunet_dro.pages.pictures import Picture
 
@@ -42,18 +42,19 @@ def evaluation_html(
         entries: Pictures of the worst cases.
         links: Case and label to an address in the viewer.
     """
-    metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
+    view = EvaluationView.of(evaluation)
+    metrics = metrics_of(evaluation.strata, evaluation.scores)
     cases = ShownCases.of(evaluation, metrics)
 
     blocks: list[Block] = [
-        *requirement_count(evaluation.about),
-        *_findings(evaluation, divided=list(cases.labels) != [ALL]),
-        *parts.requirements_section(evaluation.about),
+        *view.requirement_count,
+        *_findings(view.findings, divided=list(cases.labels) != [ALL]),
+        *parts.requirements_section(view),
+        *view.notes,
     ]
-    blocks += [Note(text) for text in all_notes(evaluation.notes, evaluation.strata)]
     for number, attribute in enumerate(cases.labels):
-        blocks += _attribute(cases, attribute, number)
-    blocks += _lesions(evaluation)
+        blocks += _attribute(view, cases, attribute, number)
+    blocks += _lesions(view.lesion_tables)
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
@@ -80,9 +81,8 @@ def evaluation_html(
     )
 
 
-def _findings(evaluation: Evaluation, *, divided: bool) -> Iterator[Block]:
+def _findings(notes: Sequence[Note], *, divided: bool) -> Iterator[Block]:
     """The worst strata, or the worst cases where these are not divided."""
-    notes = findings(evaluation)
     title = "The worst strata" if divided else "The worst cases"
     if notes and not any(note.tone for note in notes):
         title = "No stratum is worse than by chance"
@@ -92,14 +92,15 @@ def _findings(evaluation: Evaluation, *, divided: bool) -> Iterator[Block]:
         yield Prose("No case has a defined value, so there is nothing to rank.", kind="")
 
 
-def _attribute(cases: ShownCases, attribute: str, number: int) -> Iterator[Block]:
+def _attribute(
+    view: EvaluationView, cases: ShownCases, attribute: str, number: int
+) -> Iterator[Block]:
     """The section on an attribute.
 
     Its tables, and the figures of each metric, those after the first folded.
     """
-    evaluation = cases.evaluation
-    strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
-    names = [str(name) for name in strata["stratum"].unique()]
+    labels = cases.labels[attribute]
+    names = [str(name) for name in view.rows(attribute)["stratum"].unique()]
     has_strata = len(names) > 1 or attribute != ALL
     legend = parts.legend_of(attribute, names, lines=True) if has_strata else []
 
@@ -108,11 +109,9 @@ def _attribute(cases: ShownCases, attribute: str, number: int) -> Iterator[Block
     if left_out:
         yield Prose(left_out)
 
-    is_shown = strata["label"].isin(cases.labels[attribute])
-    strata = strata[is_shown]
-    failure = evaluation.options.failure
-    yield from parts.strata_blocks(strata, evaluation.scores, failure)
-    for table in equity_tables(strata, evaluation.scores):
+    yield from parts.strata_blocks(view, attribute, labels)
+    strata = view.rows(attribute, labels)
+    for table in equity_tables(strata, view.scores):
         yield Heading("How far the strata lie apart", 3)
         yield table
 
@@ -160,9 +159,8 @@ def _distributions(
     yield Figure(charts, legend)
 
 
-def _lesions(evaluation: Evaluation) -> Iterator[Block]:
+def _lesions(tables: Sequence[Table]) -> Iterator[Block]:
     """The section on lesions by volume; nothing where no lesions were compared."""
-    tables = lesion_tables(evaluation.lesion_sizes)
     if not tables:
         return
 

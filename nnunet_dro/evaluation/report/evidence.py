@@ -6,7 +6,6 @@ Tables, a model card and what a reporting guideline asks, from one evaluation.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,13 +23,13 @@ from nnunet_dro.evaluation.report.formatting import metric_named, shown_statisti
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.manifest import now, with_manifest
 from nnunet_dro.evaluation.report.recheck import check_evaluation
-from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.report.views import EvaluationView
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, share, written
-from nnunet_dro.pages.document import Column, Note, Table
+from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape, markdown
 
@@ -91,8 +90,7 @@ def evidence_pack(
 def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -> dict[str, Any]:
     """What the templates say of an evaluation, by the names that they have for it."""
     options = evaluation.options
-    tables = strata_tables(evaluation.strata, evaluation.scores, options.failure)
-    performance = markdown([table for _, table in tables]).strip()
+    view = EvaluationView.of(evaluation)
 
     n_patients = None
     if "patients" in cases_and_patients:
@@ -109,24 +107,17 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "n_patients": n_patients,
         "metrics": {name: METRICS[name] for name in evaluation.metrics},
         # Sections of the report are parts of a section in the pack.
-        "performance": re.sub("(?m)^## ", "### ", performance),
+        "performance": markdown(view.all_tables, level=3).strip(),
+        "notes": view.notes,
         "version": __version__,
         "failure": options.failure or DEFAULT_FAILURE,
         "verdicts": evaluation.about["requirements"],
         "counts": verdict_counts(evaluation.about["requirements"]),
-        "findings": _findings(evaluation),
+        # Those of a report are of the first metric.
+        "findings": [note for name in evaluation.metrics for note in findings(evaluation, name)],
         "failures": _failures(evaluation),
         "characteristics": _characteristics(evaluation),
     }
-
-
-def _findings(evaluation: Evaluation) -> list[Note]:
-    """The findings of every metric; those of a report are of the first one."""
-    notes = []
-    for metric in evaluation.metrics:
-        strata = evaluation.strata[evaluation.strata["metric"] == metric]
-        notes += findings(replace(evaluation, strata=strata))
-    return notes
 
 
 def _failures(evaluation: Evaluation) -> list[str]:

@@ -88,9 +88,9 @@ def failure_sentences(comparison: Comparison) -> list[Prose]:
     if len(comparison.methods) > MOST_METHODS:
         sentences = []
         if changed and not any(_has_failure(failures.rows).any() for failures in changed):
-            sentences = [say("no_failures", changed[0])]
+            sentences = [say("no_failures", of=changed[0])]
     else:
-        sentences = [say("failures", failures) for failures in changed]
+        sentences = [say("failures", of=failures) for failures in changed]
     return [Prose(sentence, kind="first") for sentence in sentences]
 
 

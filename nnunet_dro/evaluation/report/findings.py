@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.report.worst_stratum import WorstStratum
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
@@ -20,23 +21,22 @@ from nnunet_dro.evaluation.statistics.columns import n_units
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Note, Prose
 
 
-def findings(evaluation: Evaluation) -> list[Note]:
-    """The worst stratum of every attribute and label by the first metric, worst first.
+def findings(evaluation: Evaluation, metric_name: str | None = None) -> list[Note]:
+    """The worst stratum of every attribute and label by a metric (None: the first), worst first.
 
     The statistic is the metric's tail (of Dice, the 5th percentile) where every stratum has enough
     cases for it, and else the mean. Gaps that strata by chance have, too, come last. Labels without
     any value have no finding.
     """
-    metric = fmt.metric_named(evaluation.metrics[0], evaluation.scores)
+    metric = fmt.metric_named(metric_name or evaluation.metrics[0], evaluation.scores)
     strata = evaluation.strata[evaluation.strata["metric"] == metric.name]
     rows = _rows_with_values(strata)
 
     ranked = []
-    gaps_by_chance = _gaps_by_chance(evaluation)
+    gaps_by_chance = _gaps_by_chance(evaluation, METRICS[metric.name])
     groups = _worst_rows(evaluation.worst, metric).groupby(
         ["attribute", "label"], sort=False, observed=True
     )
@@ -67,16 +67,14 @@ def _worst_rows(worst: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     return rows[is_divided] if is_divided.any() else rows
 
 
-def _gaps_by_chance(evaluation: Evaluation) -> Mapping[tuple[str, str], ChanceGap]:
-    """What random strata would show by the first metric; see `chance_gaps`."""
-    computed = evaluation.computed
-    if "chance_gaps" not in computed:
+def _gaps_by_chance(evaluation: Evaluation, metric: Metric) -> Mapping[tuple[str, str], ChanceGap]:
+    """What random strata would show by a metric; see `chance_gaps`."""
+    name = f"chance gaps of {metric.name}"
+    if name not in evaluation.computed:
         options = evaluation.options
-        metric = METRICS[evaluation.metrics[0]]
         patient_of_row = None
         if evaluation.patient_of_case is not None:
-            patients = evaluation.patient_of_case.reindex(pd.Index(evaluation.scores["case"]))
-            patient_of_row = pd.factorize(patients)[0]
+            patient_of_row, _ = evaluation.patient_numbers(evaluation.scores["case"].tolist())
         samples = samples_of(
             evaluation.scores,
             evaluation.stratum_of_case,
@@ -86,9 +84,9 @@ def _gaps_by_chance(evaluation: Evaluation) -> Mapping[tuple[str, str], ChanceGa
             failure=Failure.of(options.failure or DEFAULT_FAILURE),
         )
         reference = options.reference_stratum
-        computed["chance_gaps"] = chance_gaps(samples, metric, reference=reference)
+        evaluation.computed[name] = chance_gaps(samples, metric, reference=reference)
 
-    gaps: Mapping[tuple[str, str], ChanceGap] = computed["chance_gaps"]
+    gaps: Mapping[tuple[str, str], ChanceGap] = evaluation.computed[name]
     return gaps
 
 
@@ -118,17 +116,7 @@ def requirement_count(about: Mapping[str, Any]) -> list[Prose]:
     words = [note.title for note in requirement_notes(about)]
     if not words:
         return []
-
-    n = count(len(words), "requirement")
-    if set(words) == {"met"}:
-        return [Prose(f"All of {n} met." if len(words) > 1 else "1 requirement met.", kind="first")]
-
-    n_open = words.count("cannot tell")
-    n_unmet = len(words) - words.count("met") - n_open
-    text = f"{n_unmet} of {n} not met"
-    if n_open:
-        text += f", {n_open} cannot be told"
-    return [Prose(f"{text}.", kind="first")]
+    return [Prose(say("requirement_count", verdicts=words), kind="first")]
 
 
 def all_notes(notes: Sequence[str], strata: pd.DataFrame) -> list[str]:
@@ -136,21 +124,13 @@ def all_notes(notes: Sequence[str], strata: pd.DataFrame) -> list[str]:
 
     Strata whose values are listed need no such note: they show all that there is.
     """
-    notes_on_percentiles = tuple(percentile_notes(strata))
-    # A comparison prefixes the notes of its evaluations with the method.
-    others = [note for note in notes if not note.endswith(notes_on_percentiles)]
-
     is_unlisted = (n_values(strata) > MOST_LISTED) | (strata.get("n_trainings", 0) > 0)
-    return [*others, *percentile_notes(strata[is_unlisted])]
+    return [*notes, *percentile_notes(strata[is_unlisted])]
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """As `all_notes`, and what one training of each method cannot tell."""
     notes = all_notes(comparison.notes, comparison.strata)
     if comparison.trainings is None:
-        notes.append(
-            "Each method is one training here, which cannot tell the method from its random seed: "
-            "a second training of the same method would differ, too. "
-            "Give several (NAME=FOLDER,FOLDER) to see by how much."
-        )
+        notes.append(say("one_training"))
     return notes

@@ -174,12 +174,12 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
         rows = fmt.rows_by_metric(comparison.table[comparison.table["method"] == method])
         changes = _changes(rows[first.name], first)
         tested = [row for row in rows[first.name] if not math.isnan(float(row["holm_p"]))]
-        sentences = [say("summary", Summary(first, changes, tested))]
+        sentences = [say("summary", of=Summary(first, changes, tested))]
         findings = [_finding(change, verb) for change, verb in _extremes(changes).items()]
 
         for metric in others:
             changes = _changes(rows[metric.name], metric)
-            sentences.append(say("intervals", Summary(metric, changes)))
+            sentences.append(say("intervals", of=Summary(metric, changes)))
             loss = _clearest_loss(changes)
             if loss is not None:
                 findings.append(_finding(loss, f"loses most by {metric.title}"))
@@ -266,7 +266,7 @@ def _finding(change: Change, verb: str) -> Note:
     return finding_of(
         attribute,
         f"{label} in {stratum} {verb}",
-        say("change", change),
+        say("change", of=change),
         value=fmt.change(change.difference, change.metric),
         caption=f"{change.metric.title}, {phrase}, {counted_units(row)}",
         tone=change.tone,

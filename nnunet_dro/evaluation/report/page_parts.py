@@ -7,12 +7,11 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.findings import requirement_notes
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
 from nnunet_dro.evaluation.report.quantile_plot import looks_of
 from nnunet_dro.evaluation.report.statistic_columns import SHADES, SPREAD_SHADES
-from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.report.views import StrataView
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -53,13 +52,12 @@ def lede(
     return f"{n_cases}, {n_labels}. {titles}."
 
 
-def requirements_section(about: Mapping[str, Any]) -> list[Block]:
+def requirements_section(view: StrataView) -> list[Block]:
     """The requirements with a heading; nothing without any."""
-    notes = requirement_notes(about)
-    if not notes:
+    if not view.requirements:
         return []
     heading = Heading("Requirements", anchor="requirements", short="Requirements")
-    return [heading, *notes]
+    return [heading, *view.requirements]
 
 
 def attribute_heading(attribute: str, number: int) -> Heading:
@@ -70,14 +68,13 @@ def attribute_heading(attribute: str, number: int) -> Heading:
     return Heading(title, anchor=f"by-{number}", short=title)
 
 
-def strata_blocks(
-    strata: pd.DataFrame, scores: pd.DataFrame, failure: str | None
-) -> Iterator[Block]:
-    """The tables of a strata frame with what a page adds.
+def strata_blocks(view: StrataView, attribute: str, labels: Sequence[str]) -> Iterator[Block]:
+    """The tables of an attribute and some labels with what a page adds.
 
     The shades in words, and the bounds for verdicts.
     """
-    for metric, table in strata_tables(strata, scores, failure):
+    strata = view.rows(attribute, labels)
+    for metric, table in view.tables(attribute, labels):
         unit = "per cent" if metric.unit == "fraction" else metric.unit
         yield Heading(f"{metric.title}, in {unit}", 3)
         yield table

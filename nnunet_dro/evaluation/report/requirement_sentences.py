@@ -103,7 +103,7 @@ class Margin:
                 is_guaranteed = self.bound == "guaranteed"
                 judged = Judged(row, self.metric, statistic, is_guaranteed, place)
                 if row["margin"] == verdict:
-                    names.append(say("judged", judged))
+                    names.append(say("judged", of=judged))
             if names:
                 yield verdict, names
 
@@ -124,7 +124,7 @@ def margin_sentences(
         metric = fmt.metric_named(name, comparison.scores)
         bound = options.margin_bound or "guaranteed"
         margins.append(Margin(float(options.margin), bound, metric, rows))
-    return [*(say("margin", margin) for margin in margins), say("other_bounds", margins)]
+    return [*(say("margin", of=margin) for margin in margins), say("other_bounds", margins=margins)]
 
 
 def requirement_sentences(comparison: Comparison, method: str) -> list[str]:
@@ -149,12 +149,12 @@ def requirement_sentences(comparison: Comparison, method: str) -> list[str]:
             amount = fmt.amount(fmt.scaled(largest_loss, judged.metric), judged.metric)
             places_of_losses[amount].append(judged.place)
         else:
-            phrases[word].append(say("judged", judged))
+            phrases[word].append(say("judged", of=judged))
 
     # Gains have their numbers, and what may be a loss how much may be lost.
     for amount, places in places_of_losses.items():
-        phrases[MET].append(say("not_worse", places, amount))
-    return [say("required", word, names) for word, names in phrases.items() if names]
+        phrases[MET].append(say("not_worse", places=places, amount=amount))
+    return [say("required", verdict=word, names=names) for word, names in phrases.items() if names]
 
 
 def _by_difference(comparison: Comparison, method: str) -> list[list[Outcome]]:

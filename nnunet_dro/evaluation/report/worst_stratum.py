@@ -119,7 +119,7 @@ class WorstStratum:
         return finding_of(
             self.attribute,
             self._title(),
-            say("worst_stratum", self),
+            say("worst_stratum", of=self),
             value=fmt.quantity(self.value, self.metric),
             caption=caption,
             tone=tone,
