@@ -216,7 +216,8 @@ def figure(
     )
     role = "group" if columns else "img"
     column_numbers = ",".join(map(str, columns))
-    content = Markup("").join(parts)
+    # All parts are escaped: joined as text they need not be looked at again.
+    content = Markup("".join(parts))
     return form.format(
         at(width),
         at(height),

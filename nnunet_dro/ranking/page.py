@@ -77,15 +77,12 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
 def _csv(table: pd.DataFrame) -> str:
     """The text of a table, with ranks as whole numbers."""
     # An attribute of the cases may be called like a rank.
-    numbers = table.select_dtypes("number")
-    ranks = {}
-    for name in map(str, numbers):
-        if name.startswith("rank"):
-            # Numbers that may lack take much longer to write.
-            kind = "Int64" if numbers[name].isna().any() else "int64"
-            ranks[name] = numbers[name].astype(kind)
-    whole = table.assign(**ranks)
-    return whole.to_csv(index=False, float_format="%.10g", lineterminator="\n")
+    texts = {}
+    for name, numbers in table.select_dtypes("float").items():
+        form = ".0f" if str(name).startswith("rank") else ".10g"
+        # Pandas takes much longer to write numbers than texts.
+        texts[name] = numbers.map(f"{{:{form}}}".format, na_action="ignore").astype(object)
+    return table.assign(**texts).to_csv(index=False, lineterminator="\n")
 
 
 def ranking_html(ranking: Ranking) -> str:

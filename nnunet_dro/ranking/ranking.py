@@ -49,6 +49,9 @@ from nnunet_dro.ranking.stability import (
 )
 from nnunet_dro.ranking.weights import Task
 
+#: What tells a ranking over all tasks from others.
+_OVERALL_KEY = ("scheme", "kind", "attribute", "stratum")
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -108,21 +111,31 @@ class Ranking:
 
     def selected(self, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
         """The rows of ``ranks`` of a scheme (default: the ranking's own) with these entries."""
-        wanted = {"scheme": (scheme or self.scheme).value, **columns}
-        if columns.get("metric") == OVERALL:
-            return _rows_with(self._overall, wanted)
-        return _rows_with(self.ranks, wanted)
+        return _rows_with(self.ranks, {"scheme": (scheme or self.scheme).value, **columns})
 
     @cached_property
-    def _overall(self) -> pd.DataFrame:
-        """The rows of ``ranks`` over all tasks, which are few."""
-        return _rows_with(self.ranks, {"metric": OVERALL, "label": OVERALL})
+    def _overall(self) -> dict[tuple[str, ...], dict[str, float]]:
+        """Scheme, kind, attribute and stratum to the rank of each team over all tasks."""
+        rows = _rows_with(self.ranks, {"metric": OVERALL, "label": OVERALL})
+        keys = zip(*(rows[name].astype(str) for name in _OVERALL_KEY), strict=True)
+        ranks: dict[tuple[str, ...], dict[str, float]] = {}
+        for key, team, rank in zip(keys, rows["team"], rows["rank"], strict=True):
+            ranks.setdefault(key, {})[team] = rank
+        return ranks
 
-    def overall(self, scheme: RankingScheme | None = None, **columns: str) -> "pd.Series[float]":
+    def overall(
+        self,
+        scheme: RankingScheme | None = None,
+        *,
+        kind: str = "all",
+        attribute: str = ALL,
+        stratum: str = "",
+    ) -> "pd.Series[float]":
         """The overall rank of each team, indexed by team."""
-        defaults = {"kind": "all", "metric": OVERALL, "label": OVERALL}
-        rows = self.selected(scheme, **(defaults | columns))
-        return rows.set_index("team")["rank"].reindex(list(self.teams))
+        if kind == "all":
+            stratum = ALL
+        ranks = self._overall[(scheme or self.scheme).value, kind, attribute, stratum]
+        return pd.Series(ranks, index=list(self.teams), name="rank")
 
     @property
     def samples(self) -> pd.DataFrame:

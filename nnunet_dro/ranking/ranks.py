@@ -6,13 +6,15 @@ image analysis competitions should be interpreted with care, Nature Communicatio
 """
 
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.ranking.competition import competition_ranks
 from nnunet_dro.ranking.from_evaluations import BoolArray, Contest, FloatArray
-from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, one_sided_p, resampled_p
+from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, one_sided_p, resampled_z
 
 #: The metric and the label of what is over all tasks.
 OVERALL = "all"
@@ -187,36 +189,48 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     is_first = np.equal.outer(first, np.arange(n_teams)).astype(np.float32)
     is_second = np.equal.outer(second, np.arange(n_teams)).astype(np.float32)
 
+    n_tests = 2 * len(first)
     wins = np.full((n_resamples, n_tasks, n_teams), np.nan)
     for task in np.flatnonzero(contest.defined.any(axis=1)).tolist():
         if counts is None:
             greater, less = (p[None] for p in one_sided_p(differences[task]))
-            smaller = np.minimum(greater, less)
             is_greater = greater < less
+            evidence = -np.minimum(greater, less)
+            limits = -LEVEL / (n_tests - np.arange(len(first)))
         else:
-            smaller, is_greater = resampled_p(differences[task], counts)
-        is_significant = _significant(smaller, 2 * len(first))
+            z = resampled_z(differences[task], counts)
+            is_greater = z > 0
+            evidence = np.abs(z)
+            limits = _normal_limits(n_tests, len(first))
+        is_significant = _significant(evidence, limits)
         wins[:, task] = (is_significant & is_greater).astype(np.float32) @ is_first
         wins[:, task] += (is_significant & ~is_greater).astype(np.float32) @ is_second
     return wins
 
 
-def _significant(p: FloatArray, n_tests: int) -> BoolArray:
-    """Which tests of each row are significant by Holm's correction for a number of tests.
+@cache
+def _normal_limits(n_tests: int, n: int) -> FloatArray:
+    """The deviations whose one-sided p values are `LEVEL` / n_tests, `LEVEL` / (n_tests - 1) ..."""
+    normal = NormalDist()
+    return np.array([-normal.inv_cdf(LEVEL / (n_tests - place)) for place in range(n)])
 
-    The tests that are not in ``p`` have larger p values than 0.5: of the two directions of a pair
-    only one can be significant. The i-th smallest is compared with `LEVEL` / (n_tests - i + 1), and
-    none after the first one that fails is significant.
+
+def _significant(evidence: FloatArray, limits: FloatArray) -> BoolArray:
+    """Which tests of each row are significant by Holm's correction.
+
+    Evidence is a number that is larger for a smaller p value; ``limits`` has that of the p values
+    `LEVEL` / (n_tests - i + 1). The i-th smallest p value is compared with the i-th of them, and
+    none after the first one that fails is significant. The tests that are not in ``evidence`` have
+    larger p values than 0.5: of the two directions of a pair only one can be significant.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
     """
-    ascending = np.sort(p, axis=-1)
-    n_left = n_tests - np.arange(p.shape[-1])
-    fails = ascending * n_left > LEVEL
+    clearest_first = -np.sort(-evidence, axis=-1)
+    fails = clearest_first < limits
     first_failure = fails.argmax(axis=-1)[..., None]
-    limit = np.take_along_axis(ascending, first_failure, axis=-1)
-    limit = np.where(fails.any(axis=-1, keepdims=True), limit, np.inf)
-    return np.asarray(p < limit)
+    limit = np.take_along_axis(clearest_first, first_failure, axis=-1)
+    limit = np.where(fails.any(axis=-1, keepdims=True), limit, -np.inf)
+    return np.asarray(evidence > limit)
 
 
 @dataclass(frozen=True, eq=False)
