@@ -32,8 +32,9 @@ class _Options:
 def demo(options: _Options) -> None:
     """Train plain nnU-Net and hardness weighted sampling, and compare them per centre.
 
-    The images are slices of an MRI template. The share is fixed, because an earned one does not
-    begin where, as here, nothing is found of the hardest cases.
+    The images are slices of an MRI template. The robust trainer draws hard cases more often from
+    the start. The default trainer would not do so here, because plain training finds nothing of
+    the hardest cases.
     """
     from nnunet_dro.demo import Settings, run_demo
 

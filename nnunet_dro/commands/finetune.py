@@ -25,8 +25,8 @@ LOG = "finetune.log"  # The log of the command, in the folder of the fold.
 
 #: What the measurements in docs/finetuning.md say against it.
 HARM = (
-    "Note: on nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of "
-    "three rare modalities, where training anew raised all three. Compare before you rely on it."
+    "Note: whether rare cases gain from continuing a training is open; in our experiments every "
+    "interval of their change includes 0. Train anew if you can, and compare before you rely on it."
 )
 
 
@@ -61,8 +61,8 @@ class _Options:
 def finetune(options: _Options) -> None:
     """Continue a finished training, segmentation heads included, with a trainer of this package.
 
-    On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare
-    modalities, where training anew raised all three. Compare before you rely on it.
+    Whether rare cases gain from continuing a training is open: in our experiments every interval
+    of their change includes 0. Train anew if you can, and compare before you rely on it.
     """
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.model_folders.finetuning import finetuning_trainer

@@ -37,7 +37,10 @@ class RankOptions:
     ] = ()
     label_weights: Annotated[
         Sequence[str],
-        Flag("Weight of a label, likewise: tumour=2.", name="label_weight"),
+        Flag(
+            "Weight of a label in the overall ranking (repeatable): tumour=2; default: 1.",
+            name="label_weight",
+        ),
     ] = ()
     n_resamples: Annotated[
         int, Flag("Bootstrap samples to rank; 0 for none.", name="bootstrap", least=0)

@@ -262,11 +262,8 @@ def test_the_command_says_where_the_model_came_from_and_what_was_measured(
 
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
     assert log == f"Starting {begun}\nContinuing {begun}\n"
-    assert (
-        "nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities"
-        in first.stderr
-    )
-    assert "lowered" not in second.stderr, "once is enough"
+    assert "whether rare cases gain from continuing a training is open" in first.stderr
+    assert "rare cases gain" not in second.stderr, "once is enough"
     assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, (
         "chosen as by the doctor"
     )
