@@ -321,7 +321,7 @@ def write_first_checkpoint(
         started.initialize()
         check_same_network(model, started.network.state_dict())
 
-        started.start_from(model.source, model.weights)
+        started.beginning.take(model.source, model.weights)
         started.inference_allowed_mirroring_axes = model.mirroring_axes
         started.my_init_kwargs["device"] = torch.device(device)
         started.current_epoch = -1  # nnU-Net stores the number of the next one

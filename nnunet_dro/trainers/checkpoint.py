@@ -39,7 +39,7 @@ class CheckpointedLogger:
         self,
         logger: Any,
         *,
-        save: Callable[[], dict[str, Any] | None],
+        save: Callable[[], dict[str, Any]],
         load: Callable[[dict[str, Any]], None],
     ) -> None:
         self._logger = logger
@@ -55,7 +55,7 @@ class CheckpointedLogger:
         """The logger's part of the checkpoint, with the state added."""
         checkpoint = dict(self._logger.get_checkpoint())
         state = self._save()
-        if state is not None:
+        if state:
             checkpoint[STATE_KEY] = state
         return checkpoint
 

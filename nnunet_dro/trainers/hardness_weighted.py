@@ -1,7 +1,7 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,15 +13,10 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.losses import DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
+from nnunet_dro.trainers.beginning import Beginning
 from nnunet_dro.trainers.case_columns import CaseColumns, rows_of_all_ranks
-from nnunet_dro.trainers.checkpoint import (
-    CheckpointedLogger,
-    Source,
-    check_resumed,
-    recorded_options,
-    whole_checkpoint,
-)
+from nnunet_dro.trainers.checkpoint import CheckpointedLogger, whole_checkpoint
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import (
     DrawsByHardness,
@@ -34,7 +29,6 @@ from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.draws_without_effect import warnings_of_draws
-from nnunet_dro.trainers.first_losses import fill_stale_losses
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
@@ -70,7 +64,6 @@ class HardnessWeighted(_Trainer):
     #: is trained.
     hardness_log: HardnessLog = None  # type: ignore[assignment]
     logger: Any
-    _restored: dict[str, Any] | None = None
 
     # nnU-Net reads this signature and stores its own arguments by these names.
     def __init__(
@@ -82,8 +75,12 @@ class HardnessWeighted(_Trainer):
         device: torch.device = torch.device("cuda"),  # noqa: B008
     ) -> None:
         super().__init__(plans, configuration, fold, dataset_json, device)
-        restore = partial(setattr, self, "_restored")
-        self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=restore)
+        self.beginning = Beginning(self)
+        self.logger = CheckpointedLogger(
+            self.logger,
+            save=self._hardness_state,
+            load=self.beginning.load,
+        )
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         """What decides how likely each training case is to be drawn.
@@ -160,9 +157,8 @@ class HardnessWeighted(_Trainer):
             subvolumes=subvolumes,
             n_epochs=self.num_epochs,
         )
-        if self._restored is not None and "table" in self._restored:
-            self._load_hardness_state(self.hardness_log, self._restored)
-        self._estimate_beta()
+        self.beginning.restore()
+        self.estimate_beta()
         for line in warnings_of_draws(table, self.loss, self.options, cases=cases, fold=self.fold):
             self.print_to_log_file(line)
 
@@ -196,53 +192,34 @@ class HardnessWeighted(_Trainer):
             )
             return {}
 
-    def _estimate_beta(self) -> None:
+    def estimate_beta(self) -> None:
         """Estimate beta if the options ask for it; every rank does so, from the same losses."""
         if self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
         """Log how cases are drawn, and continue the logs of a resumed training."""
-        if self._restored is not None:
-            check_resumed(self.options, self._restored["options"], trainer=type(self).__name__)
+        self.beginning.check()
         self._check_before_training()
         super().on_train_start()
 
-        self._begin_from_source()
+        self.beginning.begin()
         if self.local_rank != 0:
             return
 
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         self.print_to_log_file(
-            self.hardness_log.how_cases_are_drawn(uniformly=self._draws_uniformly)
+            self.hardness_log.how_cases_are_drawn(uniformly=self.draws_uniformly)
         )
-
-    def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
-        """Begin with the weights of another training, and say so in the checkpoints of this one.
-
-        The network must have been built (`initialize`).
-        """
-        self.network.load_state_dict(weights)
-        self._restored = {"options": recorded_options(self.options), **source.state()}
-
-    def _begin_from_source(self) -> None:
-        source = Source.in_state(self._restored)
-        if source is None or self._restored is None:
-            return
-
-        self.print_to_log_file(f"This training was started from {source}.")
-        if "table" not in self._restored:
-            if self.hardness_log.table.rule.needs_losses and not self._draws_uniformly:
-                fill_stale_losses(self)
-            self._estimate_beta()
 
     def _epoch_logs(self) -> list[EpochLog]:
         """The logs that are written after each epoch."""
         return [self.hardness_log]
 
     @property
-    def _draws_uniformly(self) -> bool:
+    def draws_uniformly(self) -> bool:
+        """Whether every case is as likely as any other, to the end."""
         return self.hardness_log.table.rule == UNIFORM and not self.options.auto_beta
 
     @property
@@ -286,7 +263,7 @@ class HardnessWeighted(_Trainer):
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
         """Write the logs of the epoch."""
         super().on_train_epoch_end(train_outputs)
-        self._estimate_beta()
+        self.estimate_beta()
         if self.local_rank != 0:
             return
 
@@ -321,27 +298,6 @@ class HardnessWeighted(_Trainer):
         with whole_checkpoint(filename) as partial:
             super().save_checkpoint(str(partial))
 
-    def _hardness_state(self) -> dict[str, Any] | None:
-        """What this class adds to a checkpoint; before the data loaders exist, what was loaded."""
-        if self.hardness_log is None:
-            return self._restored
-
-        state = {**self.hardness_log.state_dict(), "options": recorded_options(self.options)}
-        if self.options.normalised:
-            state["mean_weight"] = self.loss.mean_weight
-        if self.loss.pooled is not None:
-            state["pooled"] = self.loss.pooled.state_dict()
-
-        source = Source.in_state(self._restored)
-        if source is not None:
-            state |= source.state()
-        return state
-
-    def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
-        if changed := log.load_state_dict(state):
-            self.print_to_log_file(changed)
-        if "mean_weight" in state:
-            self.loss.mean_weight = state["mean_weight"]
-        if "pooled" in state and self.loss.pooled is not None:
-            here, there = positions_in_common(log.table.cases, state["table"]["cases"])
-            self.loss.pooled.load_state_dict(state["pooled"], here, there)
+    def _hardness_state(self) -> dict[str, Any]:
+        """What this class adds to a checkpoint; nothing if it is empty."""
+        return self.beginning.state_of_training()

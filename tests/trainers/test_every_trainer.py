@@ -48,7 +48,7 @@ def check_that_ranks_draw_alike(*ranks):
             trainer.hardness_log.table.update(indices, losses)
     for trainer in ranks:
         trainer.hardness_log.table.replace = trainer.hardness_log.table.warming_up = False
-        trainer._estimate_beta()
+        trainer.estimate_beta()
     mine, theirs = (trainer.hardness_log.table for trainer in ranks)
     np.testing.assert_array_equal(mine.probabilities(), theirs.probabilities())
     draws = [table.draw(3, rng=np.random.default_rng(3)) for table in (mine, theirs)]

@@ -142,8 +142,8 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
 
         self.weights_log = WeightsLog(cases, trusted, n_epochs=self.num_epochs)
-        if self._restored is not None and "weights" in self._restored:
-            self.weights_log.load_state_dict(self._restored["weights"])
+        if "weights" in self.beginning.state:
+            self.weights_log.load_state_dict(self.beginning.state["weights"])
         next(self.dataloader_trusted)  # starts the workers, as nnU-Net does with its own
         return train, validation
 
@@ -224,11 +224,11 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         if hasattr(self.dataloader_trusted, "_finish"):
             self.dataloader_trusted._finish()
 
-    def _hardness_state(self) -> dict[str, Any] | None:
+    def _hardness_state(self) -> dict[str, Any]:
         state = super()._hardness_state()
         if self.hardness_log is None:
             return state
-        return {**(state or {}), "weights": self.weights_log.state_dict()}
+        return {**state, "weights": self.weights_log.state_dict()}
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:

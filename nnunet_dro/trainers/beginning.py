@@ -1,0 +1,132 @@
+"""What a training begins from: random weights, another model, or a checkpoint of its own."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnunet_dro.sampling import positions_in_common
+from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options
+from nnunet_dro.trainers.data.dataloading import restart
+
+
+class Beginning:
+    """What a training begins from, and what its checkpoints say of that.
+
+    Args:
+        trainer: A trainer that derives from `HardnessWeighted`.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        #: What the checkpoint, or the model that was started from, says; empty for random weights.
+        self.state: dict[str, Any] = {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from the state of a checkpoint."""
+        self.state = state
+
+    def take(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
+        """Begin with the weights of another training, and say so in the checkpoints of this one.
+
+        The network must have been built (`initialize`).
+        """
+        self._trainer.network.load_state_dict(weights)
+        self.state = {"options": recorded_options(self._trainer.options), **source.state()}
+
+    def check(self) -> None:
+        """Refuse to continue a training with other options than it was begun with."""
+        if self.state:
+            trainer = self._trainer
+            check_resumed(trainer.options, self.state["options"], trainer=type(trainer).__name__)
+
+    def restore(self) -> None:
+        """Give the table, the log and the loss what a checkpoint says of them."""
+        if "table" not in self.state:
+            return
+
+        trainer = self._trainer
+        if changed := trainer.hardness_log.load_state_dict(self.state):
+            trainer.print_to_log_file(changed)
+        if "mean_weight" in self.state:
+            trainer.loss.mean_weight = self.state["mean_weight"]
+        if "pooled" in self.state and trainer.loss.pooled is not None:
+            cases = trainer.hardness_log.table.cases
+            here, there = positions_in_common(cases, self.state["table"]["cases"])
+            trainer.loss.pooled.load_state_dict(self.state["pooled"], here, there)
+
+    def begin(self) -> None:
+        """Log the model that was started from, and give every case its first stale loss by it."""
+        source = Source.in_state(self.state)
+        if source is None:
+            return
+
+        trainer = self._trainer
+        trainer.print_to_log_file(f"This training was started from {source}.")
+        if "table" not in self.state:
+            if trainer.hardness_log.table.rule.needs_losses and not trainer.draws_uniformly:
+                fill_stale_losses(trainer)
+            trainer.estimate_beta()
+
+    def state_of_training(self) -> dict[str, Any]:
+        """What a checkpoint of this training says; before the data loaders exist, what was loaded.
+
+        Empty if that is nothing.
+        """
+        trainer = self._trainer
+        if trainer.hardness_log is None:
+            return self.state
+
+        state = {
+            **trainer.hardness_log.state_dict(),
+            "options": recorded_options(trainer.options),
+        }
+        if trainer.options.normalised:
+            state["mean_weight"] = trainer.loss.mean_weight
+        if trainer.loss.pooled is not None:
+            state["pooled"] = trainer.loss.pooled.state_dict()
+
+        source = Source.in_state(self.state)
+        return state | source.state() if source else state
+
+
+def fill_stale_losses(trainer: Any) -> None:
+    """Give every case its stale loss in one pass without gradient over patches of the training.
+
+    The draws are first visits, but no step follows them and no log counts them. The network is in
+    the mode of nnU-Net's online validation, so that nothing in it changes. All ranks must call
+    this, after `on_train_start` of nnU-Net.
+
+    Args:
+        trainer: A trainer that derives from `HardnessWeighted`.
+    """
+    log = trainer.hardness_log
+    table = log.table
+    trainer.print_to_log_file(
+        f"One pass without gradient gives the {len(table)} {log.items} their stale losses."
+    )
+
+    start = time.monotonic()
+    mean_weight = trainer.loss.mean_weight
+    trainer.network.eval()
+    with torch.no_grad():
+        while table.n_unseen:
+            batch = next(trainer.dataloader_train)
+            with trainer.loss.drawn(batch):
+                trainer.validation_step(batch)
+            cases, _ = trainer.loss.step()
+            table.update(cases.indices, cases.losses)
+    trainer.loss.mean_weight = mean_weight
+    restart(trainer.dataloader_train)  # the batches that wait were drawn as first visits
+    seconds = time.monotonic() - start
+
+    losses = table.losses
+    finite = np.flatnonzero(np.isfinite(losses))
+    if len(finite):
+        hardest = finite[losses[finite].argmax()]
+        trainer.print_to_log_file(
+            f"The pass took {seconds:.1f} s. Mean stale loss {losses[finite].mean():.4f}, largest "
+            f"{losses[hardest]:.4f} ({table.cases[hardest]})."
+        )
