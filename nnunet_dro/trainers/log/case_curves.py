@@ -3,6 +3,7 @@
 hardness.png is made of them, and drawn again after each epoch of a training.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -77,7 +78,10 @@ def draw_cases(
     alpha = float(np.clip(30 / max(1, len(others)), 0.06, 0.5))
     draw_lines(axes, epochs, values, others, colour="0.35", alpha=alpha)
 
-    medians = _medians(values)
+    with warnings.catch_warnings():
+        # An epoch without any value has no median.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        medians = np.nanmedian(values, axis=1)
     axes.plot(
         epochs,
         medians,
@@ -100,22 +104,6 @@ def draw_cases(
         )
 
     axes.autoscale_view()
-
-
-def _medians(values: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The median of each row without its NaN; NaN for a row of nothing else.
-
-    `numpy.nanmedian` warns of such rows.
-    """
-    medians = []
-    with np.errstate(all="ignore"):
-        for row in values:
-            stored = row[~np.isnan(row)]
-            median = np.nan
-            if len(stored):
-                median = np.median(stored)
-            medians.append(median)
-    return np.array(medians)
 
 
 def draw_lines(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
@@ -265,22 +266,14 @@ class HardnessLog(CaseLog):
         if not outliers:
             return []
 
-        names = ", ".join(outliers[:_N_OUTLIERS])
-        n_more = len(outliers) - _N_OUTLIERS
-        if n_more > 0:
-            names += f" and {n_more} more"
-        return [f"set aside as suspected outliers: {names}"]
+        return [f"set aside as suspected outliers: {name_some(outliers, at_most=_N_OUTLIERS)}"]
 
     def _hardest(self) -> str:
         """The items with the largest losses."""
         losses = self.table.losses
         seen = np.flatnonzero(~np.isnan(losses))
         hardest = sorted(seen, key=lambda i: -losses[i])[:_N_HARDEST]
-
-        descriptions = []
-        for i in hardest:
-            case = self.table.cases[i]
-            descriptions.append(f"{case} ({losses[i]:.3f})")
+        descriptions = [f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest]
         return "hardest: " + (", ".join(descriptions) or "none yet")
 
     def state_dict(self) -> dict[str, Any]:
