@@ -150,11 +150,5 @@ def _train(target: "Target", trainer: str, device: str, num_gpus: int, n_validat
             typer.echo(f"nnunet-dro: {error}. Repeat the command to continue.", err=True)
             raise typer.Exit(1) from error
 
-    plans = ""
-    if target.plans != "nnUNetPlans":
-        plans = f" -p {target.plans}"
-    typer.echo(
-        f"Predict with: nnUNetv2_predict -d {target.dataset} -c {target.configuration}{plans} "
-        f"-f {target.fold} -tr {trainer} -i INPUT -o OUTPUT"
-    )
+    typer.echo(f"Predict with: {target.prediction(trainer)}")
     typer.echo(folder)

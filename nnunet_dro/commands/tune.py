@@ -68,7 +68,8 @@ class _Options:
         ),
     ] = "mean"
     trials: Annotated[
-        int, _option("Number of trials that have to finish, including those of earlier starts.")
+        int,
+        _option("Number of trials that have to finish, including those of earlier starts.", min=1),
     ] = 20
     epochs: Annotated[
         int | None, _option("Epochs of every training; default: as in the trainer's name.")
@@ -103,7 +104,9 @@ class _Options:
     ] = None
     repeat: Annotated[
         int,
-        _option("How often to train each of the best three again at the end; 0 for not at all."),
+        _option(
+            "How often to train each of the best three again at the end; 0 for not at all.", min=0
+        ),
     ] = 2
 
 
@@ -115,11 +118,6 @@ def tune(options: _Options) -> None:
 
     It needs the extra "tune": pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".
     """
-    if options.trials < 1:
-        raise ValueError(f"`trials` must be at least 1, got {options.trials}. Give --trials.")
-    if options.repeat < 0:
-        cure = "Give --repeat 0 to train nothing again."
-        raise ValueError(f"`repeat` must be 0 or more, got {options.repeat}. {cure}")
     _check_extra()
 
     from nnunet_dro.files.output_folder import check_writable
@@ -254,7 +252,7 @@ def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> 
 
     best = chosen_trial(study)
     trainer = best.user_attrs["trainer"] if best else ""
-    command = _prediction(settings, trainer) if best else ""
+    command = settings.target.prediction(trainer) if best else ""
     paths = (write_trials(study, settings), write_page(study, settings, command))
 
     console.print(trials_table(study, settings))
@@ -267,15 +265,3 @@ def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> 
         typer.echo(path)
     if best:
         typer.echo(trainer)
-
-
-def _prediction(settings: "Settings", trainer: str) -> str:
-    """The command of nnU-Net that predicts with a trainer."""
-    target = settings.target
-    plans = ""
-    if target.plans != "nnUNetPlans":
-        plans = f" -p {target.plans}"
-    return (
-        f"nnUNetv2_predict -i INPUT -o OUTPUT -d {target.dataset} -c {target.configuration} "
-        f"-f {target.fold}{plans} -tr {trainer}"
-    )

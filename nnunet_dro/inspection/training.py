@@ -10,13 +10,23 @@ import pandas as pd
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
+from nnunet_dro.evaluation.stratifying.parts import absent_column
 from nnunet_dro.files import case_table
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import CHECKPOINT, SPLITS_FILE, Fold, dataset_folder, folder_of
+from nnunet_dro.nnunet.folders import (
+    CHECKPOINT,
+    DATASET_JSON,
+    PLANS_JSON,
+    SPLITS_FILE,
+    Fold,
+    dataset_folder,
+    described_model,
+    folder_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class TrainingFiles:
     """The files of a finished training; plans.json and dataset.json are those beside the folds."""
 
     fold: Fold
@@ -31,7 +41,7 @@ class Inputs:
         return Labels.from_dataset_json(self.dataset)
 
 
-def find_inputs(folder: Path) -> Inputs:
+def find_training(folder: Path) -> TrainingFiles:
     """Find the files of a finished training.
 
     Raises:
@@ -43,13 +53,14 @@ def find_inputs(folder: Path) -> Inputs:
     if not checkpoint.is_file():
         _refuse_unfinished(fold)
 
-    plans = _described(fold, "plans.json")
-    dataset = _described(fold, "dataset.json")
-    configurations = plans.get("configurations", {})
+    model = fold.folder.parent
+    plans = described_model(model, PLANS_JSON, needed=("configurations",))
+    dataset = described_model(model, DATASET_JSON, needed=("labels",))
+    configurations = plans["configurations"]
     if fold.configuration not in configurations:
         raise ValueError(
             f"`plans.json` must have the configuration {fold.configuration}, got "
-            f"{name_some(list(configurations))} in {str(fold.folder.parent)!r}. Copy plans.json "
+            f"{name_some(list(configurations))} in {str(model)!r}. Copy plans.json "
             "again from where the model was trained."
         )
 
@@ -70,7 +81,7 @@ def find_inputs(folder: Path) -> Inputs:
             f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. Copy "
             "it from where the model was trained."
         )
-    return Inputs(
+    return TrainingFiles(
         fold=fold,
         checkpoint=checkpoint,
         plans=plans,
@@ -128,20 +139,10 @@ def read_strata(
     if path is None:
         return pd.DataFrame(index=pd.Index(cases, name="case")), ""
 
-    rows = case_table.read_cases(path).set_index("case")
-    attributes = case_table.attributes_of(rows)
-    unknown = [column for column in by if column not in attributes]
+    rows = case_table.read_cases_of(path, cases).set_index("case")
+    unknown = [column for column in by if column not in rows]
     if unknown:
-        raise ValueError(
-            f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: "
-            f"{name_some(attributes)}."
-        )
-    missing = [case for case in cases if case not in rows.index]
-    if missing:
-        raise ValueError(
-            f"`cases` must have a row for every case, got none for {name_some(missing)} in "
-            f"{str(path)!r}."
-        )
+        raise absent_column(unknown[0], case_table.attributes_of(rows))
     # A column that says who is in training divides all cases, but not those of the training.
     dividing = case_table.dividing_attributes(rows.loc[list(training)])
     columns = list(dict.fromkeys(by)) or dividing
@@ -199,19 +200,6 @@ def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
         )
     together = pd.concat(parts)
     return together.groupby(together.index).mean().rename("validation_dice"), notes
-
-
-def _described(fold: Fold, name: str) -> Mapping[str, Any]:
-    """The content of a JSON file beside the folds."""
-    content = fold.description(name)
-    if content is not None:
-        return content
-
-    path = fold.folder.parent / name
-    cure = "Copy it from where the model was trained."
-    if not path.exists():
-        raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
-    raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
 
 
 def _check_folder(folder: Path) -> None:

@@ -14,12 +14,16 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import CHECKPOINT, DATASET_JSON, FOLD_NAME, read_if_usable
+from nnunet_dro.nnunet.folders import (
+    CHECKPOINT,
+    DATASET_JSON,
+    PLANS_JSON,
+    described_model,
+    folds_in,
+)
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import find_trainer
-
-PLANS_JSON = "plans.json"
 
 #: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a
 #: checkpoint.
@@ -87,8 +91,8 @@ def share_model(
     """
     check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
-    plans = _description(model_folder / PLANS_JSON)
-    dataset = _description(model_folder / DATASET_JSON)
+    plans = described_model(model_folder, PLANS_JSON, needed=("plans_name", "configurations"))
+    dataset = described_model(model_folder, DATASET_JSON, needed=("labels", "file_ending"))
     dataset_name = model_folder.absolute().parent.name
     if not re.fullmatch(r"Dataset\d{3,}_.+", dataset_name):
         dataset_name = str(plans["dataset_name"])  # the model has been moved
@@ -103,31 +107,21 @@ def share_model(
     ):
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
-            state = read_checkpoint(
-                model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint."
-            )
-            _check_trainer(state["trainer_name"])
+            state = _checked(model_folder / f"fold_{fold}" / checkpoint)
             cases |= _logged_cases(state)
-
             configuration = state["init_args"]["configuration"]
             folder = f"{dataset_name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _KEYS_OF_CHECKPOINT]
             archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", _for_prediction(state))
         progress(len(shared_folds), len(shared_folds))
 
-        left_out[PLANS_JSON] = _write_json(
-            archive,
-            f"{folder}/{PLANS_JSON}",
-            plans,
-            _KEYS_OF_PLANS,
-        )
-        left_out[DATASET_JSON] = _write_json(
-            archive,
-            f"{folder}/{DATASET_JSON}",
-            dataset,
-            # The logs of the checkpoints may name cases that the description does not list.
-            (*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)),
-        )
+        # The logs of the checkpoints may name cases that the description does not list.
+        texts = _anonymous_texts(dataset, cases)
+        for name, content, keys in (
+            (PLANS_JSON, plans, _KEYS_OF_PLANS),
+            (DATASET_JSON, dataset, (*_KEYS_OF_DATASET, *texts)),
+        ):
+            left_out[name] = _write_json(archive, f"{folder}/{name}", content, keys)
 
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
@@ -156,7 +150,7 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
             f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}"
         )
 
-    there = _folds_of_model(model_folder)
+    there = folds_in(model_folder)
     if not there:
         raise ValueError(
             f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. "
@@ -185,37 +179,10 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
     return sorted(folds, key=there.index)
 
 
-def _folds_of_model(model_folder: Path) -> list[str]:
-    """The folds that have a folder, by their number; ``all`` is the last."""
-    folds = []
-    for path in model_folder.iterdir():
-        match = FOLD_NAME.fullmatch(path.name)
-        if match and path.is_dir():
-            folds.append(match[1])
-    return sorted(folds, key=lambda fold: (fold == "all", len(fold), fold))
-
-
-def _description(path: Path) -> Mapping[str, Any]:
-    """The content of plans.json or dataset.json."""
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. {_GIVE}"
-        )
-    needed = ("labels", "file_ending")
-    if path.name == PLANS_JSON:
-        needed = ("plans_name", "configurations")
-
-    content = read_if_usable(path)
-    if content is None or any(key not in content for key in needed):
-        raise ValueError(
-            f"`{path.name}` must be nnU-Net's file with {' and '.join(needed)}, got {str(path)!r}. "
-            "Copy it from where the model was trained."
-        )
-    return content
-
-
-def _check_trainer(name: str) -> None:
-    """Check that nnU-Net's own trainer builds the network of this one."""
+def _checked(path: Path) -> dict[str, Any]:
+    """Read a checkpoint, for whose trainer nnU-Net's own must build the network."""
+    checkpoint = read_checkpoint(path, cure="Name one with --checkpoint.")
+    name = checkpoint["trainer_name"]
     trainer = find_trainer(name)
     if trainer is None or not issubclass(trainer, HardnessWeighted):
         raise ValueError(
@@ -228,6 +195,7 @@ def _check_trainer(name: str) -> None:
             "own: nnU-Net cannot predict without the trainer. Share it together with its code, "
             "with nnUNetv2_export_model_to_zip."
         )
+    return checkpoint
 
 
 def _logged_cases(checkpoint: Mapping[str, Any]) -> set[str]:
@@ -241,10 +209,10 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
     """The file of a checkpoint with what prediction needs, by the name of nnU-Net's trainer."""
     kept = {key: checkpoint[key] for key in _KEYS_OF_CHECKPOINT if key in checkpoint}
     kept["trainer_name"] = nnUNetTrainer.__name__
-    kept["init_args"] = {}
-    for key, value in checkpoint["init_args"].items():
-        if key in ("configuration", "fold"):
-            kept["init_args"][key] = value
+    arguments = checkpoint["init_args"]
+    kept["init_args"] = {
+        key: arguments[key] for key in ("configuration", "fold") if key in arguments
+    }
 
     with io.BytesIO() as buffer:
         torch.save(kept, buffer)

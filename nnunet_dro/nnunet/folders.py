@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from nnunet_dro.naming import name_some, nearest_names
 
 #: The file in which nnU-Net keeps the description of a dataset.
 DATASET_JSON = "dataset.json"
+#: The file in which nnU-Net keeps the plans of a model.
+PLANS_JSON = "plans.json"
 #: The file in which nnU-Net looks for the folds of a dataset.
 SPLITS_FILE = "splits_final.json"
 
@@ -72,6 +74,35 @@ def read_if_usable(path: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, Mapping) else None
+
+
+def described_model(folder: Path, name: str, *, needed: Collection[str]) -> Mapping[str, Any]:
+    """Read ``plans.json`` or ``dataset.json`` in the folder of a model.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is damaged, or lacks a name that is needed.
+    """
+    path = folder / name
+    cure = "Copy it from where the model was trained."
+    if not path.is_file():
+        raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
+
+    content = read_if_usable(path)
+    if content is None or not set(needed) <= set(content):
+        names = " and ".join(needed)
+        raise ValueError(f"`{name}` must be JSON with {names}, got {str(path)!r}. {cure}")
+    return content
+
+
+def folds_in(model: Path) -> list[str]:
+    """The folds of a model that have a folder, by their number; ``all`` is the last."""
+    folds = []
+    for path in model.glob("fold_*"):
+        match = FOLD_NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            folds.append(match[1])
+    return sorted(folds, key=lambda fold: (fold == "all", len(fold), fold))
 
 
 def folder_of(variable: str, *, cure: str = "") -> Path:
@@ -225,8 +256,7 @@ def folds_of(folders: Sequence[Path]) -> list["Fold"]:
     """
     folds: dict[Path, Fold] = {}
     for folder in folders:
-        inner = [path for path in sorted(folder.glob("fold_*")) if path.is_dir()]
-        inner = [path for path in inner if FOLD_NAME.fullmatch(path.name)]
+        inner = [folder / f"fold_{fold}" for fold in folds_in(folder)]
         is_fold = not folder.is_dir() or FOLD_NAME.fullmatch(folder.absolute().name)
         if is_fold or not inner:
             inner = [folder]

@@ -19,6 +19,7 @@ from nnunet_dro.nnunet.folders import (
     find_dataset,
     fold_folder,
     folder_of,
+    plans_option,
     read_dataset_json,
 )
 from nnunet_dro.nnunet.raw_dataset import case_names
@@ -73,6 +74,13 @@ class Target:
             raise ValueError(
                 f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}"
             ) from error
+
+    def prediction(self, trainer: str) -> str:
+        """The command that predicts with a trainer of this fold."""
+        return (
+            f"nnUNetv2_predict -i INPUT -o OUTPUT -d {self.dataset} -c {self.configuration} "
+            f"-f {self.fold}{plans_option(self.plans)} -tr {trainer}"
+        )
 
     def fold_folder(self, trainer: str) -> Path:
         """The folder in which nnU-Net writes the results of a trainer."""

@@ -249,11 +249,11 @@ def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
     (folder / "plans.json").write_text("{")
     refused(
         share(folder, "-o", output),
-        "`plans.json` must be nnU-Net's file with plans_name and configurations",
+        "`plans.json` must be JSON with plans_name and configurations",
     )
     (folder / "plans.json").unlink()
 
-    refused(share(folder, "-o", output), "must hold plans.json")
+    refused(share(folder, "-o", output), "`plans.json` must be beside the folds")
 
     assert not list(tmp_path.glob("*.zip"))
 
