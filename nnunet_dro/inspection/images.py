@@ -36,7 +36,7 @@ _CLEARLY_LONGER = 1.1
 
 
 @dataclass(frozen=True, eq=False)
-class CaseImage:
+class CaseVolume:
     """An image, its reference and a prediction on one grid.
 
     The shape is (z, y, x), where z is 1 in two dimensions.
@@ -63,7 +63,7 @@ class RawImages:
     labels: Labels
     model: Path  # folder of the model
 
-    def read(self, case: str) -> CaseImage:
+    def read(self, case: str) -> CaseVolume:
         """Read the first channel and the reference of a case.
 
         They are rotated so that the first axis points superior.
@@ -77,7 +77,7 @@ class RawImages:
         prediction = self._prediction(case, reference.grid, reference_file)
         if prediction is not None:
             prediction = orientation.apply(prediction)
-        return CaseImage(
+        return CaseVolume(
             grey=grey_levels(orientation.apply(image)),
             reference=orientation.apply(reference.values),
             spacing=orientation.spacing(reference.grid.spacing),
@@ -144,7 +144,7 @@ class PreprocessedImages:
     spacing: tuple[float, ...]
     labels: Labels
 
-    def read(self, case: str) -> CaseImage:
+    def read(self, case: str) -> CaseVolume:
         """Read the first channel and the reference of a case, with the axes of the arrays."""
         image, reference = self._arrays(case)
         if image.ndim != 3 or image.shape != reference.shape:
@@ -155,7 +155,7 @@ class PreprocessedImages:
         spacing = self.spacing
         if len(spacing) == 2:
             spacing = (1000 * max(spacing), *spacing)
-        return CaseImage(
+        return CaseVolume(
             grey=grey_levels(image.astype(np.float64)),
             reference=reference,
             spacing=spacing,
@@ -270,7 +270,7 @@ def _labels(described: Mapping[str, Any] | None) -> Labels | None:
 
 
 @dataclass(frozen=True)
-class Slice:
+class CaseSlice:
     """A slice of an image with the outlines of the labels, which have a colour each."""
 
     plane: Plane
@@ -278,7 +278,7 @@ class Slice:
     is_empty: bool  # whether the reference marks nothing in the whole image
 
 
-def slice_of(image: CaseImage, labels: Labels) -> Slice:
+def slice_of(image: CaseVolume, labels: Labels) -> CaseSlice:
     """The slice, of those with the best resolution, with the most labelled voxels.
 
     Of several, it is the middle one.
@@ -302,7 +302,7 @@ def slice_of(image: CaseImage, labels: Labels) -> Slice:
     predicted = None
     if image.prediction is not None:
         predicted = outlines_of(_masks(cut(image.prediction, axis, index), labels))
-    return Slice(plane, predicted, is_empty=not labelled.any())
+    return CaseSlice(plane, predicted, is_empty=not labelled.any())
 
 
 def _masks(label_map: LabelMap, labels: Labels) -> Masks:

@@ -66,7 +66,7 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
 
 @dataclass(frozen=True)
-class Draws:
+class DefaultDraws:
     """The draws of `nnUNetTrainerDRO` from the network that was examined."""
 
     probabilities: FloatArray  # of each case in one draw
@@ -78,7 +78,7 @@ class Draws:
         return effective_cases(self.probabilities)
 
 
-def expected_draws(hardness: FloatArray) -> Draws:
+def default_draws(hardness: FloatArray) -> DefaultDraws:
     """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
     options = DROOptions()
     is_finite = np.isfinite(hardness)
@@ -87,7 +87,7 @@ def expected_draws(hardness: FloatArray) -> Draws:
 
     ball = EarnedBall(0.0, options.earned).following(filled)
     probabilities = with_exploration(ball.probabilities(filled), epsilon=options.exploration)
-    return Draws(probabilities, ball.beta)
+    return DefaultDraws(probabilities, ball.beta)
 
 
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
@@ -132,7 +132,7 @@ class Answer:
     diagnosis: Diagnosis
     spread: LossSpread | None  # of the training cases; None if no loss is finite
     spread_from: str  # which losses these are, in words
-    draws: Draws | None  # of the default trainer; None like ``spread``
+    draws: DefaultDraws | None  # of the default trainer; None like ``spread``
     trainer: str  # name of the default trainer, as long as the training
     n_iterations: int
     n_patches: int  # measured per case
@@ -180,11 +180,7 @@ class Answer:
 
     def members(self, stratum: Stratum) -> list[str]:
         """The cases of a stratum."""
-        cases = self.cases["case"]
-        if stratum.column:
-            names = self.strata[stratum.column].astype(str)
-            cases = cases[names == stratum.name]
-        return [str(case) for case in cases]
+        return [str(case) for case in self.cases["case"][stratum.members]]
 
     def share(self, cases: Sequence[str]) -> tuple[float, float]:
         """Share of some cases among the training cases, and of the expected draws.
@@ -239,7 +235,7 @@ def conclude(
     share = np.full(len(table), np.nan)
     if np.isfinite(hardness).any():
         spread = loss_spread(losses)
-        draws = expected_draws(hardness)
+        draws = default_draws(hardness)
         share[is_training] = draws.probabilities
 
     n_epochs, n_iterations_per_epoch = length

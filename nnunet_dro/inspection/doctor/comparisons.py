@@ -1,8 +1,8 @@
 """How strata compare: the Dice of a group of cases against that of others, label by label."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum, IntEnum
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -29,37 +29,21 @@ LOWER = 0.01
 
 
 class State(str, Enum):
-    """How a stratum compares with the other cases."""
+    """How a group compares with other cases, in the order of what weighs more."""
 
     LEVEL = "no worse"
     LOWER = f"lower, by less than {100 * BEHIND:.0f} points"
-    BEHIND = "behind in training"
-    NOT_CARRIED_OVER = "behind in validation only"
+    TOO_FEW = "too few"  # so few cases that chance would explain any difference
     SUSPICION = "uncertain"
-    TOO_FEW = "too few"
+    NOT_CARRIED_OVER = "behind in validation only"
+    BEHIND = "behind in training"
 
 
-class Evidence(IntEnum):
-    """What a comparison says of a group, in the order of its weight."""
-
-    NONE = 0
-    LOWER = 1  # lower, by less than what counts as behind
-    TOO_FEW = 2  # so few cases that chance would explain any difference
-    SUSPICION = 3  # perhaps behind
-    BEHIND = 4
-
-
-#: The state of a stratum none of whose comparisons says that it is behind.
-_STATES = {
-    Evidence.NONE: State.LEVEL,
-    Evidence.LOWER: State.LOWER,
-    Evidence.TOO_FEW: State.TOO_FEW,
-    Evidence.SUSPICION: State.SUSPICION,
-}
+_ORDER = list(State)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GroupComparison:
     """A group of cases against others, in the label in which the group is worst."""
 
     label: str
@@ -67,7 +51,7 @@ class Comparison:
     mean: float  # Dice of the group
     others: float  # mean Dice of the others
     probability: float  # of ranks as low as these by chance (Mann-Whitney, one-sided)
-    evidence: Evidence
+    state: State  # as of training cases
 
     @property
     def difference(self) -> float:
@@ -87,15 +71,16 @@ class Stratum:
     n_training: int
     n_validation: int
     state: State
-    training: Comparison | None  # of its training cases with the other training cases
-    validation: Comparison | None  # of its validation cases with all training cases
+    training: GroupComparison | None  # of its training cases with the other training cases
+    validation: GroupComparison | None  # of its validation cases with all training cases
+    members: BoolArray = field(compare=False, repr=False)  # its cases among all, shape (n_cases,)
 
     @property
     def title(self) -> str:
         """Its name with its column."""
         return f"{self.name} ({self.column})" if self.column else "all cases"
 
-    def clearest(self, difference: float) -> tuple[Comparison, str]:
+    def clearest(self, difference: float) -> tuple[GroupComparison, str]:
         """The comparison of at least this difference that chance explains least.
 
         Returned with it is of which cases it is, ``training`` or ``validation``.
@@ -117,7 +102,7 @@ class Group(NamedTuple):
     members: BoolArray  # shape (n_cases,)
 
 
-def groups_of(strata: pd.DataFrame) -> Iterator[Group]:
+def groups_in(strata: pd.DataFrame) -> Iterator[Group]:
     """The strata of every column, and all cases last."""
     for column in strata:
         values = strata[column].astype(str)
@@ -150,26 +135,27 @@ def compare_groups(
                 state=_state(on_training, on_validation),
                 training=on_training,
                 validation=on_validation,
+                members=group.members,
             )
         )
     return strata
 
 
-def _state(training: Comparison | None, validation: Comparison | None) -> State:
+def _state(training: GroupComparison | None, validation: GroupComparison | None) -> State:
     """The state of a stratum with these comparisons."""
-    on_training = training.evidence if training else Evidence.NONE
-    on_validation = validation.evidence if validation else Evidence.NONE
-    if on_training == Evidence.BEHIND:
-        return State.BEHIND
-    if on_validation == Evidence.BEHIND:
-        return State.NOT_CARRIED_OVER
-    return _STATES[max(on_training, on_validation)]
+    states = [State.LEVEL]
+    if training is not None:
+        states.append(training.state)
+    if validation is not None:
+        is_behind = validation.state == State.BEHIND
+        states.append(State.NOT_CARRIED_OVER if is_behind else validation.state)
+    return max(states, key=_ORDER.index)
 
 
 def _worst(
     group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float
-) -> Comparison | None:
-    """The comparison with the most evidence, of several the one furthest below."""
+) -> GroupComparison | None:
+    """The comparison with the weightiest state, of several the one furthest below."""
     comparisons = []
     for label in labels:
         comparison = _compare(group, others, label, limit)
@@ -178,14 +164,14 @@ def _worst(
 
     return max(
         comparisons,
-        key=lambda comparison: (comparison.evidence, comparison.difference),
+        key=lambda comparison: (_ORDER.index(comparison.state), comparison.difference),
         default=None,
     )
 
 
 def _compare(
     group: pd.DataFrame, others: pd.DataFrame, label: str, limit: float
-) -> Comparison | None:
+) -> GroupComparison | None:
     """Compare the Dice of a label; None where a group has none."""
     mine = group[DICE + label].dropna().to_numpy(dtype=float)
     theirs = others[DICE + label].dropna().to_numpy(dtype=float)
@@ -199,22 +185,22 @@ def _compare(
     # The least probability that groups of these sizes can have.
     least_probability = _p_lower(np.arange(-len(mine), 0), np.arange(len(theirs)))
 
-    evidence = Evidence.NONE
+    state = State.LEVEL
     if difference >= BEHIND and probability < limit:
-        evidence = Evidence.BEHIND
+        state = State.BEHIND
     elif difference >= BEHIND and probability < SUSPICION:
-        evidence = Evidence.SUSPICION
+        state = State.SUSPICION
     elif difference >= BEHIND and least_probability >= SUSPICION:
-        evidence = Evidence.TOO_FEW
+        state = State.TOO_FEW
     elif difference >= LOWER and probability < SUSPICION:
-        evidence = Evidence.LOWER
-    return Comparison(
+        state = State.LOWER
+    return GroupComparison(
         label=label,
         n=len(mine),
         mean=mean,
         others=mean_of_others,
         probability=probability,
-        evidence=evidence,
+        state=state,
     )
 
 

@@ -29,7 +29,7 @@ from nnunet_dro.inspection.doctor.columns import (
 )
 from nnunet_dro.inspection.doctor.page import doctor_html
 from nnunet_dro.inspection.doctor.words import duration
-from nnunet_dro.inspection.training import find_inputs, read_strata
+from nnunet_dro.inspection.training import find_training, read_strata
 
 if TYPE_CHECKING:
     from nnunet_dro.inspection.doctor.model import FinishedModel
@@ -195,7 +195,7 @@ def examine(  # noqa: PLR0913 - the options of the command
         FileNotFoundError: If a file of the training is missing.
         ValueError: If one is damaged, or an option does not fit.
     """
-    inputs = find_inputs(folder)
+    inputs = find_training(folder)
     where = output or inputs.fold.folder
     check_writable(where, name="output", cure="Name another folder.")
     log = inputs.fold.folder / LOSSES.file

@@ -21,7 +21,7 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.inspection.doctor.columns import CONTRAST, DICE, VOXELS
-from nnunet_dro.inspection.training import Inputs
+from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
@@ -40,7 +40,7 @@ class FinishedModel:
     Nothing is written into its folders.
     """
 
-    def __init__(self, inputs: Inputs, *, device: str | None) -> None:
+    def __init__(self, inputs: TrainingFiles, *, device: str | None) -> None:
         self._labels = inputs.labels
         cure = "Copy it again from where the model was trained."
         name = read_checkpoint(inputs.checkpoint, cure=cure)["trainer_name"]
@@ -238,7 +238,7 @@ def _without_traces() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _load(name: str, inputs: Inputs, device: torch.device) -> Any:
+def _load(name: str, inputs: TrainingFiles, device: torch.device) -> Any:
     """The trainer of a training, with its network."""
     kind = find_trainer(name)
     if kind is None:
@@ -285,7 +285,7 @@ def _predictor(trainer: Any, name: str) -> nnUNetPredictor:
     return predictor
 
 
-def _previous_stage(trainer: Any, inputs: Inputs, results: Path) -> Path:
+def _previous_stage(trainer: Any, inputs: TrainingFiles, results: Path) -> Path:
     """The predictions of the stage before in a cascade.
 
     They lie beside the model, not where the log goes.

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer
 from nnunet_dro.inspection.doctor.columns import DICE, LOSS
 from nnunet_dro.inspection.doctor.rules import Finding
-from nnunet_dro.inspection.doctor.strata import strata_blocks
+from nnunet_dro.inspection.doctor.strata import who_is_hard
 from nnunet_dro.inspection.doctor.words import WORDS, duration
 from nnunet_dro.naming import count, written
 from nnunet_dro.nnunet.folders import plans_option
@@ -39,7 +39,7 @@ def doctor_html(answer: Answer) -> str:
     blocks = [
         *_finding(answer),
         *_notes(answer),
-        *strata_blocks(answer, table),
+        *who_is_hard(answer, table),
         Heading("Spread of the losses", anchor="spread", short="Spread"),
         *_spread(answer),
         Heading("Cost", anchor="cost", short="Cost"),

@@ -18,7 +18,7 @@ from nnunet_dro.inspection.doctor.comparisons import (
     State,
     Stratum,
     compare_groups,
-    groups_of,
+    groups_in,
 )
 from nnunet_dro.inspection.doctor.explanation import Explanation, without_size_and_contrast
 
@@ -121,14 +121,14 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
 
     medians = _medians(cases[is_training])
     learnt = [label for label, median in medians.items() if median >= LEARNT]
-    groups = list(groups_of(strata))
+    groups = list(groups_in(strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
     limit = LEVEL / n_comparisons
     compared = compare_groups(cases, groups, learnt, limit)
     states = {stratum.state for stratum in compared}
 
     # Outliers compete with the strata that are behind, and so does what is small or faint.
-    outliers = _unexplained_outliers(cases, compared, groups, learnt)
+    outliers = _unexplained_outliers(cases, compared, learnt)
     explanation = _explanation(
         cases,
         groups,
@@ -142,7 +142,7 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
     fewest_outliers = max(
         FEWEST_OUTLIERS,
         OUTLIER_SHARE * n_training,
-        _n_behind(compared, groups, is_training),
+        _n_behind(compared, is_training),
     )
     # The first that holds decides.
     rules = (
@@ -168,17 +168,13 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
 
 def _medians(training: pd.DataFrame) -> dict[str, float]:
     """The median Dice of each label."""
-    medians = {}
-    for column in map(str, training.columns):
-        if column.startswith(DICE):
-            medians[column.removeprefix(DICE)] = float(training[column].median())
-    return medians
+    dice = training.filter(regex=f"^{DICE}").median()
+    return {str(name).removeprefix(DICE): float(median) for name, median in dice.items()}
 
 
 def _unexplained_outliers(
     cases: pd.DataFrame,
     strata: Sequence[Stratum],
-    groups: Sequence[Group],
     labels: Sequence[str],
 ) -> tuple[Outlier, ...]:
     """The outliers that no stratum explains, the furthest below the limit first.
@@ -192,8 +188,8 @@ def _unexplained_outliers(
     is_outlier = cases["case"].isin(names).to_numpy()
 
     is_explained = np.zeros(len(cases), dtype=bool)
-    for stratum, group in zip(strata, groups, strict=True):
-        members = group.members & is_training
+    for stratum in strata:
+        members = stratum.members & is_training
         are_half_outliers = 2 * is_outlier[members].sum() >= members.sum()
         if stratum.state in (State.BEHIND, State.SUSPICION) and are_half_outliers:
             is_explained |= members
@@ -218,17 +214,14 @@ def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> list[Outlier]:
 
     by_case: dict[str, Outlier] = {}
     for outlier in sorted(outliers, key=lambda outlier: outlier.dice - outlier.limit):
-        if outlier.case not in by_case:
-            by_case[outlier.case] = outlier
+        by_case.setdefault(outlier.case, outlier)
     return list(by_case.values())
 
 
-def _n_behind(strata: Sequence[Stratum], groups: Sequence[Group], is_training: BoolArray) -> int:
+def _n_behind(strata: Sequence[Stratum], is_training: BoolArray) -> int:
     """The number of training cases that are in a stratum that is behind."""
-    is_behind = np.zeros(len(is_training), dtype=bool)
-    for stratum, group in zip(strata, groups, strict=True):
-        if stratum.state == State.BEHIND:
-            is_behind |= group.members
+    behind = [stratum.members for stratum in strata if stratum.state == State.BEHIND]
+    is_behind = np.any(behind, axis=0)
     return int((is_behind & is_training).sum())
 
 

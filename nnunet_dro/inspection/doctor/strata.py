@@ -10,11 +10,13 @@ from nnunet_dro.evaluation.report.figures import StratumCases, about_distributio
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.inspection.doctor.answer import Answer
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
-from nnunet_dro.inspection.doctor.comparisons import Comparison, State, Stratum
+from nnunet_dro.inspection.doctor.comparisons import GroupComparison, State, Stratum
 from nnunet_dro.inspection.doctor.words import points, probability
 from nnunet_dro.naming import NO_VALUE, written
 from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Prose, Table
 from nnunet_dro.pages.html import SortableTable
+
+_Text = Callable[[Stratum], str]  # What a column of the table says of a stratum.
 
 #: More outliers than this are in the table of cases only.
 _MOST_OUTLIERS = 20
@@ -26,7 +28,7 @@ _MOST_DOTS = 400
 _MOST_FIGURES = 4
 
 
-def strata_blocks(answer: Answer, table: SortableTable) -> Iterator[Block]:
+def who_is_hard(answer: Answer, table: SortableTable) -> Iterator[Block]:
     """Who is hard, in a table and in figures, and the outliers.
 
     ``table`` is the one of all cases, where the dots of the figures lead.
@@ -102,11 +104,11 @@ def _compared(
     above: str,
     *,
     n_cases: Callable[[Stratum], int],
-    comparison: Callable[[Stratum], Comparison | None],
-) -> list[tuple[Column, Callable[[Stratum], str]]]:
+    comparison: Callable[[Stratum], GroupComparison | None],
+) -> list[tuple[Column, _Text]]:
     """The columns of one kind of cases: how many a stratum has, and how they compare."""
 
-    def entry(text: Callable[[Comparison], str], otherwise: str = "") -> Callable[[Stratum], str]:
+    def entry(text: Callable[[GroupComparison], str], otherwise: str = "") -> _Text:
         def text_of_stratum(stratum: Stratum) -> str:
             compared = comparison(stratum)
             return otherwise if compared is None else text(compared)

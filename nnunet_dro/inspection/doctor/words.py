@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from nnunet_dro.inspection.doctor import comparisons, rules
-from nnunet_dro.inspection.doctor.comparisons import Comparison
+from nnunet_dro.inspection.doctor.comparisons import GroupComparison
 from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.pages.words import Words
 
@@ -18,7 +18,7 @@ def points(dice: float) -> str:
     return written(100 * dice, ".0f")
 
 
-def probability(comparison: Comparison) -> str:
+def probability(comparison: GroupComparison) -> str:
     """The probability of a comparison, as a number or as a limit."""
     p = comparison.probability
     return f"{p:.2g}" if p >= 1e-4 else "below 0.0001"

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 from rich.console import RenderableType
 
-from nnunet_dro.inspection.images import Slice
+from nnunet_dro.inspection.images import CaseSlice
 from nnunet_dro.inspection.suspects.curves import CASE, MEDIAN, curves_of
 from nnunet_dro.inspection.suspects.ranking import DICE, FEW, LOSS, WEIGHT
 from nnunet_dro.inspection.suspects.search import Suspects
@@ -236,7 +236,7 @@ def _entries(suspects: Suspects) -> list[Picture]:
     return entries
 
 
-def _planes(picture: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]], str]]:
+def _planes(picture: CaseSlice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]], str]]:
     """The slice with the outlines of the reference, with those of a prediction, and without any."""
     plane = picture.plane
     name = plane.name

@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.files.case_table import dividing_attributes
-from nnunet_dro.inspection.images import ImageSource, Slice, find_images, slice_of
+from nnunet_dro.inspection.images import CaseSlice, ImageSource, find_images, slice_of
 from nnunet_dro.inspection.suspects.ranking import (
     DICE,
     FEW,
@@ -44,7 +44,7 @@ class Suspects:
     #: ``trusted``. Cases that were only validated have no rank, unless the Dice ranks.
     table: pd.DataFrame
     top: int  # number of cases to show
-    pictures: Mapping[str, Slice]  # slice of each of the first ``top`` cases that has a picture
+    pictures: Mapping[str, CaseSlice]  # slice of each of the first ``top`` cases that has a picture
     reasons: Mapping[str, str]  # reason why a picture is lacking, for each of the others of these
     labels: Labels | None  # the labels that the outlines of the slices name; None without pictures
     #: Of each column of the case table that divides the cases, the entry of each case.
@@ -200,9 +200,9 @@ def _with_validation(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:
 
 def _pictures(
     cases: list[str], source: ImageSource | None, progress: Callable[[int, int], None]
-) -> tuple[dict[str, Slice], dict[str, str]]:
+) -> tuple[dict[str, CaseSlice], dict[str, str]]:
     """The slices of the cases, and the reasons why others have none."""
-    pictures: dict[str, Slice] = {}
+    pictures: dict[str, CaseSlice] = {}
     reasons: dict[str, str] = {}
     if source is None:
         return pictures, reasons

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.inspection.doctor import examine
-from nnunet_dro.inspection.training import find_inputs
+from nnunet_dro.inspection.training import find_training
 from tests.commands import done, run
 from tests.nnunet_project import environment
 
@@ -90,7 +90,7 @@ def test_the_dice_is_that_of_nnunets_own_validation_without_mirroring(finished, 
     predictor.initialize_from_trained_model_folder(str(folder.parent), (0,), "checkpoint_final.pth")
     from nnunetv2.imageio.simpleitk_reader_writer import SimpleITKIO
 
-    inputs = find_inputs(folder)
+    inputs = find_training(folder)
     raw = folder.parents[3] / "raw" / inputs.fold.dataset
     for case in ("case_00", "case_05"):
         image, properties = SimpleITKIO().read_images(
@@ -130,7 +130,7 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
     from nnunet_dro.inspection.doctor.model import FinishedModel
     from nnunet_dro.trainers.weighted_loss import per_case_loss
 
-    model = FinishedModel(find_inputs(finished("3d_small")), device="cpu")
+    model = FinishedModel(find_training(finished("3d_small")), device="cpu")
 
     losses, hardness = model.patch_losses("case_00", 2)
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from nnunet_dro.inspection.doctor.answer import expected_draws, loss_spread, stale_losses
+from nnunet_dro.inspection.doctor.answer import default_draws, loss_spread, stale_losses
 from nnunet_dro.sampling import EarnedBall, HardnessTable
 
 
@@ -37,19 +37,19 @@ def test_draws_are_those_of_the_default_trainer():
     for _ in range(50):
         table.update(np.arange(50), hardness)
 
-    draws = expected_draws(hardness)
+    draws = default_draws(hardness)
 
     np.testing.assert_allclose(draws.probabilities, table.probabilities(), rtol=1e-6)
     assert draws.effective == pytest.approx(27, abs=2)
 
 
 def test_draws_of_equal_or_unknown_hardness_are_uniform():
-    assert expected_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
-    assert expected_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), (
+    assert default_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
+    assert default_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), (
         "nothing is found of one"
     )
 
-    harder = expected_draws(np.array([-0.8, -0.4, math.nan])).probabilities
+    harder = default_draws(np.array([-0.8, -0.4, math.nan])).probabilities
     assert harder[0] < harder[2] < harder[1]
 
 

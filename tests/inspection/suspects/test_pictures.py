@@ -9,7 +9,7 @@ from PIL import Image
 
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.inspection.images import (
-    CaseImage,
+    CaseVolume,
     PreprocessedImages,
     RawImages,
     choose_slice,
@@ -257,7 +257,7 @@ def test_settings_that_a_configuration_inherits(made):
 
 def test_many_pixels_become_a_small_picture():
     noise = np.random.default_rng(0).random((1, 1200, 900))
-    image = CaseImage(
+    image = CaseVolume(
         noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal")
     )
 
