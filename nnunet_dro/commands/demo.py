@@ -36,9 +36,9 @@ def demo(options: _Options) -> None:
     the start. The default trainer would not do so here, because plain training finds nothing of
     the hardest cases.
     """
-    from nnunet_dro.demo import Settings, run_demo
+    from nnunet_dro.demo import DemoSettings, run_demo
 
-    settings = Settings(options.trainer, options.epochs, options.iterations, options.seed)
+    settings = DemoSettings(options.trainer, options.epochs, options.iterations, options.seed)
     try:
         run_demo(options.out, settings, device=options.device)
     except CommandError as error:

@@ -16,7 +16,7 @@ _SETTINGS_FILE = "demo.json"
 
 
 @dataclass(frozen=True)
-class Settings:
+class DemoSettings:
     """The settings of a run of the demo; a folder belongs to one of them."""
 
     trainer: str  # name of the robust trainer, without the length
@@ -37,7 +37,7 @@ class Settings:
         return names
 
 
-def claim(out: Path, settings: Settings) -> None:
+def claim(out: Path, settings: DemoSettings) -> None:
     """Reserve ``out`` for these settings, or check that it is reserved for them."""
     recorded = out / _SETTINGS_FILE
     if recorded.is_file():
@@ -58,7 +58,7 @@ def claim(out: Path, settings: Settings) -> None:
         new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
 
 
-def _check_recorded(recorded: Path, settings: Settings) -> None:
+def _check_recorded(recorded: Path, settings: DemoSettings) -> None:
     """Check that the recorded settings are these."""
     out = recorded.parent
     now = asdict(settings)

@@ -18,7 +18,7 @@ from joblib import cpu_count
 from rich.console import Console
 
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
-from nnunet_dro.demo.preparation import PLANS_NAME, Settings, claim, small_plans
+from nnunet_dro.demo.preparation import PLANS_NAME, DemoSettings, claim, small_plans
 from nnunet_dro.demo.results import BY, METRIC, commands, compare_methods, results_table
 from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.files.case_table import CASE_TABLE_FILE, read_cases
@@ -35,7 +35,11 @@ _ABOUT_THE_DATA = (
 
 
 def run_demo(
-    out: Path, settings: Settings, *, device: Device = Device.CPU, console: Console | None = None
+    out: Path,
+    settings: DemoSettings,
+    *,
+    device: Device = Device.CPU,
+    console: Console | None = None,
 ) -> pd.DataFrame:
     """Train plain nnU-Net and the robust trainer for the same time, and compare them.
 
@@ -62,7 +66,7 @@ def run_demo(
 class _Run:
     """One run of the demo: its files and its steps."""
 
-    def __init__(self, out: Path, settings: Settings, device: str, console: Console) -> None:
+    def __init__(self, out: Path, settings: DemoSettings, device: str, console: Console) -> None:
         self.out = out
         self.settings = settings
         self.device = device

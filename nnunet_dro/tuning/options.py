@@ -81,7 +81,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Choice:
+class WordChoice:
     """Words of which at most one is in the trainer's name.
 
     All of them set the same field of its options, each to a value of its own.

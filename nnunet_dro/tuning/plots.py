@@ -1,7 +1,7 @@
 """The plots of a study on its page."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ class _Plot:
     needs: str  # what the study must have for it
     is_possible: bool  # whether the study has that
     draw: Callable[[], Any]  # makes the figure of Plotly
+    layout: Mapping[str, Any] = field(default_factory=dict)  # what differs from Optuna's
 
 
 def drawn_plots(study: optuna.Study, settings: Settings) -> Iterator[Block]:
@@ -40,6 +41,7 @@ def drawn_plots(study: optuna.Study, settings: Settings) -> Iterator[Block]:
                 title=None,
                 template="plotly_white",
                 margin={"t": 30},
+                **plot.layout,
             )
         except (ValueError, RuntimeError) as error:
             # Days of training must not end without a table because of a plot.
@@ -73,18 +75,7 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
     complete = inside.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     has_epochs = any(trial.intermediate_values for trial in study.get_trials(deepcopy=False))
 
-    about_trainings = (
-        "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
-    )
-    if objective.maximise:
-        about_trainings += "."
-    else:
-        about_trainings += ", negated because lower is better here."
-
-    def trainings() -> Any:
-        axes = {"xaxis_title": "epoch", "yaxis_title": "pseudo Dice"}
-        return visualization.plot_intermediate_values(searched).update_layout(**axes)
-
+    why_negative = "" if objective.maximise else ", negated because lower is better here"
     return [
         _Plot(
             "History",
@@ -98,10 +89,12 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
         *_plots_of_options(inside, complete, settings),
         _Plot(
             "Trainings",
-            about_trainings,
+            "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
+            f"{why_negative}.",
             needs="an epoch's end",
             is_possible=has_epochs,
-            draw=trainings,
+            draw=partial(visualization.plot_intermediate_values, searched),
+            layout={"xaxis_title": "epoch", "yaxis_title": "pseudo Dice"},
         ),
     ]
 
@@ -131,10 +124,6 @@ def _plots_of_options(
     two_trials = "two trials that differ in options and objective"
     need_of_pairs = "two options that vary" if can_explain else two_trials
 
-    def contour() -> Any:
-        height = 200 + 150 * len(names)
-        return visualization.plot_contour(inside, target_name=text).update_layout(height=height)
-
     return [
         _Plot(
             "Importance",
@@ -156,6 +145,7 @@ def _plots_of_options(
             "is a guess.",
             needs=need_of_pairs,
             is_possible=can_explain and n_varied > 1,
-            draw=contour,
+            draw=partial(visualization.plot_contour, inside, target_name=text),
+            layout={"height": 200 + 150 * len(names)},
         ),
     ]

@@ -19,7 +19,7 @@ from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.tuning.plots import drawn_plots
 from nnunet_dro.tuning.study import Settings
-from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, repeated
+from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, repeated_trainers
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -106,7 +106,7 @@ def _value_or_state(row: Mapping[Hashable, Any]) -> str:
 
 def repeats_table(study: optuna.Study, settings: Settings) -> RenderableType | None:
     """The table of the trainers that were trained again, the best mean first; None without any."""
-    trainers = repeated(study)
+    trainers = repeated_trainers(study)
     if not trainers:
         return None
     return printed([_repeats(trainers, f"The best, trained again: {settings.objective.text}")])
@@ -233,7 +233,7 @@ def _lede(frame: pd.DataFrame, settings: Settings) -> str:
 def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Block]:
     """The best trial, and what its further trainings gave."""
     best = chosen_trial(study)
-    trainers = repeated(study)
+    trainers = repeated_trainers(study)
 
     yield Heading("The best", anchor="best", short="The best")
     if best is None:

@@ -22,9 +22,9 @@ from optuna.distributions import (
 from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
 from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
-from nnunet_dro.tuning.options import EXAMPLE, Choice, Range, parse_range, parse_word
+from nnunet_dro.tuning.options import EXAMPLE, Range, WordChoice, parse_range, parse_word
 
-OFF = "off"  # Choice that leaves an option out of the name.
+OFF = "off"  # WordChoice that leaves an option out of the name.
 
 _PREFIX = "nnUNetTrainer"  # Beginning of the name of every trainer, which users may leave out.
 
@@ -36,7 +36,7 @@ class Space:
     base: str  # name of the trainer without options
     fixed: TrainerOptions  # the same in every trial
     ranges: tuple[Range, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[WordChoice, ...]
 
     @property
     def names(self) -> list[str]:
@@ -175,7 +175,7 @@ def parse_space(
     for word in words:
         field, value = parse_word(word, type(fixed))
         values_by_field[field][word] = value
-    choices = [Choice(field, values) for field, values in values_by_field.items()]
+    choices = [WordChoice(field, values) for field, values in values_by_field.items()]
 
     space = Space(base, fixed, tuple(ranges), tuple(choices))
     _check(space, options)

@@ -142,7 +142,7 @@ def _repetitions(
     return repetitions
 
 
-def repeated(study: optuna.Study) -> list[Repeated]:
+def repeated_trainers(study: optuna.Study) -> list[Repeated]:
     """The best trainers that have been trained again, with the best mean first."""
     trainers = []
     for trial in _best(study):
@@ -160,7 +160,7 @@ def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
 
     The further trainings decide once all of the best trainers have as many of them.
     """
-    trainers = repeated(study)
+    trainers = repeated_trainers(study)
     n_trainings = {len(trainer.values) for trainer in trainers}
     if len(n_trainings) == 1 and len(trainers) == len(_best(study)):
         return trainers[0].trial

@@ -11,7 +11,7 @@ import pytest
 import SimpleITK
 from rich.console import Console
 
-from nnunet_dro.demo import Settings, run, run_demo, steps
+from nnunet_dro.demo import DemoSettings, run, run_demo, steps
 from nnunet_dro.demo.dataset import DATASET_NAME
 from nnunet_dro.demo.preparation import PLANS_NAME
 from nnunet_dro.nnunet.command import CommandError, Device
@@ -114,7 +114,7 @@ def nnunet(monkeypatch):
 def demo(out, *, device="cpu", **options):
     text = StringIO()
     usual = {"trainer": "nnUNetTrainerDRO_share0.5", "epochs": 10, "iterations": 140, "seed": 0}
-    settings = Settings(**{**usual, **options})
+    settings = DemoSettings(**{**usual, **options})
     table = run_demo(out, settings, device=Device(device), console=Console(file=text, width=120))
     return table, text.getvalue()
 
@@ -317,7 +317,7 @@ def test_bad_input_leaves_no_folder(tmp_path, nnunet):
 
 
 def test_default_trainers_are_found_by_nnunet_under_their_names():
-    trainers = Settings("nnUNetTrainerDRO", 10, 140, 0).trainers
+    trainers = DemoSettings("nnUNetTrainerDRO", 10, 140, 0).trainers
     assert trainers["ERM"] == "nnUNetTrainerDRO_beta0_10epochs_140iters"
     assert trainers["DRO"] == "nnUNetTrainerDRO_10epochs_140iters"
     for name in trainers.values():

@@ -8,7 +8,7 @@ import pytest
 
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.space import parse_space
-from nnunet_dro.tuning.trials import chosen_trial, queue_next, repeated
+from nnunet_dro.tuning.trials import chosen_trial, queue_next, repeated_trainers
 from tests.commands import done, run
 from tests.tuning.conftest import BETA, NAME
 
@@ -139,7 +139,7 @@ def made(values, again):
 
 
 def test_mean_and_spread_are_those_of_the_further_trainings():
-    found = repeated(made([0.9, 0.5, 0.8, 0.7], {0: [0.6, 0.8], 2: [0.75, 0.79]}))
+    found = repeated_trainers(made([0.9, 0.5, 0.8, 0.7], {0: [0.6, 0.8], 2: [0.75, 0.79]}))
     assert [one.trainer for one in found] == ["T2", "T0"]
     assert found[0].mean == pytest.approx(0.77)
     assert found[0].spread == pytest.approx(0.04 / 2**0.5)
