@@ -98,8 +98,8 @@ class _Options(RankOptions):
     invalid: Annotated[
         InvalidRule | None,
         _own(
-            "What to do with predictions that cannot be scored: stop and list them (error), or score "
-            "them as failed and end with exit code 5 (worst). Default: error."
+            "What to do with predictions that cannot be scored: stop and list them (error), or "
+            "score them as failed and end with exit code 5 (worst). Default: error."
         ),
     ] = None
     jobs: Annotated[int | None, _scoring("jobs")] = None
