@@ -31,6 +31,8 @@ METHODS = {
     "earned_rare4": "nnUNetTrainerDRO_rare4",
     "tried": "nnUNetTrainerDRO_tried0.5",
     "tried_rare4": "nnUNetTrainerDRO_tried0.5_rare4",
+    # What a faster optimiser gains: nnU-Net's learning rate, tripled.
+    "plain_lr3": "nnUNetTrainerHWS_beta0_lr0.03",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
     PLAIN_GPU: "nnUNetTrainerHWS_beta0",
 }
