@@ -22,12 +22,13 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
-from nnunet_dro.ranking import tables, words
+from nnunet_dro.ranking import tables
 from nnunet_dro.ranking.figures import Stop, bump_chart
 from nnunet_dro.ranking.from_evaluations import FloatArray
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 from nnunet_dro.ranking.stability_blocks import consensus, podiums, stability
+from nnunet_dro.ranking.words import WORDS, findings, lede, say
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
@@ -108,14 +109,14 @@ def ranking_html(ranking: Ranking) -> str:
         table=table,
         kind="nnunet-dro · ranking",
         title=f"Ranking of {len(ranking.teams)} teams",
-        heading=words.heading(ranking),
-        lede=f"{words.size(ranking)}. {words.rule(ranking)}",
+        heading=say("heading", ranking),
+        lede=lede(ranking),
     )
 
 
 def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Ranking", anchor="ranking", short="Ranking")
-    yield Prose(words.findings(ranking), kind="points")
+    yield Prose(findings(ranking), kind="points")
     yield tables.overall_table(ranking, list(ranking.strata))
     yield from (Note(text) for text in ranking.notes)
     if not ranking.invalid.empty:
@@ -139,17 +140,8 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
-    where = "Ticked where"
-    family = "all pairs"
-    if len(ranking.tasks) > 1:
-        where = "In how many of the metrics and labels"
-        family = "all pairs of one metric and label"
     yield Heading("Tests of all pairs", anchor="tests", short="Tests")
-    yield Prose(
-        f"{where} the team of the row is significantly better than that of the column; rows and "
-        f"columns have the same order. One-sided Wilcoxon signed-rank tests, {100 * LEVEL:g} %, "
-        f"Holm’s correction for {family}. All p values are in tests.csv."
-    )
+    yield Prose(say("tests", ranking, level=LEVEL))
     yield tables.wins_table(ranking)
 
 
@@ -199,11 +191,7 @@ def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
         )
 
     first = len(columns)
-
-    metrics = [
-        ranking.metric(name) for name in dict.fromkeys(task.metric for task in ranking.tasks)
-    ]
-    for metric in metrics:
+    for metric in ranking.metrics:
         for what in ("median", "best", "worst"):
             values = shown(cases[f"{metric.name}_{what}"], metric)
             columns.append(SortableColumn(f"{metric_title(metric)}, {what}", "number", values))
@@ -216,7 +204,7 @@ def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
         tuple(columns),
         list(zip(cases["case"], cases["label"], strict=True)),
         first,
-        not metrics[0].more_is_better,
+        not ranking.metrics[0].more_is_better,
         "The best, the median and the worst value of the teams in each case, hardest case first.",
         file="cases.csv",
     )
@@ -227,7 +215,7 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
     if ranking.values is None:
         return
 
-    metric = ranking.metric(ranking.tasks[0].metric)
+    metric = ranking.metrics[0]
     labels = [task.label for task in ranking.tasks if task.metric == metric.name]
     most = _MOST_DOTS // (len(labels) * len(ranking.teams))
     row_of_key = {key: row for row, key in enumerate(table.keys)}
@@ -277,32 +265,7 @@ def _teams(
 
 def _methods(ranking: Ranking) -> list[Block]:
     terms = {TITLES[scheme].capitalize(): text for scheme, text in DEFINITIONS.items()}
-    terms["Ties"] = (
-        "Equal teams share the smallest rank, and the next ranks are left out: 1, 2, 2, 4."
-    )
-    terms["No value"] = (
-        "What a team has in a case depends on the reference and on that team alone, so that its "
-        "score is that of its own evaluation, whoever else takes part. A label that neither "
-        "reference nor prediction has is left out of means and medians, unless the evaluation "
-        "gives it a value (--empty); among the ranks of a case and in tests it is the best result. "
-        "A label that was missed or invented has a Dice of 0, and the distance that --empty gives "
-        "it; other fractions that have no value then count as 0."
-    )
-    if len(ranking.tasks) > 1:
-        terms["Overall"] = (
-            "The consensus of the rankings by metric and label: the order of the teams’ mean "
-            f"ranks. {words.weights(ranking)} It has the smallest sum of squared distances to all "
-            "of these rankings."
-        )
-    if ranking.strata:
-        terms["Worst stratum"] = (
-            "In each metric and label a team has the score of the stratum in which it is worst."
-        )
-    terms["Kendall’s tau"] = (
-        "tau-b, which counts ties: the number of pairs of teams in the same order in both rankings "
-        "less that of pairs in opposite order, divided by the geometric mean of the numbers of "
-        "untied pairs."
-    )
+    terms |= dict(WORDS.definitions("definitions", ranking=ranking))
     sources = (
         "After Wiesenfarth et al. 2021 (Scientific Reports 11:2369) and Maier-Hein et al. 2018 "
         "(Nature Communications 9:5217)."

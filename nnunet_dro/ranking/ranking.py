@@ -105,6 +105,16 @@ class Ranking:
         """The scheme that the ranking is by."""
         return self.options.scheme
 
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics that are ranked by, each once."""
+        return [self.metric(name) for name in dict.fromkeys(task.metric for task in self.tasks)]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that are ranked by, each once."""
+        return list(dict.fromkeys(task.label for task in self.tasks))
+
     def metric(self, name: str) -> Metric:
         """One of the metrics, with the unit of its distances."""
         return METRICS[name].measured(pixels=bool(self.about.get("in_pixels")))

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnunet_dro.pages.document import Block, Heading, Prose
-from nnunet_dro.ranking import tables, words
+from nnunet_dro.ranking import tables
 from nnunet_dro.ranking.figures import blob_plot, team_legend
 from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.stability import consensus_shares
+from nnunet_dro.ranking.words import say
 
 
 def stability(ranking: Ranking) -> Iterator[Block]:
@@ -42,11 +43,7 @@ def stability(ranking: Ranking) -> Iterator[Block]:
 def consensus(ranking: Ranking) -> Iterator[Block]:
     """What the rankings by metric and label have in common."""
     yield Heading("Metrics and labels", anchor="tasks", short="Metrics and labels")
-    yield Prose(
-        "The overall ranking is the consensus of the rankings by metric and label. "
-        f"{words.weights(ranking)} The area of a blob is the share of these rankings, by weight, "
-        "in which the team has the rank; the line spans all of its ranks, the cross is the median."
-    )
+    yield Prose(say("consensus", ranking))
     ranks = ranking.task_ranks
     shares = consensus_shares(ranks, np.array(ranking.weights))
     ranked = ranks[~np.isnan(ranks).any(axis=1)]
@@ -68,22 +65,10 @@ def consensus(ranking: Ranking) -> Iterator[Block]:
 def podiums(ranking: Ranking) -> Iterator[Block]:
     """The podiums of the first metric, one for each label."""
     teams = ranking.teams[:MOST_TEAMS]
-    metric = ranking.metric(ranking.tasks[0].metric)
+    metric = ranking.metrics[0]
     yield Heading(f"Podiums by {metric.title}", anchor="podiums", short="Podiums")
-    first = ""
-    if len(teams) < len(ranking.teams):
-        first = f"The first {len(teams)} teams, ranked among themselves. "
-    above = ""
-    if ranking.values is not None:
-        above = (
-            "Above, its score in each of these cases, and a line that joins the scores of a case; "
-            f"at most {MOST_CASES} cases are drawn, from the hardest to the easiest. "
-        )
-    yield Prose(
-        f"{first}Every podium is a rank, and every column on it is a team, in the order of the "
-        f"ranking. The bar says in how many of the cases the team has the rank. {above}All shares "
-        "are in podium.csv."
-    )
+    about = say("podiums", ranking, n_teams=len(teams), most_cases=MOST_CASES)
+    yield Prose(about)
     for place, task in enumerate(ranking.tasks):
         if task.metric != metric.name:
             continue

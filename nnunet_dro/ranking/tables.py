@@ -39,8 +39,8 @@ def ranking_markdown(ranking: Ranking) -> str:
     Names from files are escaped.
     """
     blocks: list[Block] = [
-        Heading(words.heading(ranking), 1),
-        Prose(f"{words.size(ranking)}. {words.rule(ranking)}"),
+        Heading(words.say("heading", ranking), 1),
+        Prose(words.lede(ranking)),
         Prose(words.findings(ranking), kind="points"),
         *map(Note, ranking.notes),
         overall_table(ranking, list(ranking.strata)),
@@ -59,11 +59,12 @@ def ranking_table(ranking: Ranking) -> RenderableType:
     n_more = len(ranking.notes) - len(notes)
     if n_more:
         notes.append(f"{count(n_more, 'more note')} in the page.")
+
     return printed(
         [
-            Heading(f"{words.heading(ranking)} ({words.size(ranking)})"),
+            Heading(f"{words.say('heading', ranking)} ({words.say('size', ranking)})"),
             overall_table(ranking, list(ranking.strata)[:2]),
-            Prose((words.rule(ranking), *words.findings(ranking))),
+            Prose((words.say("rule", ranking), *words.findings(ranking))),
             *map(Note, notes),
         ]
     )
