@@ -106,17 +106,17 @@ def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
 
     protocol = protocol_of(locked["content"], str(locked["file"]))
     if protocol.sha256 != locked["sha256"]:
-        got = f"{protocol.sha256} in place of {locked['sha256']}"
-        cure = "Restore summary.json, or evaluate again."
-        raise ValueError(f"`protocol` must be the one that was locked, got {got}. {cure}")
+        raise ValueError(
+            f"`protocol` must be the one that was locked, got {protocol.sha256} in place of "
+            f"{locked['sha256']}. Restore summary.json, or evaluate again."
+        )
 
     texts = {entry["requirement"] for entry in about["requirements"]}
     others = sorted(texts ^ set(protocol.sections[command]["require"]))
     if others:
-        cure = f"Restore summary.json, or {command} again with --protocol."
         raise ValueError(
-            f"`{_RESULTS[command]}` must have the requirements of its protocol, "
-            f"got others or not all: {others[0]!r}. {cure}"
+            f"`{_RESULTS[command]}` must have the requirements of its protocol, got others or not "
+            f"all: {others[0]!r}. Restore summary.json, or {command} again with --protocol."
         )
     return {"protocol.toml": locked["content"]}
 
@@ -152,10 +152,9 @@ def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
     for place in _scores_of(about):
         files = [*(folder / place).glob("*")]
         if not files:
-            got = f"none in {str(folder / place)!r}"
-            cure = "Write the pack with this version of nnunet-dro."
             raise FileNotFoundError(
-                f"`comparison` must have its scores beside it, got {got}. {cure}"
+                "`comparison` must have its scores beside it, got none in "
+                f"{str(folder / place)!r}. Write the pack with this version of nnunet-dro."
             )
         # A table of other software is a single file.
         is_table = len(files) == 1 and files[0].name != "summary.json"
@@ -173,10 +172,9 @@ def _check_verdict_files(folder: Path, files: Mapping[str, str]) -> None:
         if (folder / name).is_file():
             written = _content(folder / name)
         if written != files.get(name):
-            cure = "Restore the pack from where it is kept, or write another."
             raise ValueError(
-                f"`evaluation` must have the verdicts of its summary.json, got others in "
-                f"{str(folder / name)!r}. {cure}"
+                "`evaluation` must have the verdicts of its summary.json, got others in "
+                f"{str(folder / name)!r}. Restore the pack from where it is kept, or write another."
             )
 
 
@@ -207,9 +205,10 @@ def _compared_anew(
     """A comparison in a folder, made anew from the scores of every training and checked."""
     trainings = [read_scores(path) for path in scores.values()]
     if _predictions(evaluation) not in map(_predictions, trainings):
-        got = f"one of other predictions in {str(folder)!r}"
-        cure = "Name a comparison of this evaluation, or leave it out."
-        raise ValueError(f"`comparison` must be of the evaluation, got {got}. {cure}")
+        raise ValueError(
+            "`comparison` must be of the evaluation, got one of other predictions in "
+            f"{str(folder)!r}. Name a comparison of this evaluation, or leave it out."
+        )
 
     _protocol(about, "compare")
     evaluations = {}

@@ -11,11 +11,15 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
     for entry in folders:
         name, separator, folder = entry.partition("=")
         if not separator or not name.strip() or not folder:
-            cure = "Write, for example, ERM=results/erm."
-            raise ValueError(f"`evaluations` must be NAME=FOLDER, got {entry!r}. {cure}")
+            raise ValueError(
+                f"`evaluations` must be NAME=FOLDER, got {entry!r}. Write, for example, "
+                "ERM=results/erm."
+            )
         if name in named:
-            got = f"{name_some([name])} twice"
-            raise ValueError(f"`evaluations` must have different names, got {got}. Rename one.")
+            raise ValueError(
+                f"`evaluations` must have different names, got {name_some([name])} twice. Rename "
+                "one."
+            )
         named[name] = Path(folder)
     return named
 
@@ -33,29 +37,28 @@ def _trainings(text: str) -> list[Path]:
     """The folders of trainings, which commas separate."""
     names = text.split(",")
     if len(names) > 1 and Path(text).is_dir():
-        cure = "A comma separates trainings. Rename the folder."
         raise ValueError(
-            f"`evaluations` must be folders without a comma in their names, got {text!r}. {cure}"
+            f"`evaluations` must be folders without a comma in their names, got {text!r}. A comma "
+            "separates trainings. Rename the folder."
         )
     if not all(name.strip() for name in names):
-        cure = "Write, for example, ERM=seed0,seed1,seed2, without spaces."
         raise ValueError(
-            f"`evaluations` must name a folder between two commas, got {text!r}. {cure}"
+            f"`evaluations` must name a folder between two commas, got {text!r}. Write, for "
+            "example, ERM=seed0,seed1,seed2, without spaces."
         )
 
     folders: list[Path] = []
     for name in names:
         folder = Path(name)
         if "=" in name and not folder.is_dir():
-            cure = (
-                "The name ends at the first equals sign; "
-                "a space goes between methods, a comma between trainings."
-            )
-            raise ValueError(f"`evaluations` must be folders that exist, got {name!r}. {cure}")
-        if folder.resolve() in [other.resolve() for other in folders]:
-            cure = "One training twice says nothing about others: name every training once."
             raise ValueError(
-                f"`evaluations` must be different trainings, got {name!r} twice. {cure}"
+                f"`evaluations` must be folders that exist, got {name!r}. The name ends at the "
+                "first equals sign; a space goes between methods, a comma between trainings."
+            )
+        if folder.resolve() in [other.resolve() for other in folders]:
+            raise ValueError(
+                f"`evaluations` must be different trainings, got {name!r} twice. One training "
+                "twice says nothing about others: name every training once."
             )
         folders.append(folder)
     return folders

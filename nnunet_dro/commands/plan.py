@@ -59,10 +59,9 @@ def plan(options: _Options) -> None:
         _check_pilot(requirement, options)
     is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)
     if is_of_percentile and (options.expect or options.spread):
-        cure = "Write --pilot FOLDER, an evaluation of earlier cases."
         raise ValueError(
-            f"`expect` must come with a mean, a typical difference or failures, "
-            f"got {requirement.text!r}. {cure}"
+            "`expect` must come with a mean, a typical difference or failures, got "
+            f"{requirement.text!r}. Write --pilot FOLDER, an evaluation of earlier cases."
         )
 
     if options.pilot is not None:
@@ -79,14 +78,12 @@ def _check_pilot(requirement: "Requirement", options: _Options) -> None:
     from nnunet_dro.commands.protocol_file import sorted_requirements
 
     if options.expect or options.spread:
-        cure = "Leave out either."
-        raise ValueError(f"`pilot` must come without an expectation, got both. {cure}")
+        raise ValueError("`pilot` must come without an expectation, got both. Leave out either.")
     on_strata, _ = sorted_requirements([requirement.text])
     if not on_strata:
-        cure = "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
         raise ValueError(
             f"`pilot` must come with a requirement on one evaluation, got {requirement.text!r}. "
-            f"{cure}"
+            "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
         )
 
 
@@ -122,8 +119,7 @@ def _table_without_pilot(requirement: "Requirement", options: _Options) -> "Rend
     if options.expect is not None:
         expected_share = read_share(options.expect)
     if options.spread is not None:
-        cure = "Leave it out."
-        raise ValueError(f"`spread` must come with a mean, got {options.spread!r}. {cure}")
+        raise ValueError(f"`spread` must come with a mean, got {options.spread!r}. Leave it out.")
 
     requirement = _with_least(requirement, "n")
     share = options.with_label

@@ -123,10 +123,9 @@ def rank(options: _Options) -> None:
     only_with_evaluate = list(scoring)
     only_with_evaluate += [name for name in ("kept", "invalid") if getattr(options, name)]
     if options.evaluate is None and only_with_evaluate:
-        cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(
-            f"`{only_with_evaluate[0]}` must come with --evaluate, "
-            f"got evaluations that are made already. {cure}"
+            f"`{only_with_evaluate[0]}` must come with --evaluate, got evaluations that are made "
+            "already. Add --evaluate with the folder of the references, or leave it out."
         )
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)

@@ -121,17 +121,24 @@ def _files(
 def _check_options(options: _Options) -> None:
     """Check that what is said of the pack and of the viewer fits together."""
     if options.comparison is not None and options.pack is None:
-        cure = "Name the pack's new folder: --pack."
-        raise ValueError(f"`comparison` must be given with the pack, got no pack. {cure}")
+        raise ValueError(
+            "`comparison` must be given with the pack, got no pack. Name the pack's new folder: "
+            "--pack."
+        )
     if options.verify and (options.pack is not None or options.images is not None):
-        cure = "Give the folder of the pack alone."
-        raise ValueError(f"`verify` must be given alone, got other options. {cure}")
+        raise ValueError(
+            "`verify` must be given alone, got other options. Give the folder of the pack alone."
+        )
     if options.viewer and options.images is None:
-        cure = "Name their folder: --images."
-        raise ValueError(f"`viewer` must be given with the images that it shows, got none. {cure}")
+        raise ValueError(
+            "`viewer` must be given with the images that it shows, got none. Name their folder: "
+            "--images."
+        )
     if options.viewer_mb is not None and not options.viewer:
-        cure = "which writes that page. Give both."
-        raise ValueError(f"`viewer_mb` bounds cases.html, got it without --viewer, {cure}")
+        raise ValueError(
+            "`viewer_mb` bounds cases.html, got it without --viewer, which writes that page. Give "
+            "both."
+        )
 
 
 def _gallery(options: _Options, evaluation: "Evaluation", images: Path) -> "list[GalleryEntry]":

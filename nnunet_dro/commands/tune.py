@@ -177,8 +177,10 @@ def _check_extra() -> None:
         try:
             import_module(name)
         except ImportError as error:
-            needed = f"`nnunet-dro tune` needs {name}, which cannot be imported ({error})"
-            raise ValueError(f"{needed}. {extra_cure('tune')}") from error
+            raise ValueError(
+                f"`nnunet-dro tune` needs {name}, which cannot be imported ({error}). "
+                f"{extra_cure('tune')}"
+            ) from error
 
 
 def _tune(settings: "Settings", name: str, storage: str | None) -> None:
@@ -208,9 +210,9 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
                 study = storages.open_study(opened, name, topic, maximise=maximise)
                 _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
-            cure = "Repeat the command to continue."
             raise ValueError(
-                f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}"
+                f"`storage` must stay reachable, got {storages.message_of(error)}. Repeat the "
+                "command to continue."
             ) from error
 
 

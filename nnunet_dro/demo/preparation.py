@@ -66,8 +66,9 @@ def _check_recorded(recorded: Path, settings: DemoSettings) -> None:
         before = json.loads(recorded.read_text(encoding="utf-8"))
         differing = next((name for name in now if before[name] != now[name]), None)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        got = f"{str(recorded)!r}. Remove {out}."
-        raise ValueError(f"`out` must hold a readable {_SETTINGS_FILE}, got {got}") from error
+        raise ValueError(
+            f"`out` must hold a readable {_SETTINGS_FILE}, got {str(recorded)!r}. Remove {out}."
+        ) from error
     if differing:
         raise ValueError(
             f"`out` must be a new folder or one with the same settings, got {str(out)!r}, which "

@@ -69,9 +69,9 @@ def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, Epo
         )
     kind = by or there[0]
     if kind not in there:
-        got = f"{kind.value!r} but no {kind.file} in {str(folder)!r}"
         raise FileNotFoundError(
-            f"`by` must be what the training has logged, got {got}. Leave it out."
+            f"`by` must be what the training has logged, got {kind.value!r} but no {kind.file} in "
+            f"{str(folder)!r}. Leave it out."
         )
 
     log = read_log(folder / kind.file, kind)
@@ -155,15 +155,14 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
     # pandas' own errors are ValueErrors, that of an empty file as well.
     except (ValueError, OverflowError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        cure = "Remove the damaged rows, or train again."
-        rule = f"a table of {', '.join(columns)}"
         raise ValueError(
-            f"`{kind.file}` must be {rule}, got {str(path)!r}: {reason}. {cure}"
+            f"`{kind.file}` must be a table of {', '.join(columns)}, got {str(path)!r}: {reason}. "
+            "Remove the damaged rows, or train again."
         ) from error
     if rows.empty:
-        cure = "Wait until the training has finished an epoch."
         raise ValueError(
-            f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. {cure}"
+            f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. Wait until "
+            "the training has finished an epoch."
         )
     return _arranged(rows, path, kind)
 
@@ -194,5 +193,7 @@ def _check_finite(rows: pd.DataFrame, path: Path, kind: LogKind) -> None:
         got = "a negative number of times"
     else:
         return
-    cure = "Remove the damaged rows, or train again."
-    raise ValueError(f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}")
+    raise ValueError(
+        f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. Remove the damaged "
+        "rows, or train again."
+    )

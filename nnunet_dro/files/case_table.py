@@ -289,8 +289,10 @@ def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
     got = f"none for {name_some(missing)}"
     if others := sorted(listed - set(cases)):
         got += f" (other rows: {name_some(others, at_most=3)})"
-    cure = "Add the rows, or name the cases like their label maps, without the file ending."
-    raise ValueError(f"`cases` must have a row for every case, got {got}. {cure}")
+    raise ValueError(
+        f"`cases` must have a row for every case, got {got}. Add the rows, or name the cases like "
+        "their label maps, without the file ending."
+    )
 
 
 def read_cases_of(path: Path, cases: Collection[str]) -> pd.DataFrame:

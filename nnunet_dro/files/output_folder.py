@@ -50,18 +50,19 @@ def check_output(
         cure = "Name another."
         if overwrite is not None:
             cure = "Name another, or give --overwrite to replace what an earlier run wrote."
-        got = f"{str(folder)!r}, which holds files"
-        raise FileExistsError(f"`{name}` must be a new or empty folder, got {got}. {cure}")
+        raise FileExistsError(
+            f"`{name}` must be a new or empty folder, got {str(folder)!r}, which holds files. "
+            f"{cure}"
+        )
 
     if folder.resolve() in [Path(path).resolve() for path in inputs]:
         raise ValueError(
             f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another."
         )
     if not _holds_results(folder):
-        got = f"{str(folder)!r}, which holds other files"
         raise FileExistsError(
-            f"`{name}` must have the results of an earlier run to overwrite, got {got}. "
-            "Name another."
+            f"`{name}` must have the results of an earlier run to overwrite, got {str(folder)!r}, "
+            "which holds other files. Name another."
         )
 
 
@@ -109,14 +110,14 @@ def check_new_file(
 
     folder = path.absolute().parent
     if not folder.is_dir():
-        cure = "Make the folder, or name another."
         raise FileNotFoundError(
-            f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}"
+            f"`{name}` must be in an existing folder, got {str(path)!r}. Make the folder, or name "
+            "another."
         )
     if not os.access(folder, os.W_OK):
-        cure = "Name a file in another folder."
         raise PermissionError(
-            f"`{name}` must be in a folder that is writable, got {str(path)!r}. {cure}"
+            f"`{name}` must be in a folder that is writable, got {str(path)!r}. Name a file in "
+            "another folder."
         )
 
 

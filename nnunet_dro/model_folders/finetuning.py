@@ -50,9 +50,9 @@ def finetuning_trainer(
     try:
         base, options = parse_trainer_name(f"nnUNetTrainer{trainer.removeprefix('nnUNetTrainer')}")
     except AttributeError as error:
-        cure = "nnUNetTrainerDRO_beta0 is plain training; `nnunet-dro trainers` lists the others."
         raise ValueError(
-            f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. {cure}"
+            f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. nnUNetTrainerDRO_beta0 "
+            "is plain training; `nnunet-dro trainers` lists the others."
         ) from error
 
     fields_in_name = {option.field for option in options.given_options()}
@@ -75,10 +75,9 @@ def _check_agrees(trainer: str, field: str, value: float | None, value_in_name: 
     """Check that an option of the command, where it is given, says the same as the name."""
     if value is None or value == value_in_name:
         return
-    option = f"--{field.replace('_', '-')} {value:g}"
     raise ValueError(
-        f"`trainer` must agree with {option}, got {trainer!r} with {value_in_name:g}. "
-        "Give one of them."
+        f"`trainer` must agree with --{field.replace('_', '-')} {value:g}, got {trainer!r} with "
+        f"{value_in_name:g}. Give one of them."
     )
 
 
@@ -118,9 +117,9 @@ def find_source(name: str, target: Target) -> Path:
     if (path / CHECKPOINT).is_file():
         return path / CHECKPOINT
     if path.is_dir():
-        cure = "Finish that training, or name another checkpoint of it."
         raise FileNotFoundError(
-            f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. {cure}"
+            f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. Finish "
+            "that training, or name another checkpoint of it."
         )
 
     ending = f"__{target.plans}__{target.configuration}"
@@ -140,9 +139,9 @@ def read_source(path: Path) -> SourceModel:
     try:
         return _source_model(path, checkpoint, model_folder)
     except (TypeError, AttributeError, ValueError) as error:
-        cure = "Copy it again from where the model was trained."
         raise ValueError(
-            f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}"
+            f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. Copy it again "
+            "from where the model was trained."
         ) from error
 
 
@@ -201,10 +200,9 @@ def check_same_task(model: SourceModel, target: Target) -> None:
                 "(nnUNetv2_move_plans_between_datasets).",
             )
     except (KeyError, TypeError, AttributeError) as error:
-        got = f"others in {str(model.path)!r} or {str(target.preprocessed)!r}"
-        cure = "Copy the model again, or plan again."
         raise ValueError(
-            f"`from` must have nnU-Net's plans and dataset.json, got {got}. {cure}"
+            f"`from` must have nnU-Net's plans and dataset.json, got others in {str(model.path)!r} "
+            f"or {str(target.preprocessed)!r}. Copy the model again, or plan again."
         ) from error
 
 
@@ -214,8 +212,10 @@ def _check_equal(
     """Check properties of the source against those of what is to be trained."""
     for name, value in before.items():
         if value != now[name]:
-            rule = f"have the {name} of what is trained, {now[name]!r}"
-            raise ValueError(f"`from` must {rule}, got {value!r} in {model.path}. {cure}")
+            raise ValueError(
+                f"`from` must have the {name} of what is trained, {now[name]!r}, got {value!r} in "
+                f"{model.path}. {cure}"
+            )
 
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,11 +262,11 @@ def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> Non
         return
 
     first = differing[0]
-    shapes = f"{before.get(first, 'none')} and {now.get(first, 'none')}"
     raise ValueError(
         f"`from` must have the network that is trained, got {model.path}, where {len(differing)} "
-        f"of {len(now)} weights differ ({first} has the shapes {shapes}). Use the plans and the "
-        "configuration of that model (-p), or train one with these."
+        f"of {len(now)} weights differ ({first} has the shapes {before.get(first, 'none')} and "
+        f"{now.get(first, 'none')}). Use the plans and the configuration of that model (-p), or "
+        "train one with these."
     )
 
 

@@ -115,13 +115,14 @@ def share_model(
             archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", _for_prediction(state))
         progress(len(shared_folds), len(shared_folds))
 
-        # The logs of the checkpoints may name cases that the description does not list.
-        texts = _anonymous_texts(dataset, cases)
-        for name, content, keys in (
-            (PLANS_JSON, plans, _KEYS_OF_PLANS),
-            (DATASET_JSON, dataset, (*_KEYS_OF_DATASET, *texts)),
-        ):
-            left_out[name] = _write_json(archive, f"{folder}/{name}", content, keys)
+        left_out[PLANS_JSON] = _write_json(archive, f"{folder}/{PLANS_JSON}", plans, _KEYS_OF_PLANS)
+        left_out[DATASET_JSON] = _write_json(
+            archive,
+            f"{folder}/{DATASET_JSON}",
+            dataset,
+            # The logs of the checkpoints may name cases that the description does not list.
+            (*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)),
+        )
 
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
@@ -160,8 +161,10 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
         folds = [fold for fold in there if fold != "all"] or there
 
     if unknown := [fold for fold in folds if fold not in there]:
-        cure = f"Choose from: {name_some(there)}."
-        raise ValueError(f"`folds` must be folds of the model, got {name_some(unknown)}. {cure}")
+        raise ValueError(
+            f"`folds` must be folds of the model, got {name_some(unknown)}. Choose from: "
+            f"{name_some(there)}."
+        )
     if len(set(folds)) < len(folds) or not folds:
         raise ValueError(
             f"`folds` must be different folds, at least one, got {name_some(folds)}. "

@@ -50,8 +50,10 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
         ValueError: If it is no JSON, has a name twice, or has no names at its top.
     """
     if not path.is_file():
-        got = f"{str(path)!r}, which does not exist"
-        raise FileNotFoundError(f"`dataset_json` must be a file, got {got}. Check the path.")
+        raise FileNotFoundError(
+            f"`dataset_json` must be a file, got {str(path)!r}, which does not exist. Check the "
+            "path."
+        )
 
     try:
         content = read_json(path, encoding="utf-8-sig", object_pairs_hook=without_twins)
@@ -170,9 +172,9 @@ def splits_path(raw_dataset: Path) -> Path:
     preprocessed = folder_of("nnUNet_preprocessed", cure="name the file with --output")
     name = raw_dataset.absolute().name
     if not re.fullmatch(r"Dataset\d{3,}_.+", name):
-        cure = "Rename the folder, or name the file with --output."
         raise ValueError(
-            f"`dataset` must be named DatasetXXX_Name, as nnU-Net requires, got {name!r}. {cure}"
+            f"`dataset` must be named DatasetXXX_Name, as nnU-Net requires, got {name!r}. Rename "
+            "the folder, or name the file with --output."
         )
     return preprocessed / name / SPLITS_FILE
 
@@ -209,9 +211,9 @@ def trained_model(dataset: str, trainer: str, plans: str, configuration: str | N
         models = [model for model in models if model[place] == name]
         if not models:
             got = repr(name) if name else "none"
-            cure = f"Choose from: {nearest_names(name or '', names)}."
             raise FileNotFoundError(
-                f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. {cure}"
+                f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. Choose "
+                f"from: {nearest_names(name or '', names)}."
             )
     return results / "__".join(models[0])
 
@@ -265,9 +267,9 @@ def folds_of(folders: Sequence[Path]) -> list["Fold"]:
 
     models = {str(path.parent) for path in folds}
     if len(models) > 1:
-        cure = "Give the folder of the model, or several of its folds."
         raise ValueError(
-            f"`fold_folder` must be folds of one model, got {name_some(sorted(models))}. {cure}"
+            f"`fold_folder` must be folds of one model, got {name_some(sorted(models))}. Give the "
+            "folder of the model, or several of its folds."
         )
 
     # By length first, so that fold_10 comes after fold_9.
@@ -297,17 +299,18 @@ class Fold:
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
-            got = f"{str(folder)!r}, which {what}"
-            cure = f"the folder of a fold in nnUNet_results: {form}"
-            raise FileNotFoundError(f"`fold_folder` must be a folder, got {got}. Give {cure}.")
+            raise FileNotFoundError(
+                f"`fold_folder` must be a folder, got {str(folder)!r}, which {what}. Give the "
+                f"folder of a fold in nnUNet_results: {form}."
+            )
 
         model = path.parent
         parts = model.name.split("__")
         has_parts = len(parts) == 3 and all(parts)
         if not FOLD_NAME.fullmatch(path.name) or not has_parts or not model.parent.name:
-            cure = "Give the folder of one fold."
             raise ValueError(
-                f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. {cure}"
+                f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. Give the "
+                "folder of one fold."
             )
         return cls(path, model.parent.name, *parts)
 

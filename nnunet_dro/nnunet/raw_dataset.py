@@ -26,9 +26,9 @@ def find_raw_dataset(name: str) -> Path:
     if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
         folder = find_dataset(name, folder_of("nnUNet_raw", cure="give the dataset's path"))
     if not (folder / DATASET_JSON).is_file():
-        cure = "Check the path, or give a name or number in $nnUNet_raw."
         raise FileNotFoundError(
-            f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}"
+            f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. Check the path, "
+            "or give a name or number in $nnUNet_raw."
         )
     return folder
 
@@ -78,11 +78,9 @@ def training_cases(raw_dataset: Path) -> list[str]:
         else:
             ending = str(description["file_ending"])
     except (KeyError, AttributeError) as error:
-        cure = (
-            "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
-        )
         raise ValueError(
-            f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}"
+            f"`dataset` must have a usable dataset.json, got {str(path)!r}. Add `file_ending`, or "
+            "`dataset` with an entry per case, which nnU-Net needs as well."
         ) from error
 
     if listed is None:

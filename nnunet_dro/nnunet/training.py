@@ -70,9 +70,9 @@ class Target:
                 return all_cases
             return sorted(splits[number]["val"])
         except (ValueError, KeyError, TypeError) as error:
-            cure = "Write it again with `nnunet-dro splits --force`, or remove it."
             raise ValueError(
-                f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}"
+                f"`fold` must be in a usable splits_final.json, got {str(path)!r}. Write it again "
+                "with `nnunet-dro splits --force`, or remove it."
             ) from error
 
     def prediction(self, trainer: str) -> str:
@@ -127,9 +127,9 @@ def _check_plans(target: Target) -> None:
     if not target.references.is_dir():
         lacking.append(target.references)
     if lacking:
-        cure = "Run nnUNetv2_plan_and_preprocess, or name other plans with -p."
         raise FileNotFoundError(
-            f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}"
+            f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. Run "
+            "nnUNetv2_plan_and_preprocess, or name other plans with -p."
         )
 
     try:
@@ -140,9 +140,9 @@ def _check_plans(target: Target) -> None:
         ) from error
 
     if target.configuration not in configurations:
-        cure = f"Choose from: {name_some(configurations, at_most=20)}."
         raise ValueError(
-            f"`configuration` must be in {str(path)!r}, got {target.configuration!r}. {cure}"
+            f"`configuration` must be in {str(path)!r}, got {target.configuration!r}. Choose from: "
+            f"{name_some(configurations, at_most=20)}."
         )
 
 

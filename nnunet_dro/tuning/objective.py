@@ -87,17 +87,17 @@ def parse_objective(text: str) -> Objective:
 
     statistic, metric_or_none, by, over_or_none = match.groups()
     if statistic not in STATISTICS:
-        cure = f"Choose from: {', '.join(STATISTICS)}."
         raise ValueError(
-            f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}"
+            f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. Choose from: "
+            f"{', '.join(STATISTICS)}."
         )
 
     metric = metric_or_none or "dice"
     choices = _metrics_to_optimise()
     if metric not in choices:
-        cure = f"Choose from: {', '.join(choices)}."
         raise ValueError(
-            f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}"
+            f"`objective` must have a known metric, got {metric!r} in {text!r}. Choose from: "
+            f"{', '.join(choices)}."
         )
 
     over: Literal["worst", "mean"] = "mean" if over_or_none == "mean" else "worst"
@@ -124,12 +124,9 @@ def check_objective(
     if objective.by is None:
         return
     if cases is None:
-        cure = (
-            "Write cases.csv into the dataset's raw or preprocessed folder, "
-            "or name a table with --cases."
-        )
         raise ValueError(
-            f"`objective` needs a case table for `by {objective.by}`, got none. {cure}"
+            f"`objective` needs a case table for `by {objective.by}`, got none. Write cases.csv "
+            "into the dataset's raw or preprocessed folder, or name a table with --cases."
         )
 
     stratify_all(read_cases(cases), [objective.by], validation_cases)

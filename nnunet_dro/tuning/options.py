@@ -106,10 +106,9 @@ def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
         if form is not None and option.read in (int, float):
             numbers[form[1]] = option
     if name not in numbers:
-        cure = f"Choose from: {', '.join(numbers)}."
         raise ValueError(
-            "`option` must name a numerical option of this trainer, "
-            f"got {name!r} in {text!r}. {cure}"
+            f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. "
+            f"Choose from: {', '.join(numbers)}."
         )
     option = numbers[name]
 
@@ -149,7 +148,7 @@ def parse_word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
             return option.field, option.read(*match.groups())
         forms.append(option.form)
 
-    cure = f"A number needs a range (beta:1:100). Choose from: {', '.join(forms)}"
     raise ValueError(
-        f"`option` must be an option of this trainer, written as in its name, got {text!r}. {cure}."
+        f"`option` must be an option of this trainer, written as in its name, got {text!r}. A "
+        f"number needs a range (beta:1:100). Choose from: {', '.join(forms)}."
     )

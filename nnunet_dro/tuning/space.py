@@ -214,9 +214,9 @@ def _check(space: Space, options: Sequence[str]) -> None:
     defaults = {field.name: field.default for field in fields(space.fixed)}
     for name in tuned_fields:
         if getattr(space.fixed, name) != defaults[name]:
-            cure = "Leave it out of one of the two."
             raise ValueError(
-                f"`option` must not set what `{space.trainer}` fixes, got {name!r}. {cure}"
+                f"`option` must not set what `{space.trainer}` fixes, got {name!r}. Leave it out "
+                "of one of the two."
             )
 
     for interval in space.ranges:

@@ -192,9 +192,9 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
-        cure = "Wait for it, or share a database between them with --storage."
         raise ValueError(
-            f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}"
+            f"`study` must be tuned by one process at a time, got {str(folder)!r}. Wait for it, or "
+            "share a database between them with --storage."
         ) from error
     except NotImplementedError:
         # This is how older versions of filelock report a file system without locks.

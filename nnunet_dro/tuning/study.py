@@ -194,15 +194,16 @@ class Tuner:
             allowed = _FIRST_FAILURES
             which = f"the first {allowed} trials"
         if self._n_failed >= allowed:
-            see = f"See {self._log(last.number)}."
             raise ValueError(
-                f"Tuning needs trials that succeed, got none of {which}: {self._error}. {see}"
+                f"Tuning needs trials that succeed, got none of {which}: {self._error}. See "
+                f"{self._log(last.number)}."
             )
 
         if self._n_refused >= _REFUSALS_IN_A_ROW:
-            got = f"{self._n_refused} refused in a row"
-            cure = "Tune options that can be combined."
-            raise ValueError(f"`option` must allow combinations, got {got}: {self._error} {cure}")
+            raise ValueError(
+                f"`option` must allow combinations, got {self._n_refused} refused in a row: "
+                f"{self._error} Tune options that can be combined."
+            )
 
     def _log(self, number: int) -> Path:
         return self.settings.folder / "logs" / f"trial_{number:04d}.txt"
