@@ -29,7 +29,7 @@ from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.draws_without_effect import warnings_of_draws
-from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
+from nnunet_dro.trainers.log.epoch_log import Row, TrainingLog
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
@@ -213,7 +213,7 @@ class HardnessWeighted(_Trainer):
             self.hardness_log.how_cases_are_drawn(uniformly=self.draws_uniformly)
         )
 
-    def _epoch_logs(self) -> list[EpochLog]:
+    def _epoch_logs(self) -> list[TrainingLog]:
         """The logs that are written after each epoch."""
         return [self.hardness_log]
 

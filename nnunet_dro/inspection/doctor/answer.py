@@ -241,7 +241,6 @@ def conclude(
     n_epochs, n_iterations_per_epoch = length
     n_iterations = n_epochs * n_iterations_per_epoch
     options = DROOptions(epochs=n_epochs, iterations=n_iterations_per_epoch)
-    logs = [fold.folder / kind.file for kind in (LOSSES, WEIGHTS)]
     return Answer(
         fold=fold,
         cases=table.assign(share=share).reset_index(drop=True),
@@ -256,5 +255,5 @@ def conclude(
         n_patches=len(patches),
         has_predictions=any(name.startswith(DICE) for name in columns),
         training_seconds=training_seconds(fold.folder),
-        has_hardness_log=any(log.is_file() for log in logs),
+        has_hardness_log=any((fold.folder / kind.file).is_file() for kind in (LOSSES, WEIGHTS)),
     )

@@ -199,11 +199,7 @@ def examine(  # noqa: PLR0913 - the options of the command
     where = output or inputs.fold.folder
     check_writable(where, name="output", cure="Name another folder.")
     log = inputs.fold.folder / LOSSES.file
-    if n_patches < 0 or (n_patches == 0 and not log.is_file()):
-        raise ValueError(
-            "`patches` must be at least 1, or 0 where the training has written hardness.csv, got "
-            f"{n_patches}. Measure with --patches 4."
-        )
+    _check_patches(n_patches, log)
 
     # nnU-Net takes seconds to import, so wrong options are refused before.
     from nnunet_dro.inspection.doctor.model import FinishedModel
@@ -211,28 +207,14 @@ def examine(  # noqa: PLR0913 - the options of the command
     model = FinishedModel(inputs, device=device)
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
-    strata, strata_from = read_strata(
-        inputs.preprocessed,
-        training,
-        validation,
-        table=cases,
-        by=by,
-    )
-
+    strata, strata_from = read_strata(inputs.preprocessed, training, validation, table=cases, by=by)
     settings = {
         "checkpoint": sha256_of(inputs.checkpoint),
         "patches": n_patches,
         "prediction": prediction,
     }
     measurements = Measurements(where, settings, tuple(inputs.labels.values))
-    _measure(
-        model,
-        measurements,
-        sets,
-        settings,
-        progress=progress,
-        report=report,
-    )
+    _measure(model, measurements, sets, settings, progress=progress, report=report)
 
     table = measurements.table(sets)
     history = None if n_patches else stale_losses(log, training)
@@ -246,6 +228,15 @@ def examine(  # noqa: PLR0913 - the options of the command
     )
     write_files(where, {PAGE_FILE: doctor_html(answer)})
     return answer, where / PAGE_FILE
+
+
+def _check_patches(n_patches: int, log: Path) -> None:
+    """Refuse a number of patches that leaves no losses."""
+    if n_patches < 0 or (n_patches == 0 and not log.is_file()):
+        raise ValueError(
+            "`patches` must be at least 1, or 0 where the training has written hardness.csv, got "
+            f"{n_patches}. Measure with --patches 4."
+        )
 
 
 def _measure(

@@ -103,13 +103,7 @@ def find_rare_images(
     names = sorted(preprocessed.identifiers)
     strata, _ = read_strata(target.preprocessed, names, [], table=cases, by=by)
 
-    rarity = image_rarity(
-        preprocessed,
-        names,
-        log=report,
-        jobs=cpu_count(),
-        progress=progress,
-    )
+    rarity = image_rarity(preprocessed, names, log=report, jobs=cpu_count(), progress=progress)
     table = pd.DataFrame({"case": names, "rarity": rarity})
     suffixes = ("", " (case table)")
     table = table.merge(strata, left_on="case", right_index=True, suffixes=suffixes)

@@ -139,11 +139,7 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame, *, n_iterations: int) ->
 
     is_short = n_iterations < FEWEST_ITERATIONS
     is_low = any(median < LOW for median in medians.values())
-    fewest_outliers = max(
-        FEWEST_OUTLIERS,
-        OUTLIER_SHARE * n_training,
-        _n_behind(compared, is_training),
-    )
+    fewest_outliers = _fewest_outliers(compared, is_training)
     # The first that holds decides.
     rules = (
         (n_training < FEWEST_CASES or not learnt, Finding.CANNOT_TELL),
@@ -218,11 +214,12 @@ def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> list[Outlier]:
     return list(by_case.values())
 
 
-def _n_behind(strata: Sequence[Stratum], is_training: BoolArray) -> int:
-    """The number of training cases that are in a stratum that is behind."""
+def _fewest_outliers(strata: Sequence[Stratum], is_training: BoolArray) -> float:
+    """The fewest outliers that are the finding: as many as there are cases in strata behind."""
     behind = [stratum.members for stratum in strata if stratum.state == State.BEHIND]
     is_behind = np.any(behind, axis=0)
-    return int((is_behind & is_training).sum())
+    n_behind = int((is_behind & is_training).sum())
+    return max(FEWEST_OUTLIERS, OUTLIER_SHARE * is_training.sum(), n_behind)
 
 
 def _explanation(

@@ -15,7 +15,7 @@ from nnunet_dro.trainers.gils.perturbation import (
     find_features_module,
 )
 from nnunet_dro.trainers.gils.perturbation_log import PerturbationLog, make_example
-from nnunet_dro.trainers.log.epoch_log import EpochLog
+from nnunet_dro.trainers.log.epoch_log import TrainingLog
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions
 
@@ -45,7 +45,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         find_features_module(bare(self.network), self.features_module)
         self.perturbation_log = PerturbationLog(self.options.steps)
 
-    def _epoch_logs(self) -> list[EpochLog]:
+    def _epoch_logs(self) -> list[TrainingLog]:
         return [*super()._epoch_logs(), self.perturbation_log]
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from nnunet_dro.trainers.gils.perturbation import Perturbed
 from nnunet_dro.trainers.log.case_curves import save_picture
-from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
+from nnunet_dro.trainers.log.epoch_log import Row, TrainingLog, entry
 
 #: Colours of contours on grey, which colour-blind people can tell apart (Okabe and Ito).
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
 
 
-class PerturbationLog(EpochLog):
+class PerturbationLog(TrainingLog):
     """Collects the perturbations of an epoch, and writes their means and an example.
 
     It knows the cases of this process. Changes are root mean squares over voxels, of the normalised

@@ -24,7 +24,7 @@ from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.case_groups import table_column
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, loader_of
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
-from nnunet_dro.trainers.log.epoch_log import EpochLog
+from nnunet_dro.trainers.log.epoch_log import TrainingLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
 
@@ -215,7 +215,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
 
-    def _epoch_logs(self) -> list[EpochLog]:
+    def _epoch_logs(self) -> list[TrainingLog]:
         return [*super()._epoch_logs(), self.weights_log]
 
     def on_train_end(self) -> None:

@@ -21,7 +21,7 @@ from nnunet_dro.trainers.log.pace import PicturePace, epochs_per_entry
 Row = dict[str, float]  # The scalars of an epoch by their names; the first is ``epoch``.
 
 
-class EpochLog:
+class TrainingLog:
     """Collects the results of an epoch, and writes them at its end.
 
     An epoch is written whole or not at all, and only once, even if the training is killed.
@@ -79,7 +79,7 @@ class EpochLog:
         """Continue with a row of the CSV file, written before the training was interrupted."""
 
 
-class CaseLog(EpochLog):
+class CaseLog(TrainingLog):
     """A log of cases.
 
     Its columns begin with the epoch, the case and its value, and end with how often the case was
