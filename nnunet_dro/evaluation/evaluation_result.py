@@ -7,6 +7,7 @@ import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -96,7 +97,7 @@ class Evaluation:
         inputs = self.about.get("inputs", {})
         return inputs.get("strata_without_cases", {})
 
-    @property
+    @cached_property
     def case_table(self) -> pd.DataFrame:
         """The other columns of the case table, a row per case with the index ``case``."""
         columns = [name for name in map(str, self.scores.columns) if name not in _OWN_COLUMNS]

@@ -27,6 +27,7 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.naming import count
 from nnunet_dro.ranking.competition import competition_ranks
 from nnunet_dro.ranking.options import RankOptions
+from nnunet_dro.ranking.signed_rank import one_sided_p
 from nnunet_dro.ranking.weights import Task, task_weights
 
 FloatArray = npt.NDArray[np.float64]
@@ -95,6 +96,15 @@ class Contest:
         """
         first, second = np.triu_indices(self.goodness.shape[1], 1)
         return self.goodness[:, first] - self.goodness[:, second], first, second
+
+    @cached_property
+    def unit_tests(self) -> FloatArray:
+        """The p values of `one_sided_p` of these pairs, shape (2, n_tasks, n_pairs).
+
+        First that of i being better than j, then that of the reverse; not corrected.
+        """
+        differences, *_ = self.unit_differences
+        return np.stack([one_sided_p(rows) for rows in differences], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

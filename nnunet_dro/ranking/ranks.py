@@ -14,7 +14,7 @@ import numpy as np
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.ranking.competition import competition_ranks
 from nnunet_dro.ranking.from_evaluations import BoolArray, Contest, FloatArray
-from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, one_sided_p, resampled_z
+from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, resampled_z
 
 #: The metric and the label of what is over all tasks.
 OVERALL = "all"
@@ -170,13 +170,10 @@ def pairwise_p(contest: Contest) -> FloatArray:
 
     Not corrected for their number.
     """
-    differences, first, second = contest.unit_differences
+    _, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
     p = np.full((n_tasks, n_teams, n_teams), np.nan)
-    for task in range(n_tasks):
-        greater, less = one_sided_p(differences[task])
-        p[task, first, second] = greater
-        p[task, second, first] = less
+    p[:, first, second], p[:, second, first] = contest.unit_tests
     return p
 
 
@@ -193,7 +190,7 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     wins = np.full((n_resamples, n_tasks, n_teams), np.nan)
     for task in np.flatnonzero(contest.defined.any(axis=1)).tolist():
         if counts is None:
-            greater, less = (p[None] for p in one_sided_p(differences[task]))
+            greater, less = contest.unit_tests[:, task, None]
             is_greater = greater < less
             evidence = -np.minimum(greater, less)
             limits = -LEVEL / (n_tests - np.arange(len(first)))

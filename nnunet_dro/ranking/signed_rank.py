@@ -69,10 +69,15 @@ def _exact_p(plus: FloatArray, n: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _tied_places(ascending: FloatArray) -> tuple[IntArray, IntArray]:
-    """The first and the last place (1 ...) of the values that equal each one, by row."""
+    """The first and the last place (1 ...) of the values that equal each one, by row.
+
+    A single row stands for all where no value equals another.
+    """
     n_rows, n = ascending.shape
-    places = np.arange(1, n + 1)
+    places = np.arange(1, n + 1)[None]
     is_other = ascending[:, 1:] != ascending[:, :-1]
+    if is_other.all():
+        return places, places
     edge = np.ones((n_rows, 1), dtype=bool)
 
     is_first = np.concatenate([edge, is_other], axis=1)
