@@ -16,7 +16,7 @@ from nnunet_dro.commands.shared import (
     stop_if_unmet,
     takes,
 )
-from nnunet_dro.evaluation.options import CompareOptions
+from nnunet_dro.evaluation.comparing.options import CompareOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,9 @@ import typer
 from nnunet_dro import __version__
 from nnunet_dro.commands.shared import RequireFile, argument, option, takes
 from nnunet_dro.commands.usage import Command
+from nnunet_dro.evaluation.comparing.options import LockedComparison
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
-from nnunet_dro.evaluation.options import LockedComparison, LockedEvaluation
+from nnunet_dro.evaluation.options import LockedEvaluation
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 

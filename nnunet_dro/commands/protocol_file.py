@@ -17,12 +17,13 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.comparing.options import SECTIONS, LockedComparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
-from nnunet_dro.evaluation.options import SECTIONS, LockedComparison, LockedEvaluation
+from nnunet_dro.evaluation.options import LockedEvaluation
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 

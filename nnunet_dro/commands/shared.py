@@ -15,8 +15,8 @@ import typer
 
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.usage import Command
+from nnunet_dro.evaluation.comparing.options import SECTIONS
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Declared, declared
-from nnunet_dro.evaluation.options import SECTIONS
 from nnunet_dro.nnunet.command import Device
 
 if TYPE_CHECKING:

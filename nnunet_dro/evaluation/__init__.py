@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
+    from nnunet_dro.evaluation.comparing.options import CompareOptions
     from nnunet_dro.evaluation.evaluation import evaluate
     from nnunet_dro.evaluation.evaluation_result import Evaluation
     from nnunet_dro.evaluation.judging.outcomes import check_requirements
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
-    from nnunet_dro.evaluation.options import CompareOptions, EvaluateOptions
+    from nnunet_dro.evaluation.options import EvaluateOptions
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
     from nnunet_dro.evaluation.scoring.label_maps import (
@@ -69,11 +70,12 @@ __all__ = [
 #: heavy.
 _NAMES_OF = {
     "evaluation.comparing.comparison": ("Comparison", "compare"),
+    "evaluation.comparing.options": ("CompareOptions",),
     "evaluation.evaluation": ("evaluate",),
     "evaluation.evaluation_result": ("Evaluation",),
     "evaluation.judging.outcomes": ("check_requirements",),
     "evaluation.judging.requirements": ("parse_requirement",),
-    "evaluation.options": ("CompareOptions", "EvaluateOptions"),
+    "evaluation.options": ("EvaluateOptions",),
     "evaluation.result_files": ("read_evaluation",),
     "evaluation.scoring.instances": ("Instances", "parse_match"),
     "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "Labels", "read_label_map"),

@@ -103,13 +103,7 @@ def evaluate(
     # Whatever does not fit is reported before the long work.
     references = list_label_maps(reference)
     labels = labels_to_score(options, references)
-    inputs, scored = _find_inputs(
-        reference,
-        prediction,
-        set(references),
-        labels,
-        options,
-    )
+    inputs, scored = _find_inputs(reference, prediction, set(references), labels, options)
     division = Division.of(
         inputs,
         reference,
@@ -128,33 +122,16 @@ def evaluate(
     else:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
-    sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
 
-    record = {
-        "reference": str(reference),
-        "prediction": str(prediction),
-        **_record(options, division),
-    }
+    folders = {"reference": str(reference), "prediction": str(prediction)}
     about = about_evaluation(
-        record,
+        folders | _record(options, division),
         options.scoring,
         inputs,
         scored,
-        sha256_of_files=sha256,
+        sha256_of_files={name: sha256_of(path) for name, path in contents.items() if path},
     )
-    about["inputs"] |= {
-        "strata_without_cases": division.without_cases,
-        "absent": division.absent,
-        "invalid_predictions": dict(inputs.invalid),
-    }
-    return _described(
-        scored,
-        division,
-        inputs,
-        options,
-        requirements,
-        about,
-    )
+    return _described(scored, division, inputs, options, requirements, about)
 
 
 def labels_to_score(options: EvaluateOptions, references: Mapping[str, Path]) -> Labels | None:
@@ -269,9 +246,22 @@ def _described(
         false_positives=false_positives(scores),
         lesions=scored.lesions,
         lesion_sizes=sizes,
-        about={**about, "requirements": [outcome.record for outcome in outcomes]},
+        about={
+            **about,
+            "inputs": {**about["inputs"], **_about_division(division, inputs)},
+            "requirements": [outcome.record for outcome in outcomes],
+        },
         notes=notes,
     )
+
+
+def _about_division(division: Division, inputs: Inputs) -> dict[str, Any]:
+    """What summary.json says of strata and predictions that are not among the cases."""
+    return {
+        "strata_without_cases": division.without_cases,
+        "absent": division.absent,
+        "invalid_predictions": dict(inputs.invalid),
+    }
 
 
 def _find_inputs(

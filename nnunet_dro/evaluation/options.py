@@ -1,9 +1,8 @@
-"""The options of evaluating and comparing, once.
+"""The options of evaluating, once.
 
 For Python, the command line, protocols and summary.json.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from nnunet_dro.choices import (
     EmptyRule,
-    MarginBound,
     MissingRule,
     PatientScore,
     choice_of,
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.instances import Instances
     from nnunet_dro.evaluation.scoring.scoring import Scoring
 
-_Resamples = Annotated[
+Resamples = Annotated[
     int,
     Flag(
         "0 for no intervals; no other number has an effect, because none is drawn by chance.",
@@ -41,7 +39,7 @@ _Resamples = Annotated[
         least=0,
     ),
 ]
-_Seed = Annotated[int, Flag("Without effect: no interval is drawn by chance.", RUNNING, least=0)]
+Seed = Annotated[int, Flag("Without effect: no interval is drawn by chance.", RUNNING, least=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +141,8 @@ class LockedEvaluation:
             "require",
         ),
     ] = ()
-    n_resamples: _Resamples = 2000
-    seed: _Seed = 0
+    n_resamples: Resamples = 2000
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         normalise(self, "by", "metrics", "instances", "requirements")
@@ -303,79 +301,6 @@ class EvaluateOptions(LockedEvaluation):
         return cls(**values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LockedComparison:
-    """What decides how methods are compared, and a protocol locks.
-
-    The other fields are as the help says.
-
-    Attributes:
-        margin: How much worse the mean may be, in percentage points (mm for distances); the table
-            then has a last column ``margin``, see `margin_verdicts`. None for none.
-        margin_bound: The bounds that the margin is judged by, of `MARGIN_BOUNDS`; None for those
-            that are guaranteed.
-        requirements: Requirements on the table, as for `parse_requirement` with `COMPARISON`.
-    """
-
-    intersect: Annotated[bool, Flag("Compare only the cases that all evaluations have.")] = False
-    margin: Annotated[
-        float | None,
-        Flag(
-            "How much worse the mean may be, in percentage points (distances: mm), to be not worse."
-        ),
-    ] = None
-    margin_bound: Annotated[
-        str | None,
-        Flag(
-            "What the margin is judged by: guaranteed (default), typical (of the typical "
-            "difference), or t (Student's t)."
-        ),
-    ] = None
-    requirements: Annotated[
-        Sequence[str],
-        Flag(
-            'Requirement on a difference (repeatable): "centre=C typical_difference_low>=0".',
-            REQUIREMENTS,
-            "require",
-        ),
-    ] = ()
-    n_resamples: _Resamples = 2000
-    seed: _Seed = 0
-
-    def __post_init__(self) -> None:
-        normalise(self, "requirements")
-        margin = self.margin
-        if margin is not None and not (math.isfinite(margin) and margin >= 0):
-            cure = "Give percentage points, or mm for distances."
-            raise ValueError(f"`margin` must be 0 or more, got {margin!r}. {cure}")
-        bound = self.margin_bound
-        if bound is None:
-            return
-        choice_of(MarginBound, bound, name="margin_bound")
-        if margin is None:
-            raise ValueError(
-                f"`margin_bound` must come with a margin, got {bound!r} alone. Add --margin 1."
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions(LockedComparison):
-    """How methods are compared: what `LockedComparison` has, and by what.
-
-    Attributes:
-        by: Attributes of the first evaluation, or specs over the columns of its case table (see
-            `parse_by`). Without any, the first evaluation's attributes.
-    """
-
-    by: Annotated[
-        Sequence[str], Flag("Columns to report by, as for evaluate; default: as in the baseline.")
-    ] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        normalise(self, "by")
-
-
 def normalise(options: Any, *names: str) -> None:
     """Turn sequences and single names of an instance's fields into tuples.
 
@@ -387,7 +312,3 @@ def normalise(options: Any, *names: str) -> None:
             entries = (entries,)
         texts = tuple(getattr(entry, "text", entry) for entry in entries)
         object.__setattr__(options, name, texts)
-
-
-#: What a protocol locks: the name of a command to its options.
-SECTIONS: dict[str, type] = {"evaluate": LockedEvaluation, "compare": LockedComparison}

@@ -3,10 +3,10 @@
 What stands in them, and an evaluation read from them again.
 """
 
-import csv
 import hashlib
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,13 @@ from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATIST
 from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
+from nnunet_dro.files.exact_csv import read_exact
 from nnunet_dro.files.json_file import json_records, json_text, read_json
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 2"
-COMPARISON_FORMAT = "nnunet-dro comparison 2"
+_COMPARISON_FORMATS = "nnunet-dro comparison "
+COMPARISON_FORMAT = f"{_COMPARISON_FORMATS}2"
 
 #: That of version 0.2, which had the tables once more in summary.json.
 _FORMAT_WITH_TABLES = "nnunet-dro evaluation 1"
@@ -71,11 +73,6 @@ _NAMES = (
     "unit",
     "volume",
 )
-
-#: How no digit of a number is lost: as Python reads them, which pandas does from version 3.1 on.
-_EXACT: Any = {}
-if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-    _EXACT = {"float_precision": "round_trip"}
 
 #: Table to the columns without which it cannot be read.
 _NEEDED = {
@@ -171,12 +168,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             was written.
     """
     path = folder / "summary.json"
-    if not path.is_file():
-        cure = "Give the folder that `nnunet-dro evaluate` wrote."
-        raise FileNotFoundError(
-            f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}"
-        )
-
+    _check_file(path, "evaluation", command="evaluate")
     cure = "Evaluate again with this version of nnunet-dro."
     # Pandas warns where it makes something of rows that are none.
     with warnings.catch_warnings():
@@ -184,7 +176,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         try:
             summary = read_json(path, errors="surrogateescape")
             file_format = summary["format"]
-            if str(file_format).startswith(COMPARISON_FORMAT[:-1]):
+            if str(file_format).startswith(_COMPARISON_FORMATS):
                 cure = (
                     "Give the folder of one evaluation; "
                     "`nnunet-dro compare --overwrite` makes a comparison again."
@@ -215,12 +207,7 @@ def read_comparison(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
         ValueError: If summary.json is not that of a comparison.
     """
     for name in ("summary.json", "comparison.csv"):
-        if not (folder / name).is_file():
-            cure = "Give the folder that `nnunet-dro compare` wrote."
-            raise FileNotFoundError(
-                f"`comparison` must be a folder with a {name}, got {str(folder)!r}. {cure}"
-            )
-
+        _check_file(folder / name, "comparison", command="compare")
     try:
         summary = read_json(folder / "summary.json", errors="surrogateescape")
         if summary["format"] != COMPARISON_FORMAT:
@@ -231,6 +218,15 @@ def read_comparison(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
         raise ValueError(
             f"`comparison` must hold the files of a comparison, got {str(folder)!r}. {cure}"
         ) from error
+
+
+def _check_file(path: Path, option: str, *, command: str) -> None:
+    if not path.is_file():
+        folder = str(path.parent)
+        raise FileNotFoundError(
+            f"`{option}` must be a folder with a {path.name}, got {folder!r}. Give the folder that "
+            f"`nnunet-dro {command}` wrote."
+        )
 
 
 def _changed_tables(summary: Mapping[str, Any], folder: Path) -> list[str]:
@@ -336,21 +332,7 @@ def _described_anew(
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    """A table as it was written.
-
-    Names are text whatever they look like, and no digit of a number is lost.
-    """
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        columns = next(csv.reader(file), [])
-    names = [column for column in columns if _is_name(path.stem, column)]
-    return pd.read_csv(
-        path,
-        dtype=dict.fromkeys(names, object),
-        keep_default_na=False,
-        na_values={column: [""] for column in columns if column not in names},
-        encoding_errors="surrogateescape",
-        **_EXACT,
-    )
+    return read_exact(path, partial(_is_name, path.stem))
 
 
 def _is_name(table: str, column: str) -> bool:
@@ -360,12 +342,17 @@ def _is_name(table: str, column: str) -> bool:
     return column in _NAMES
 
 
+def _are_texts(values: "pd.Series[Any]") -> bool:
+    """Whether all values are texts, of which there may be none."""
+    return pd.api.types.infer_dtype(values, skipna=False) in ("string", "empty")
+
+
 def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table with numbers where numbers must be, and texts where names must be."""
     for column in table.columns:
         values = table[column]
         is_number = pd.api.types.is_numeric_dtype(values)
-        if column in _NAMES and not all(isinstance(value, str) for value in values):
+        if column in _NAMES and not _are_texts(values):
             raise TypeError(column)
         if not _is_name(name, column) and not is_number:
             table[column] = pd.to_numeric(values)

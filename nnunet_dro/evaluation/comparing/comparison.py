@@ -24,14 +24,15 @@ from nnunet_dro.evaluation.comparing.comparison_table import (
     trainings_table,
 )
 from nnunet_dro.evaluation.comparing.method_tables import scores_of_methods, strata_of_methods
-from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
-from nnunet_dro.evaluation.comparing.trainings import Trainings
+from nnunet_dro.evaluation.comparing.one_sided import lacking_values
+from nnunet_dro.evaluation.comparing.options import CompareOptions
+from nnunet_dro.evaluation.comparing.trainings import N_FOR_SPREAD, Trainings
+from nnunet_dro.evaluation.comparing.words import sentences
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, without_intervals
 from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement
 from nnunet_dro.evaluation.judging.subjects import COMPARISON
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
-from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
@@ -151,17 +152,9 @@ def compare(
     patient_of_case = baseline.patient_of_case
     if patient_of_case is not None:
         patient_of_case = patient_of_case.reindex(list(ground.cases))
-    return _compared(
-        Compared(
-            trainings,
-            ground,
-            strata,
-            patient_of_case,
-            baseline.options.patient_score,
-        ),
-        options,
-        requirements,
-    )
+    score = baseline.options.patient_score
+    compared = Compared(trainings, ground, strata, patient_of_case, score)
+    return _compared(compared, options, requirements)
 
 
 def _compared(
@@ -252,17 +245,16 @@ def _about(
 def _notes(compared: Compared, absent: Mapping[str, Sequence[str]]) -> list[str]:
     """The sentences for the reader."""
     trainings = compared.trainings
-    on_strata = [
-        f"No case of {attribute} {name_some(names)} is compared."
-        for attribute, names in absent.items()
-    ]
-    return [
+    notes = [
         *compared.ground.notes,
-        *trainings.notes(),
+        *sentences("trainings", of=trainings, n_for_spread=N_FOR_SPREAD),
         *shared_notes(trainings.evaluations),
-        *on_strata,
-        *notes_on_one_sided(compared.values, trainings.names, compared.ground),
     ]
+    for attribute, names in absent.items():
+        notes.append(f"No case of {attribute} {name_some(names)} is compared.")
+    for lacking in lacking_values(compared.values, trainings.names, compared.ground):
+        notes += sentences("lacking", of=lacking)
+    return notes
 
 
 def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:

@@ -3,7 +3,7 @@
 They count as the worst for that other one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import BoolArray, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.naming import name_some
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,98 +86,51 @@ def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatAr
     return np.where(np.isinf(worst), np.nan, worst)
 
 
-def notes_on_one_sided(
+@dataclass(frozen=True)
+class Lacking:
+    """Values that some trainings of two methods lack for one reason, and others have."""
+
+    metric: str
+    reason: str  # ``failed``, ``right``, or ``unknown``
+    pairs: Mapping[str, Sequence[str]]  # training to the cases and labels that it lacks
+    n_trainings: int  # of both methods
+
+    @property
+    def n_pairs(self) -> int:
+        """How many values are lacking."""
+        return sum(map(len, self.pairs.values()))
+
+
+def lacking_values(
     values: Mapping[str, Mapping[str, MethodValues]],
     trainings: Mapping[str, Sequence[str]],
     ground: CommonGround,
-) -> list[str]:
-    """Notes on the pairs that have a value in some trainings only, in sentences.
+) -> Iterator[Lacking]:
+    """The values that the baseline or a method lacks, by metric, method and the reason why.
 
     ``values`` are by metric and training, and ``trainings`` are the names of each method's, the
     baseline first.
     """
-    notes = []
     baseline, *others = trainings
-
     for metric, values_of_trainings in values.items():
         for method in others:
-            names = dict.fromkeys((*trainings[baseline], *trainings[method]))
-            compared = {name: values_of_trainings[name] for name in names}
+            names = list(dict.fromkeys((*trainings[baseline], *trainings[method])))
             filled = completed(values_of_trainings, metric, among=names)
-            notes += _notes_on_pair(
-                compared,
-                filled,
-                metric,
-                ground,
-            )
+            any_value = ~np.isnan(list(filled.values())).all(axis=0)
 
-    return notes
+            pairs: dict[str, dict[str, list[str]]] = {"failed": {}, "right": {}, "unknown": {}}
+            for name in names:
+                training = values_of_trainings[name]
+                is_filled = np.isnan(training.values) & ~np.isnan(filled[name])
+                pairs["failed"][name] = _named(is_filled & training.failed, ground)
+                pairs["right"][name] = _named(is_filled & training.right, ground)
+                pairs["unknown"][name] = _named(np.isnan(filled[name]) & any_value, ground)
 
-
-def _notes_on_pair(
-    compared: Mapping[str, MethodValues],
-    filled: Mapping[str, FloatArray],
-    metric: str,
-    ground: CommonGround,
-) -> list[str]:
-    """Notes on the values that the trainings of two methods lack, by the reason why."""
-    any_value = ~np.isnan(list(filled.values())).all(axis=0)
-    failed = {}
-    right = {}
-    unknown = {}
-    for name, values in compared.items():
-        is_filled = np.isnan(values.values) & ~np.isnan(filled[name])
-        failed[name] = is_filled & values.failed
-        right[name] = is_filled & values.right
-        unknown[name] = np.isnan(filled[name]) & any_value
-
-    worst, best = _extremes_in_words(METRICS[metric])
-    reasons = {
-        f"missed or invented the label and counts as {worst}": failed,
-        f"rightly left out the label and counts as {best}": right,
-        "has no value for an unknown reason, and the pair is left out": unknown,
-    }
-
-    notes = []
-    for reason, places in reasons.items():
-        notes += _note(
-            places,
-            reason,
-            metric,
-            ground,
-        )
-
-    return notes
+            for reason, pairs_of_trainings in pairs.items():
+                lacking = {name: own for name, own in pairs_of_trainings.items() if own}
+                if lacking:
+                    yield Lacking(metric, reason, lacking, len(names))
 
 
-def _extremes_in_words(metric: Metric) -> tuple[str, str]:
-    """The worst and the best value, as `completed` has them."""
-    if metric.more_is_better:
-        return "0", "1"
-    best = "0 mm" if metric.unit == "mm" else "0"
-    return f"the largest {metric.noun} of any method for the label", best
-
-
-def _note(
-    places: Mapping[str, BoolArray], reason: str, metric: str, ground: CommonGround
-) -> list[str]:
-    """A sentence on the places, by training, in which a value is lacking for one reason."""
-    n_pairs = 0
-    cases = []
-    for name, is_lacking in places.items():
-        pairs = [f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)]
-        n_pairs += len(pairs)
-        if pairs:
-            cases.append(f"{name} in {name_some(pairs)}")
-
-    if not cases:
-        return []
-
-    listed = f"{reason}: {'; '.join(cases)}."
-    title = METRICS[metric].title
-    if len(places) > 2:
-        times = "Once" if n_pairs == 1 else f"{n_pairs} times"
-        return [f"{title}: {times} a training lacks a value that another has. It {listed}"]
-
-    subject = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
-    return [f"{title}: {subject} a value in one method only. The other {listed}"]
+def _named(places: BoolArray, ground: CommonGround) -> list[str]:
+    return [f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(places)]

@@ -12,7 +12,7 @@ cancels; if not, the interval is a little wide, because it knows only half as ma
 trainings for independent that are not would have no such excuse.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,53 +84,22 @@ class Trainings:
         """Whether any method has several trainings."""
         return len(self.evaluations) > len(self.names)
 
-    def notes(self) -> Iterator[str]:
-        """What the numbers of repeated trainings mean, in sentences.
+    @property
+    def baseline(self) -> str:
+        """The first method."""
+        return next(iter(self.names))
 
-        None where every method has one training.
-        """
-        if not self.are_repeated:
-            return
+    @property
+    def with_few(self) -> list[str]:
+        """The methods with too few trainings to tell how far these lie apart."""
+        return [method for method, names in self.names.items() if len(names) < N_FOR_SPREAD]
 
-        sizes = {method: len(names) for method, names in self.names.items()}
-        listed = ", ".join(f"{method} {n}" for method, n in sizes.items())
-        yield (
-            f"Trainings: {listed}. Numbers are means over the trainings of a method; failed, "
-            "missed and invented cases are counted in all of them. There are no p values: a test "
-            "of the cases would take these trainings for the only possible ones."
-        )
-
-        few = [method for method, n in sizes.items() if n < N_FOR_SPREAD]
+    @property
+    def paired(self) -> list[str]:
+        """The methods whose trainings are paired with those of the baseline."""
         baseline, *others = self.names
-        if baseline in few or set(few) >= set(others):
-            verb = "have" if len(few) > 1 else "has"
-            yield (
-                "Intervals hold for other cases with these very trainings, not for other "
-                f"trainings: {' and '.join(few)} {verb} fewer than {N_FOR_SPREAD}, and one or two "
-                "trainings do not tell how far trainings lie apart."
-            )
-            return
-
-        yield (
-            f"Intervals hold for other cases and other trainings; trainings are {_pairing(sizes)}."
-        )
-        if few:
-            yield (
-                f"Those of {' and '.join(few)} hold for other cases only: with fewer than "
-                f"{N_FOR_SPREAD} trainings of a method nothing is known of others."
-            )
-
-
-def _pairing(sizes: Mapping[str, int]) -> str:
-    """How the trainings of two methods are put together, in words."""
-    baseline, *others = sizes
-    paired = [method for method in others if sizes[method] == sizes[baseline]]
-    if paired == others:
-        return "paired by their position"
-    if not paired:
-        return "taken for independent, because the methods do not have equally many"
-    names = ", ".join(paired)
-    return f"paired by their position where there are as many as of {baseline} ({names})"
+        n_baseline = len(self.names[baseline])
+        return [method for method in others if len(self.names[method]) == n_baseline]
 
 
 def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:

@@ -109,7 +109,7 @@ class Outcome:
         name = ""
         if requirement.identifier:
             name = f"{requirement.identifier}: "
-        return f"{name}{self._place()}: {'; '.join((statement, *self.verdict.reasons))}"
+        return f"{name}{self._place()}: {'; '.join((statement, *map(str, self.verdict.reasons)))}"
 
     def _place(self) -> str:
         """The row, in the words of a requirement: ``pathology=tumour label="left kidney"``."""
@@ -204,24 +204,19 @@ def rows_of(
         rows = rows[rows["n"] > 0]
 
     attribute = _quoted(requirement.attribute or "")
+    # What is said before and after the names that there are.
     cures = {
-        "attribute": f"Add --by {attribute}, or choose from: {{}}.",
-        "stratum": "Choose from: {}, or * for each of them.",
-        "method": "Choose from: {}, or * for each of them.",
-        "label": "Choose from: {}.",
+        "attribute": (f"Add --by {attribute}, or choose from", ""),
+        "stratum": ("Choose from", ", or * for each of them"),
+        "method": ("Choose from", ", or * for each of them"),
+        "label": ("Choose from", ""),
     }
 
     for column, cure in cures.items():
         name = getattr(requirement, column)
         if name is not None:
             names = rows[column].astype(str)
-            _check_name(
-                name,
-                list(dict.fromkeys(names)),
-                column,
-                requirement,
-                cure,
-            )
+            _check_name(name, names.unique().tolist(), column, requirement, cure)
             rows = rows[names == name]
 
     return rows
@@ -244,14 +239,8 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
         rule = f"name one of the metrics {name_some(metrics)}"
         raise refusal(rule, requirement.text, "Add metric=NAME.")
 
-    cure = "Compute it with --metrics, or choose from: {}."
-    _check_name(
-        metric,
-        metrics,
-        "metric",
-        requirement,
-        cure,
-    )
+    cure = ("Compute it with --metrics, or choose from", "")
+    _check_name(metric, metrics, "metric", requirement, cure)
     _check_bound(metric, requirement)
     return metric
 
@@ -293,8 +282,9 @@ def _check_bound(metric: str, requirement: Requirement) -> None:
 
 
 def _check_name(
-    name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str
+    name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: tuple[str, str]
 ) -> None:
     if name not in names:
-        cure = cure.replace("{}", name_some(list(names), at_most=20))
-        raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, cure)
+        before, after = cure
+        choices = f"{before}: {name_some(names, at_most=20)}{after}."
+        raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, choices)

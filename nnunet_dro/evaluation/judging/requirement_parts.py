@@ -40,11 +40,12 @@ def refusal(rule: str, text: str, cure: str = EXAMPLE) -> ValueError:
     return ValueError(f"`requirement` must {rule}, got {text.strip()!r}. {cure}")
 
 
-def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str, str]]:
+def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str, str | None]]:
     """Cut the text of a requirement into its conditions and what it names.
 
     The names are ``kinds``, such as ``label`` and ``metric``, and whatever else is named is an
-    ``attribute`` with its ``stratum``.
+    ``attribute`` with its ``stratum``. None stands for each of them (``*``); only a metric is meant
+    by its name.
     """
     try:
         words = shlex.split(text)
@@ -52,7 +53,7 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
         raise refusal("have a closing quote for every quote", text) from error
 
     conditions: list[Condition] = []
-    names: dict[str, str] = {}
+    names: dict[str, str | None] = {}
     for word in _joined(words):
         condition = _CONDITION.fullmatch(word)
         if condition:
@@ -70,11 +71,12 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
                 "of several."
             )
             raise refusal(f"name one {kind} at most", text, cure)
+        meant = None if value == "*" and kind != "metric" else value
         if kind == "attribute":
             names["attribute"] = name
-            names["stratum"] = value
+            names["stratum"] = meant
         else:
-            names[kind] = value
+            names[kind] = meant
 
     return conditions, names
 

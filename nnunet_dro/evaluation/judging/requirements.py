@@ -126,34 +126,18 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
 
-    bound = _read_bound(
-        number,
-        statistic,
-        text,
-        subject,
-    )
-    confidence = None
-    if at:
-        confidence = _read_confidence(
-            percent,
-            statistic,
-            text,
-            subject,
-        )
+    bound = _read_bound(number, statistic, text, subject)
+    confidence = _read_confidence(percent, statistic, text, subject) if at else None
     return Requirement(
         text=text.strip(),
         statistic=statistic,
         comparison=condition.comparison,
         bound=bound,
-        attribute=names.get("attribute"),
-        stratum=_unless_every(names.get("stratum")),
-        label=_unless_every(names.get("label")),
-        metric=names.get("metric"),
         allowed=beside.allowed,
         least=beside.least,
         confidence=confidence,
-        method=_unless_every(names.get("method")),
         identifier=identifier,
+        **names,
     )
 
 
@@ -163,11 +147,6 @@ def _cut_identifier(text: str) -> tuple[str, str]:
     if match is None:
         return "", text
     return match[1], text[match.end() :]
-
-
-def _unless_every(name: str | None) -> str | None:
-    """A name; None for ``*``, which stands for each of them."""
-    return None if name == "*" else name
 
 
 def _read_bound(number: str, statistic: str, text: str, subject: Subject) -> Bound:

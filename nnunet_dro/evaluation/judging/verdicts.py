@@ -7,7 +7,7 @@ sample does not show, and would call a method not worse that fails in one case o
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,8 @@ from nnunet_dro.evaluation.judging.subjects import (
     STRATA_COUNTS,
     column_of,
 )
-from nnunet_dro.evaluation.scoring.failures import COMPARE, IN_WORDS
+from nnunet_dro.evaluation.judging.words import say
+from nnunet_dro.evaluation.scoring.failures import COMPARE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     FAILURE_BOUNDS,
@@ -36,7 +37,6 @@ from nnunet_dro.evaluation.statistics.columns import (
     n_defined,
     whole,
 )
-from nnunet_dro.naming import count
 
 MET = "met"
 NOT_MET = "not met"
@@ -56,12 +56,43 @@ _ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference
 
 
 @dataclass(frozen=True)
+class Sample:
+    """What the statistics of a row are of."""
+
+    column: str  # ``n``, or ``n_patients``
+    noun: str
+    n: int
+
+    @classmethod
+    def of(cls, row: "pd.Series[Any]") -> "Sample":
+        """The patients of a row, where these count once, or else the cases with a value."""
+        if "n_patients" in row.index:
+            return cls("n_patients", "patient", whole(row, "n_patients"))
+        return cls("n", "case", n_defined(row))
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a verdict rests on beside the condition itself."""
+
+    kind: str  # the macro of words.jinja that says it
+    values: Mapping[str, Any]  # what it is about
+
+    def __str__(self) -> str:
+        return say(self.kind, **self.values)
+
+
+def _reason(kind: str, /, **values: Any) -> Reason:
+    return Reason(kind, values)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What a row says of a requirement."""
 
     value: float  # what was compared with the bound; NaN where there is none
     word: str  # ``met``, ``not met`` or ``cannot tell``
-    reasons: tuple[str, ...] = ()  # what else it rests on, in parts of a sentence
+    reasons: tuple[Reason, ...] = ()  # what else it rests on
 
 
 def verdict_of(
@@ -79,22 +110,19 @@ def verdict_of(
     column = requirement.column
     value = float(n_defined(row) if column == "n" else row[column])
 
-    reasons = []
-    assumption = _assumption(requirement, str(row["metric"]))
-    if assumption and not math.isnan(value):
-        reasons.append(assumption)
-    keeps_sides = True
-    for is_kept, text in _sides(row, requirement):
-        keeps_sides &= is_kept
-        reasons.append(text)
+    reasons: list[Reason] = []
+    if not math.isnan(value):
+        reasons += _assumptions(requirement, str(row["metric"]))
+    sides = list(_sides(row, requirement))
+    reasons += sides
 
     misses = list(_misses(row, requirement, in_pixels=in_pixels))
     doubts = list(_doubts(row, requirement, value))
     unit = requirement.bound.unit
     if in_pixels and unit in _MEASURED:
-        cure = f"write the bound without {unit}"
-        doubts.append(f"no voxel size is known, so that {_MEASURED[unit]} are in pixels: {cure}")
+        doubts.append(_reason("pixels", unit=unit, measured=_MEASURED[unit]))
 
+    keeps_sides = all(side.values["is_kept"] for side in sides)
     may_hold = requirement.holds_for(value) or bool(math.isnan(value) and doubts)
     if misses or not keeps_sides or not may_hold:
         return Verdict(value, NOT_MET, (*reasons, *misses))
@@ -103,16 +131,14 @@ def verdict_of(
     return Verdict(value, MET, tuple(reasons))
 
 
-def _assumption(requirement: Requirement, metric: str) -> str:
-    """What the bound of a requirement rests on; empty for percentiles, shares and estimates."""
+def _assumptions(requirement: Requirement, metric: str) -> Iterator[Reason]:
+    """What the bound of a requirement rests on; nothing for percentiles, shares and estimates."""
     if requirement.column.endswith(GUARANTEED):
-        title = METRICS[metric].title if metric in METRICS else metric
-        return f"the bound assumes only that {title} lies between 0 and 1"
-    if requirement.statistic.endswith(BY_T):
-        return "Student's t, which holds if failures like those of the sample are all there are"
-    if requirement.column in TYPICAL[1:]:
-        return "the bound holds if differences spread alike to both sides of the typical one"
-    return ""
+        yield _reason("limits", title=METRICS[metric].title if metric in METRICS else metric)
+    elif requirement.statistic.endswith(BY_T):
+        yield _reason("students_t")
+    elif requirement.column in TYPICAL[1:]:
+        yield _reason("symmetry")
 
 
 def shown_value(
@@ -157,29 +183,29 @@ def is_share(statistic: str) -> bool:
     return statistic in ("failure_high", *FAILURE_BOUNDS) or statistic.endswith("_p")
 
 
-def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
-    """What the statistics are of: the column, the noun, and how many."""
-    if "n_patients" in row.index:
-        return "n_patients", "patients", whole(row, "n_patients")
-    return "n", "cases", n_defined(row)
-
-
-def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
-    """What is named beside the condition: whether it holds, in words."""
+def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[Reason]:
+    """What is named beside the condition, and whether it holds."""
     limits = [(f"n_{kind}", "<=", most) for kind, most in requirement.allowed]
     limits += [(column, ">=", least) for column, least in requirement.least]
 
     for column, comparison, limit in limits:
         n = n_defined(row) if column == "n" else whole(row, column)
-        is_kept = bool(COMPARE[comparison](n, limit))
-        verb = "is" if is_kept else "is not"
-        yield is_kept, f"{column} {n} {verb} {comparison} {limit}"
+        yield _reason(
+            "side",
+            column=column,
+            n=n,
+            comparison=comparison,
+            limit=limit,
+            is_kept=bool(COMPARE[comparison](n, limit)),
+        )
 
 
-def _misses(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool) -> Iterator[str]:
+def _misses(
+    row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool
+) -> Iterator[Reason]:
     """Why the requirement is not met although the value may meet the bound."""
     if not whole(row, "n"):
-        yield "none of its cases in the case table was evaluated"
+        yield _reason("not_evaluated")
 
     estimate = re.sub("_(low|high)(_guaranteed)?$", "", column_of(requirement.statistic))
     # What the bound of a share bounds is no column: new_failures is a number of cases.
@@ -187,9 +213,8 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool)
     if is_bound and estimate in row.index:
         value = float(row[estimate])
         if not math.isnan(value) and not requirement.holds_for(value):
-            metric_name = str(row["metric"])
-            shown = shown_value(value, requirement, metric_name, in_pixels=in_pixels)
-            yield f"{estimate} itself is {shown}"
+            shown = shown_value(value, requirement, str(row["metric"]), in_pixels=in_pixels)
+            yield _reason("estimate", name=estimate, shown=shown)
 
     is_of_values = requirement.statistic not in NUMBERS and not is_share(requirement.statistic)
     metric = METRICS.get(str(row["metric"]))
@@ -199,94 +224,69 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool)
     allowed = dict(requirement.allowed)
     for kind in metric.undefined_if:
         n_failed = whole(row, f"n_{kind}")
-        if not n_failed or kind in allowed:
-            continue
-        cure = f"allow that with n_{kind}<={n_failed}"
-        if metric.unit == "mm":
-            cure += ", or give them a distance with --empty diagonal"
-        cases = count(n_failed, "case")
-        yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
+        if n_failed and kind not in allowed:
+            yield _reason("failures", kind=kind, n=n_failed, unit=metric.unit)
 
 
-def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[str]:
+def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[Reason]:
     """Why one cannot tell whether the requirement is met although the value may meet the bound."""
-    column, noun, n = _counted(row)
+    sample = Sample.of(row)
     statistic = requirement.statistic
     has_value = not math.isnan(value)
-    if not has_value and n:
+    if not has_value and sample.n:
         yield _no_value(row, requirement)
-    if column in dict(requirement.least):
+    if sample.column in dict(requirement.least):
         return
 
-    verb = "is" if n == 1 else "are"
-    cure = f"if {n} {verb} enough, add {column}>={n}"
-    if has_value and n:
-        yield from _doubts_about_tail(
-            requirement,
-            n,
-            noun,
-            cure,
-        )
+    if has_value and sample.n:
+        yield from _doubts_about_tail(requirement, sample)
 
     is_number = statistic in NUMBERS
     is_of_failures = is_number and statistic not in _SIZES
-    if whole(row, "n") and not n and not value and is_of_failures:
-        yield f"no {noun[:-1]} has a value; {cure}"
+    if whole(row, "n") and not sample.n and not value and is_of_failures:
+        yield _reason("valueless", sample=sample)
 
     is_comparison = "baseline" in row.index
     n_left_out = whole(row, "n_left_out")
     if is_comparison and n_left_out and not is_number and not is_share(statistic):
-        cases = count(n_left_out, "case")
-        yield f"it leaves out {cases} in which the label was missed or invented; {cure}"
+        yield _reason("left_out", sample=sample, n=n_left_out)
 
     n_absent = whole(row, "n_absent")
     if n_absent and statistic not in ("n", "n_patients"):
-        yield f"{n_absent} more {_absence(n_absent, is_comparison=is_comparison)}; {cure}"
+        yield _reason("absent", sample=sample, n=n_absent, is_comparison=is_comparison)
 
 
-def _doubts_about_tail(requirement: Requirement, n: int, noun: str, cure: str) -> Iterator[str]:
+def _doubts_about_tail(requirement: Requirement, sample: Sample) -> Iterator[Reason]:
     """That no case lies beyond a percentile that is taken as it is, without confidence."""
     estimate = _ESTIMATE.fullmatch(requirement.statistic)
     if estimate is None or requirement.confidence is not None:
         return
     statistic = estimate[1]
-    if not enough_cases(statistic, n):
+    if not enough_cases(statistic, sample.n):
         beyond = "p25 and p75" if statistic == "iqr" else statistic
         n_needed = STATISTICS[statistic].n_needed
-        yield f"of fewer than {n_needed} {noun} none lies beyond {beyond}; {cure}"
+        yield _reason("tail", sample=sample, n_needed=n_needed, beyond=beyond)
 
 
-def _absence(n_absent: int, *, is_comparison: bool) -> str:
-    """What is said of the cases that are not among those that were evaluated or compared."""
-    if is_comparison:
-        subject = "case is" if n_absent == 1 else "cases are"
-        return f"{subject} not in every evaluation"
-    subject = "reference has" if n_absent == 1 else "references have"
-    return f"{subject} no prediction"
-
-
-def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
+def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> Reason:
     """Why there is nothing to compare in spite of some cases with a value."""
     statistic = requirement.statistic
     is_repeated = whole(row, "n_trainings_method") > 1 or whole(row, "n_trainings_baseline") > 1
     if is_repeated and not statistic.startswith(tuple(STATISTICS)):
-        return "there is none where a method has several trainings"
+        return _reason("repeated")
     if statistic in NUMBERS or is_share(statistic):
-        return "it is not known of this metric"
+        return _reason("unknown")
 
-    _, noun, _ = _counted(row)
+    noun = Sample.of(row).noun
     if requirement.confidence is not None and statistic in PERCENTILES:
         n_needed = cases_needed(replace(requirement, least=()))
-        return f"there is a bound from {n_needed} {noun} on"
+        return _reason("bound_from", n=n_needed, noun=noun)
 
     metric = METRICS.get(str(row["metric"]))
     if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
-        cure = "a percentile, p75<=4@95"
-        if "_difference" in requirement.column:
-            cure = "the typical difference, typical_difference_high<=1, or new_failures_high<=5%"
-        why = f"{metric.noun}s have no limit, so that no bound of their mean is guaranteed"
-        return f"{why}: ask for {cure}"
-    return f"there is none with so few {noun}"
+        is_difference = "_difference" in requirement.column
+        return _reason("unlimited", noun=metric.noun, is_difference=is_difference)
+    return _reason("too_few", noun=noun)
 
 
 BETTER = "better"

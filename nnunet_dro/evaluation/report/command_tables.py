@@ -3,7 +3,7 @@
 Folds, columns of cases, plans.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -22,11 +22,11 @@ from nnunet_dro.evaluation.judging.planning import (
 )
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.report.formatting import (
-    attribute_title,
     metric_named,
     quantity,
-    stratum_title,
+    stratum_of,
 )
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.files.case_table import MISSING, attributes_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
@@ -140,7 +140,8 @@ def plan_table(
 
         columns.append((Column(f"chance, if {100 * expected_share:g} % do"), chance))
 
-    about = " ".join(_on_labels(share, chances, noun))
+    pilot_shares = [] if chances is None else chances["share"].tolist()
+    about = say("counted", share=share, pilot_shares=pilot_shares, noun=noun)
     blocks: list[Block] = [
         Heading(requirement.text),
         Table.of("", columns, sizes),
@@ -162,14 +163,10 @@ def plan_of_means(
     """
     metric = metric_named(requirement.metric or "dice")
     mean = (Column("mean"), lambda row: quantity(float(row["mean"]), metric))
-    about = (
-        f"Chances are those of {noun} like the pilot's, as far as so few tell of all, to within "
-        f"4 percentage points. Only {noun} with the label count."
-    )
     return printed(
         [
             Heading(requirement.text),
-            Prose(about, kind=""),
+            Prose(say("after_pilot", noun=noun), kind=""),
             _chances_table(chances, sizes, mean),
         ]
     )
@@ -179,7 +176,7 @@ def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], shown: tuple[Col
     """What the pilot says of every stratum and label, and the chance with each number of cases."""
     columns: list[Any] = [
         (Column("label", "name"), lambda row: str(row["label"])),
-        (Column("stratum", "name"), _stratum_and_attribute),
+        (Column("stratum", "name"), stratum_of),
         (Column("pilot"), lambda row: str(row["n"])),
         shown,
     ]
@@ -193,32 +190,6 @@ def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], shown: tuple[Col
 
 def _chance(column: str, row: Any) -> str:
     return f"{100 * float(row[column]):.0f} %"
-
-
-def _stratum_and_attribute(row: Any) -> str:
-    attribute = str(row["attribute"])
-    stratum = str(row["stratum"])
-    title = stratum_title(attribute, stratum)
-    if attribute == stratum:
-        return title
-    return f"{title} ({attribute_title(attribute)})"
-
-
-def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> Iterator[str]:
-    """Which cases are counted."""
-    if share is None:
-        yield f"Only {noun} with the label count."
-        yield "If not all have it, say how many do: --with-label 0.9."
-        return
-
-    pilot_shares = [] if chances is None else chances["share"].tolist()
-    where = ""
-    if any(pilot_share not in (0, share) for pilot_share in pilot_shares):
-        where = " of that stratum of the pilot that has least"
-
-    yield f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count."
-    if 0 in pilot_shares:
-        yield "Where the pilot has none, it tells nothing."
 
 
 def planned_sizes(requirement: Requirement, sizes: list[int], *, share: float | None) -> list[int]:

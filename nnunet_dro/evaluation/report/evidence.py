@@ -24,11 +24,13 @@ from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.manifest import now, with_manifest
 from nnunet_dro.evaluation.report.recheck import check_evaluation
 from nnunet_dro.evaluation.report.views import EvaluationView
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, share, written
+from nnunet_dro.naming import written
 from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape, markdown
@@ -125,14 +127,7 @@ def _failures(evaluation: Evaluation) -> list[str]:
     strata = evaluation.strata
     failed = strata[(strata["attribute"] == ALL) & strata["n_failed"].notna()]
 
-    sentences = []
-    for row in failed.to_dict("records"):
-        unit = "patient" if "n_patients" in row else "case"
-        text = f"{row['label']}: {count(int(row['n_failed']), unit)} failed"
-        if pd.notna(row["failure_high"]):
-            text += f", and up to {share(row['failure_high'])} of all such {unit}s may (95 % sure)"
-        sentences.append(text)
-    return sentences
+    return [say("failed", row=row, unit=unit_of(row)) for row in failed.to_dict("records")]
 
 
 def _characteristics(evaluation: Evaluation) -> dict[str, list[str]]:

@@ -168,7 +168,7 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
         columns.append((Column("Method", "text"), lambda record: str(record["method"])))
     columns += [
         (Column("Label", "text"), lambda record: str(record["label"])),
-        (Column("Stratum", "text"), _stratum),
+        (Column("Stratum", "text"), fmt.stratum_of),
         (Column("n", is_minor=True), partial(_number, "n_counted")),
         (
             Column(baseline, above="Fail with", is_minor=are_paired),
@@ -212,15 +212,6 @@ def _notes(
         yield f"n: {units} that count; failures are those in all trainings together."
     if n_rows > most_rows:
         yield f"comparison.csv has the other {n_rows - most_rows:,} rows with a failure."
-
-
-def _stratum(record: Record) -> str:
-    """``north (centre)``, or ``all cases``."""
-    attribute = str(record["attribute"])
-    stratum = fmt.stratum_title(attribute, str(record["stratum"]))
-    if attribute == ALL:
-        return stratum
-    return f"{stratum} ({fmt.attribute_title(attribute)})"
 
 
 def _number(column: str, record: Record) -> str:

@@ -171,16 +171,6 @@ def change_bounds(row: Record, statistic: str, metric: Metric) -> str:
     return bounds(low, high, metric, signed=True)
 
 
-def typical_change(row: Record, metric: Metric) -> str:
-    """The typical difference of a comparison's row with its interval; empty where there is none."""
-    value, low, high = estimate(row, "typical_difference")
-    if math.isnan(value):
-        return ""
-
-    ends = interval(low, high, metric, signed=True)
-    return f"{difference(value, metric)} {ends}".rstrip()
-
-
 def range_of_trainings(row: Record, statistic: str, metric: Metric) -> str:
     """The lowest and the highest difference of two trainings.
 
@@ -257,6 +247,15 @@ def stratum_title(attribute: str, stratum: str) -> str:
 
     is_intersection = "," in attribute
     return stratum.replace(",", " × ") if is_intersection else stratum
+
+
+def stratum_of(row: Record) -> str:
+    """The stratum of a row and what divides it: ``north (centre)``, or ``all cases``."""
+    attribute = str(row["attribute"])
+    stratum = stratum_title(attribute, str(row["stratum"]))
+    if attribute == ALL:
+        return stratum
+    return f"{stratum} ({attribute_title(attribute)})"
 
 
 def at_start(name: str) -> str:

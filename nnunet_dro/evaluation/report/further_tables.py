@@ -13,14 +13,14 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
-from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
+from nnunet_dro.evaluation.report.statistic_columns import FEW
 from nnunet_dro.evaluation.report.strata_tables import (
-    INTERVAL,
     in_order,
     n_cell,
     name_columns,
-    units_of,
+    unit_of_rows,
 )
+from nnunet_dro.evaluation.report.words import sentences
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED,
@@ -29,13 +29,15 @@ from nnunet_dro.evaluation.statistics.columns import (
     n_units,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
 
 #: What the typical difference is; see `typical_value`.
 TYPICAL = "Hodges and Lehmann's median with exact bounds"
 
 _FRACTION = METRICS["lesion_recall"]
+
+#: The units of the volumes of lesions, as headings have them.
+_UNITS = {"mm3": "mm³", "voxels": "voxels"}
 
 #: The signs of notable differences.
 _ARROWS = {"better": "▲ ", "worse": "▼ ", "": ""}
@@ -51,7 +53,7 @@ def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
 
 def _lesion_table(sizes: pd.DataFrame) -> Table:
     attribute = str(sizes["attribute"].iloc[0])
-    unit = str(sizes["unit"].iloc[0]).replace("mm3", "mm³")
+    unit = _UNITS[str(sizes["unit"].iloc[0])]
 
     columns = [
         *_name_columns(attribute),
@@ -150,7 +152,15 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
         f"{fmt.attribute_title(attribute)}: {name}, {method} against {baseline}",
         columns,
         records,
-        notes=tuple(_on_differences(records, metric, statistics)),
+        notes=tuple(
+            sentences(
+                "differences",
+                records=records,
+                metric=metric,
+                statistics=statistics,
+                unit=unit_of_rows(records),
+            )
+        ),
         kind="strata",
     )
 
@@ -183,7 +193,7 @@ def _value_columns(
 
 def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[Column, Any]]:
     """What tells a difference of the mean from chance."""
-    if any(fmt.typical_change(record, metric) for record in records):
+    if any(not math.isnan(fmt.estimate(row, "typical_difference")[0]) for row in records):
         yield (
             Column("Typical case", hint=TYPICAL, spare="column"),
             partial(_typical, metric),
@@ -205,27 +215,6 @@ def _holm_p(record: Record) -> str:
 def _wins(record: Record) -> str:
     numbers = (int(record[name]) for name in ("wins", "ties", "losses"))
     return " / ".join(map(str, numbers))
-
-
-def _on_differences(
-    records: Sequence[Record], metric: Metric, statistics: Sequence[str]
-) -> Iterator[str]:
-    """What a table of differences needs to say of its numbers and signs."""
-    ends = [fmt.change_bounds(row, name, metric) for row in records for name in statistics]
-    if any(ends):
-        yield INTERVAL
-    changes = [float(row[f"{name}_difference"]) for row in records for name in statistics]
-    if any(notable(abs(change), metric.name) for change in changes):
-        yield "▲, ▼: by 5 points or more."
-    if "mean" in statistics:
-        yield f"W / T / L: {units_of(records)} better, equal, worse."
-    n_needed = max(STATISTICS[name].n_needed for name in statistics)
-    if any(0 < n_units(row) < n_needed for row in records):
-        yield f"{FEW} {FOOTNOTES[FEW]}"
-    if any(fmt.range_of_trainings(record, "mean", metric) for record in records):
-        yield "Trainings: the lowest and the highest difference of two trainings."
-    if any(fmt.counted_as_worst(record) for record in records):
-        yield "As worst: label missed or invented."
 
 
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
@@ -254,8 +243,9 @@ def _change(statistic: str, metric: Metric, record: Record) -> Cell:
 
 
 def _typical(metric: Metric, record: Record) -> Cell:
-    value, _, ends = fmt.typical_change(record, metric).partition(" ")
-    return Cell(value or NO_VALUE, tuple(filter(None, [ends])))
+    value, low, high = fmt.estimate(record, "typical_difference")
+    ends = fmt.interval(low, high, metric, signed=True)
+    return Cell(fmt.difference(value, metric), tuple(filter(None, [ends])))
 
 
 def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:

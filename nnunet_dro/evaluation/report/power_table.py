@@ -16,6 +16,7 @@ from nnunet_dro.evaluation.judging.power import (
     chance_to_meet,
 )
 from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.pages.document import Block, Column, Heading, Prose, Table
 from nnunet_dro.pages.terminal import printed
 
@@ -50,18 +51,6 @@ def power_table(
     blocks: list[Block] = [Heading(requirement.text)]
     if planned:
         blocks.append(Table.of("", columns, sorted(planned)))
-    blocks.append(Prose(" ".join(_notes(expected, None in needed)), kind=""))
+    about = say("power", expected=expected, are_too_many=None in needed, most=MOST_CASES)
+    blocks.append(Prose(about, kind=""))
     return printed(blocks)
-
-
-def _notes(expected: Expected, are_too_many: bool) -> list[str]:
-    """What the chances rest on."""
-    notes = []
-    if are_too_many:
-        notes.append(f"A chance of 90 % takes more than {MOST_CASES:,} cases, or is out of reach.")
-    if not expected.spread:
-        notes.append("All cases are taken to be alike: add --spread 3pt for how far they differ.")
-    else:
-        notes.append("Chances are those of normal values, to within 4 percentage points.")
-    notes.append("Only cases with the label count.")
-    return notes

@@ -10,10 +10,10 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
+from nnunet_dro.evaluation.comparing.options import CompareOptions
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
-from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import in_pixels
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise

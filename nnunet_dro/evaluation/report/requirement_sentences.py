@@ -49,10 +49,10 @@ class Judged:
     @property
     def ends(self) -> tuple[float, float]:
         """The bounds; NaN where there is none."""
-        columns = GUARANTEED_DIFFERENCE
         if not self.is_guaranteed:
-            columns = tuple(f"{self.statistic}_difference_{end}" for end in ("low", "high"))
-        low, high = (float(self.row.get(column, math.nan)) for column in columns)
+            _, low, high = fmt.estimate(self.row, f"{self.statistic}_difference")
+            return low, high
+        low, high = (float(self.row.get(column, math.nan)) for column in GUARANTEED_DIFFERENCE)
         return low, high
 
 
@@ -164,7 +164,8 @@ def _by_difference(comparison: Comparison, method: str) -> list[list[Outcome]]:
         statistic = _statistic(outcome)
         is_on_difference = "_difference" in outcome.statistic and statistic in _TITLES
         if outcome.method == method and is_on_difference:
-            outcomes_of_differences[(*_place(outcome), statistic)].append(outcome)
+            difference = (*_place(outcome), statistic)
+            outcomes_of_differences[difference].append(outcome)
     return list(outcomes_of_differences.values())
 
 
@@ -205,7 +206,9 @@ def _judged(outcome: Outcome, comparison: Comparison) -> Judged:
     if words:
         place = f"{' '.join(words)} in {place}"
 
-    inside = (table[list(_PLACE)].astype(str) == _place(outcome)).all(axis=1)
+    inside = table["method"] == outcome.method
+    for column in _PLACE:
+        inside &= table[column] == getattr(outcome, column)
     (row,) = table[inside].to_dict("records")
     is_guaranteed = statistic == "mean" and not outcome.statistic.endswith(BY_T)
     return Judged(row, metric, statistic, is_guaranteed, place)

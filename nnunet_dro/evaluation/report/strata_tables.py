@@ -17,19 +17,13 @@ from nnunet_dro.evaluation.report.statistic_columns import (
     statistic_columns,
     values_of_few,
 )
+from nnunet_dro.evaluation.report.words import say, sentences
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import FEWEST_TO_READ, STATISTICS, n_units, whole
+from nnunet_dro.evaluation.statistics.columns import FEWEST_TO_READ, n_units, unit_of, whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
-
-#: What the intervals are, and why one has one bound only.
-INTERVAL = "[ ]: 95 % interval, if the sample shows all kinds of failures."
-ONE_BOUND = (
-    "≤, ≥: one bound, with fewer than 6 cases for the median, 13 for P25 and P75, 36 for P10, 72 "
-    "for P5."
-)
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
@@ -75,11 +69,10 @@ def strata_tables(
             )
 
 
-def units_of(records: Sequence[Record]) -> str:
-    """What numbers count: cases, or patients where they count once."""
-    if any(whole(record, "n_patients") for record in records):
-        return "patients"
-    return "cases"
+def unit_of_rows(records: Sequence[Record]) -> str:
+    """What numbers count: ``case``, or ``patient`` where patients count once."""
+    is_patient = any(unit_of(record) == "patient" for record in records)
+    return "patient" if is_patient else "case"
 
 
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
@@ -133,7 +126,13 @@ def _strata_table(
         bound = fmt.scaled(failure.bound, metric)
         title = f"{failure.comparison} {bound:g}"
         columns.append((Column(title), _share_failed))
-        on_failures.append(f"{title}: {_about_failures(records)}.")
+        on_failures = sentences(
+            "failing",
+            title=title,
+            unit=unit_of_rows(records),
+            n=len(records),
+            n_repeated=sum(whole(record, "n_trainings") > 0 for record in records),
+        )
 
     attribute = fmt.attribute_title(str(records[0]["attribute"]))
     unit = fmt.unit_sign(metric)
@@ -141,7 +140,7 @@ def _strata_table(
         f"{attribute}: {metric.title} ({unit})",
         columns,
         records,
-        about=_definitions(metric, statistics, several=several),
+        about=say("definitions", metric=metric, statistics=statistics, several=several),
         kind="strata",
     )
     marks = {mark for row in table.rows for cell in row for mark in cell.marks}
@@ -149,7 +148,7 @@ def _strata_table(
     return replace(
         table,
         notes=(*on_failures, *on_marks),
-        notes_below=tuple(_notes_on_intervals(table)),
+        notes_below=tuple(_on_intervals(records, statistics)),
     )
 
 
@@ -201,40 +200,11 @@ def _share_failed(record: Record) -> Cell:
     return Cell(text, (bound,))
 
 
-def _about_failures(records: Sequence[Record]) -> str:
-    """What the numbers of `_share_failed` say."""
-    units = units_of(records)
-    several_trainings = [whole(record, "n_trainings") > 0 for record in records]
-
-    text = f"{units} that fail"
-    if not all(several_trainings):
-        text += f" (≤: so many of all such {units} may, 95 % sure)"
-    if any(several_trainings):
-        text += "; of several trainings, in all of them together"
-    return text
-
-
-def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) -> str:
-    """What a reader of the table alone needs to know."""
-    sentences = [f"{metric.title}: {metric.definition}."]
-    if "iqr" in statistics:
-        sentences.append("IQR: interquartile range.")
-
-    percentiles = [STATISTICS[name].title for name in statistics if name.startswith("p")]
-    if percentiles:
-        names = ", ".join(percentiles)
-        sentences.append(f"{names}: percentiles, linearly interpolated.")
-    if several and metric.unit == "fraction":
-        sentences.append("Bold: better than every other method by 5 percentage points or more.")
-
-    return " ".join(sentences)
-
-
-def _notes_on_intervals(table: Table) -> Iterator[str]:
-    """What the brackets and signs below statistics mean, as far as the table has them."""
-    cells = [cell for row in table.rows for cell in row if cell.strong]
-    signs = {text[:1] for cell in cells for text in cell.below}
-    if "[" in signs:
-        yield INTERVAL
-    if "≤" in signs or "≥" in signs:
-        yield ONE_BOUND
+def _on_intervals(records: Sequence[Record], statistics: Sequence[str]) -> list[str]:
+    """What the brackets and signs below statistics mean, as far as there are any."""
+    n_bounds = set()
+    for record in records:
+        for name in () if values_of_few(record) else statistics:
+            _, *ends = fmt.estimate(record, name)
+            n_bounds.add(sum(not math.isnan(end) for end in ends))
+    return sentences("bounds", n_bounds=n_bounds)

@@ -2,25 +2,34 @@
 
 from pathlib import Path
 
+from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units
+from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, name_some, share
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.words import Words
 
-#: Says values: the name of a macro, and what it is about.
-say = Words(
+_WORDS = Words(
     Path(__file__).parent / "assets" / "words.jinja",
     {
+        "FEW": FEW,
+        "FOOTNOTES": FOOTNOTES,
         "STATISTICS": STATISTICS,
         "count": count,
         "counted_units": counted_units,
         "fmt": formatting,
+        "n_units": n_units,
         "name_some": name_some,
+        "notable": notable,
         "share": share,
     },
-).sentence
+)
+
+#: Says values, by the name of a macro and what it is about: as one text, or each sentence.
+say = _WORDS.sentence
+sentences = _WORDS.sentences
 
 
 def finding_of(attribute: str, title: str, text: str, **described: str) -> Note:
