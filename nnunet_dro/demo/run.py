@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -203,19 +204,13 @@ class _Run:
     def _write_commands(self, steps: list[Step]) -> None:
         """Write the commands of the run, for a shell to repeat."""
         lines = ["#!/bin/sh", "# The steps of this demo on the dataset that it has made."]
-        for name, value in self.environment.items():
-            lines.append(f"export {name}={shlex.quote(value)}")
-
+        lines += [f"export {setting}" for setting in _settings(self.environment)]
         for step in steps:
-            words = []
-            for name, value in step.environment.items():
-                words.append(f"{name}={shlex.quote(value)}")
-            words.append(shlex.join(step.command))
+            words = [*_settings(step.environment), shlex.join(step.command)]
             lines += ["", f"# {step.title}", " ".join(words)]
 
         lines += ["", "# Evaluate and compare"]
-        for command in commands(self.out, self.dataset, self.settings.trainers):
-            lines.append(shlex.join(command))
+        lines += map(shlex.join, commands(self.out, self.dataset, self.settings.trainers))
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -260,6 +255,11 @@ class _Run:
     def _print_report(self, name: str, folder: str) -> None:
         path = self.out / folder / "report.html"
         self.console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
+
+
+def _settings(environment: Mapping[str, str]) -> list[str]:
+    """Variables of the environment as a shell sets them."""
+    return [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
 
 
 def _training_environment(device: str) -> dict[str, str]:

@@ -220,9 +220,10 @@ def _check_equal(
 
 def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
     """What the heads of a network mean, and its input channels."""
-    labels = {}
-    for name, value in dataset["labels"].items():
-        labels[name] = value if isinstance(value, int) else list(value)
+    labels = {
+        name: value if isinstance(value, int) else list(value)
+        for name, value in dataset["labels"].items()
+    }
     has_regions = any(isinstance(value, list) for value in labels.values())
     channels = dataset.get("channel_names", dataset.get("modality", {}))
 
@@ -240,10 +241,9 @@ def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
     The intensities of the dataset belong to it only where CT images are normalised with them.
     """
     configuration = PlansManager(dict(plans)).get_configuration(name).configuration
-    images = {}
-    for key in _SAME_IN_CONFIGURATION:
-        # Plans in memory may hold tuples where those of a file hold lists.
-        images[key] = json.loads(json.dumps(configuration.get(key)))
+    images = {key: configuration.get(key) for key in _SAME_IN_CONFIGURATION}
+    # Plans in memory may hold tuples where those of a file hold lists.
+    images = json.loads(json.dumps(images))
     images["transpose_forward"] = list(plans["transpose_forward"])
 
     if "CTNormalization" in configuration["normalization_schemes"]:

@@ -24,7 +24,7 @@ class Words:
     @cached_property
     def _macros(self) -> Any:
         environment = page_environment(self.template.parent).overlay(autoescape=False)
-        template = environment.get_template(self.template.name, globals=self.names)
+        template = environment.get_template(self.template.name, globals=dict(self.names))
         return template.module
 
     def _paragraphs(self, macro: str, values: Mapping[str, Any]) -> list[str]:

@@ -106,12 +106,10 @@ def parse_objective(text: str) -> Objective:
 
 def _metrics_to_optimise() -> list[str]:
     """The metrics of a whole label whose values are better the larger, or the smaller, they are."""
-    names = []
-    for name in COMPUTED:
-        metric = METRICS[name]
-        if not metric.on_lesions and not metric.is_signed:
-            names.append(name)
-    return names
+    metrics = {name: METRICS[name] for name in COMPUTED}
+    return [
+        name for name, metric in metrics.items() if not metric.on_lesions and not metric.is_signed
+    ]
 
 
 def check_objective(

@@ -46,7 +46,7 @@ def doctor_html(answer: Answer) -> str:
         Table.of_pairs("Cost", _cost(answer), kind="facts"),
     ]
     rules = WORDS.definitions("the_rules", diagnosis=answer.diagnosis)
-    appendix = [
+    appendix: list[Block] = [
         Heading("The rules", anchor="methods", short="Rules"),
         Prose("The first that holds decides."),
         Table.of_pairs("Rules", rules, kind="terms"),

@@ -30,34 +30,33 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     """
     bins = _bins(len(log.epochs))
     epochs = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
-    once = pd.Series(1, index=log.values.index)
-    median = _binned(log.values.median(axis=1), once, bins)
-
-    curves = {}
-    for case in cases:
-        # Weights are means over visits, stale losses are not.
-        counts = log.times_seen[case] if log.kind == WEIGHTS else once
-        curves[case] = _binned(log.values[case], counts, bins)
+    values = log.values[list(cases)]
+    once = values.notna().astype(int)
+    # Weights are means over visits, stale losses are not.
+    counts = log.times_seen[values.columns] if log.kind == WEIGHTS else once
+    curves = _binned(values, counts, bins)
+    medians = log.values.median(axis=1).to_frame("median")
+    median = _binned(medians, medians.notna().astype(int), bins)["median"].to_numpy()
 
     # The first epochs, in which the network knows nothing yet, may leave the axis: they would
     # flatten the rest.
     is_counted = epochs >= log.epochs[log.first_counted]
-    counted = [values[is_counted] for values in (median, *curves.values())]
-    x, y = scales(_x_limits(log), _y_limits(np.concatenate(counted)), height=_HEIGHT)
+    counted = np.append(curves[is_counted].to_numpy(), median[is_counted])
+    x, y = scales(_x_limits(log), _y_limits(counted), height=_HEIGHT)
 
     measure = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
     shared = [
         *_frame(log, measure, x, y),
         _drawn(epochs, median, x, y, MEDIAN),
     ]
-    figures = {}
-    for case, values in curves.items():
-        figures[case] = figure(
-            [*shared, _drawn(epochs, values, x, y, CASE)],
+    return {
+        str(case): figure(
+            [*shared, _drawn(epochs, curve_of_case.to_numpy(), x, y, CASE)],
             label=f"{measure} of {case} over the epochs, and the median of all cases",
             height=_HEIGHT,
         )
-    return figures
+        for case, curve_of_case in curves.items()
+    }
 
 
 def _bins(n_epochs: int) -> npt.NDArray[np.intp]:
@@ -66,18 +65,15 @@ def _bins(n_epochs: int) -> npt.NDArray[np.intp]:
     return np.arange(n_epochs) * n_points // n_epochs
 
 
-def _binned(
-    values: "pd.Series[float]", counts: "pd.Series[int]", bins: npt.NDArray[np.intp]
-) -> FloatArray:
-    """The mean of each bin, in which a value counts as often as ``counts`` says.
+def _binned(values: pd.DataFrame, counts: pd.DataFrame, bins: npt.NDArray[np.intp]) -> pd.DataFrame:
+    """The mean of each column in each bin, where a value counts as often as ``counts`` says.
 
     NaN without any.
     """
     counted = counts.where(values.notna(), 0)
-
     n = counted.groupby(bins).sum()
     sums = (values * counted).groupby(bins).sum()
-    return np.asarray(sums / n.where(n > 0), dtype=np.float64)
+    return sums / n.where(n > 0)
 
 
 def _x_limits(log: EpochLog) -> tuple[float, float]:

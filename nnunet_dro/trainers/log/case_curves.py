@@ -201,9 +201,7 @@ def _draw_losses(
     last = losses[-1]
     seen = np.flatnonzero(~np.isnan(last)).tolist()
     hardest = sorted(seen, key=lambda i: -last[i])[:_N_NAMED]
-    named = {}
-    for i in hardest:
-        named[i] = f"{cases[i]}  {last[i]:.3f}"
+    named = {i: f"{cases[i]}  {last[i]:.3f}" for i in hardest}
 
     draw_cases(axes, epochs, losses, named=named)
     axes.set(

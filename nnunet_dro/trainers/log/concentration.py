@@ -106,10 +106,8 @@ def concentration_warnings(
 
 def _cure_of(rule: sampling.Rule) -> str:
     """What to do against draws by this rule that are too concentrated."""
-    for kind, cure in _CURES.items():
-        if isinstance(rule, kind):
-            return cure
-    return _CURE
+    cures = (cure for kind, cure in _CURES.items() if isinstance(rule, kind))
+    return next(cures, _CURE)
 
 
 def _warning_of_neglected(

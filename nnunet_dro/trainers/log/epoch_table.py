@@ -134,10 +134,7 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
         names |= dict.fromkeys(row)
 
-    table = []
-    for row in rows:
-        numbers = [row.get(name, math.nan) for name in names]
-        table.append([entry(number) for number in numbers])
+    table = [[entry(row.get(name, math.nan)) for name in names] for row in rows]
     write_rows(path, list(names), table)
 
 

@@ -33,6 +33,15 @@ _OLD_IN_PASSES = 50
 _N_SUBVOLUMES_LISTED = 1000
 
 
+#: What the line of an epoch says of columns of training.csv that have a number.
+_MINIMISED = {
+    "mean_loss": "mean loss {:.3f}",
+    "robust_loss": "robust loss {:.3f}",
+    "worst_5_percent_bound": "at most 5 % of the cases above {:.3f}",
+    "beta": "beta {:.4g}",
+}
+
+
 class HardnessLog(CaseLog):
     """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases.
 
@@ -213,19 +222,12 @@ class HardnessLog(CaseLog):
 
     def _line(self, row: Row) -> str:
         """What nnU-Net's log says of an epoch."""
-        parts = []
-
         # What is minimised, and how.
-        mean_loss = row["mean_loss"]
-        if not math.isnan(mean_loss):
-            parts.append(f"mean loss {mean_loss:.3f}")
-            parts.append(f"robust loss {row['robust_loss']:.3f}")
-        bound = row["worst_5_percent_bound"]
-        if math.isfinite(bound):
-            parts.append(f"at most 5 % of the cases above {bound:.3f}")
-        beta = row["beta"]
-        if math.isfinite(beta):
-            parts.append(f"beta {beta:.4g}")
+        parts = [
+            text.format(row[column])
+            for column, text in _MINIMISED.items()
+            if math.isfinite(row[column])
+        ]
 
         # What was drawn, and with which weights.
         n_effective = row["effective_cases"]

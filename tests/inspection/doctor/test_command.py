@@ -194,7 +194,7 @@ def test_a_case_table_may_have_the_names_of_the_doctors_own_columns(finished, tm
 def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
     folder = finished("3d_small", n_iterations=1)
     out = tmp_path / "out"
-    check_refused("`--by` must be columns of", folder, "-o", out, "--by", "centre")
+    check_refused("`--by` must be a column of the case table", folder, "-o", out, "--by", "centre")
     for n_patches in (-1, 0):
         check_refused("`--patches` must be at least 1", folder, "-o", out, "--patches", n_patches)
     check_refused("does not exist", folder.parent / "fold_3")
