@@ -110,7 +110,7 @@ def test_what_is_not_preprocessed_is_one_line_with_the_cure(dataset):
     refused(doctor("8", "2d"), "'8', which does not exist", "nnUNetv2_plan_and_preprocess")
     refused(doctor("7", "2"), "`configuration` must be in", "3d_fullres")
     refused(doctor("7", "2d", "-p", "Other"), "`dataset` must be planned", "Other.json")
-    refused(doctor("7", "2d", "--by", "centre"), "`--by` must be columns of", "scanner")
+    refused(doctor("7", "2d", "--by", "centre"), "`--by` must be a column of", "scanner")
     refused(doctor("7"), "`configuration` must come with a dataset", "3d_fullres")
     refused(doctor("7", "2d", "--patches", 2), "`--patches` must be left out before a training")
     refused(doctor(dataset, "-p", "Other"), "`--plans` must be left out after a training")
