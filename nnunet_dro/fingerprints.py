@@ -20,6 +20,15 @@ _VARIANCE = 0.9
 _NEAREST = 0.1
 #: Images less far from each other than this, in standard deviations, are copies.
 _COPY = 1e-9
+#: The density that images climb is that of so many of them at most, evenly spaced.
+_MOST_OF_DENSITY = 2000
+#: In widths of the kernel: climbs this near to each other go on as one, a climb ends where a step
+#: is this short, and peaks this near to each other are one.
+_MERGED = 0.01
+_SHORTEST_STEP = 1e-4
+_ONE_PEAK = 0.5
+#: A climb ends after so many steps at the latest; some dozens are enough.
+_MOST_STEPS = 500
 
 
 def fingerprint(image: ArrayLike) -> NDArray[np.float64]:
@@ -96,8 +105,64 @@ def rarity(fingerprints: ArrayLike) -> NDArray[np.float64]:
         >>> rarity(fingerprints).round(1).tolist()
         [1.0, 0.7, 0.7, 1.0, 1.7]
     """
-    from sklearn.decomposition import PCA
     from sklearn.neighbors import KernelDensity
+
+    components = _components(fingerprints)
+    if components is None:
+        return np.ones(len(np.asarray(fingerprints)))
+
+    width = _width(components)
+    log_density = KernelDensity(bandwidth=width).fit(components).score_samples(components)
+    inverse = np.exp(log_density.min() - log_density)
+    return inverse / inverse.mean()
+
+
+def kinds(fingerprints: ArrayLike) -> NDArray[np.int64]:
+    """Which images are of one kind, as those of a scanner or of a stain.
+
+    The density of `rarity` has a peak for every kind of image. An image belongs to the peak that it
+    comes to by climbing (mean shift): each step leads to the mean of all images, weighted by the
+    kernel at the place. Images whose looks differ by degrees have one peak, however far the tails
+    reach, and are of one kind. So kinds are told apart less easily than images that are rare.
+
+    Args:
+        fingerprints: Numbers that describe each image, shape (n, k), finite.
+
+    Returns:
+        The number of the kind of each image, shape (n,): 0 for the largest kind, then 1, 2 and so
+        on. All 0 where the fingerprints are equal, or fewer than three.
+
+    Raises:
+        ValueError: If the fingerprints are empty or not finite.
+
+    Example:
+        >>> kinds([[0.0], [0.1], [0.2], [0.3], [5.0]]).tolist()
+        [0, 0, 0, 0, 1]
+
+    Source: mean shift, Comaniciu and Meer 2002 (IEEE TPAMI 24), with a Gaussian kernel.
+    """
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial.distance import cdist
+
+    components = _components(fingerprints)
+    if components is None:
+        return np.zeros(len(np.asarray(fingerprints)), dtype=np.int64)
+
+    width = _width(components)
+    peaks, climb = _peaks(components / width)
+    is_one = cdist(peaks, peaks) < _ONE_PEAK
+    _, peak = connected_components(is_one, directed=False)
+    kind = peak[climb]
+
+    order = np.argsort(-np.bincount(kind), kind="stable")
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return number[kind]
+
+
+def _components(fingerprints: ArrayLike) -> NDArray[np.float64] | None:
+    """Principal components of the standardised fingerprints; None if these cannot be told apart."""
+    from sklearn.decomposition import PCA
 
     table = np.asarray(fingerprints, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
@@ -108,14 +173,41 @@ def rarity(fingerprints: ArrayLike) -> NDArray[np.float64]:
     deviations = table.std(axis=0)
     differs = deviations > 1e-9 * np.maximum(1.0, np.abs(table).max(axis=0))
     if len(table) < 3 or not differs.any():
-        return np.ones(len(table))
+        return None
     standardised = (table - table.mean(axis=0))[:, differs] / deviations[differs]
-    components = PCA(_VARIANCE, svd_solver="full").fit_transform(standardised)
+    return PCA(_VARIANCE, svd_solver="full").fit_transform(standardised)
 
-    width = _width(components)
-    log_density = KernelDensity(bandwidth=width).fit(components).score_samples(components)
-    inverse = np.exp(log_density.min() - log_density)
-    return inverse / inverse.mean()
+
+def _peaks(
+    places: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Where climbs from each place end, and which of these ends belongs to each place.
+
+    Args:
+        places: In widths of the kernel, shape (n, k).
+    """
+    from scipy.spatial.distance import cdist
+
+    step = -(-len(places) // _MOST_OF_DENSITY)
+    density = places[::step]
+    ends = places
+    end = np.arange(len(places))
+    for _ in range(_MOST_STEPS):
+        weights = np.exp(-cdist(ends, density, "sqeuclidean") / 2)
+        # A place far from all that the density is made of stays where it is.
+        is_far = weights.sum(axis=1) == 0
+        means = weights @ density / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
+        means[is_far] = ends[is_far]
+        longest = float(np.abs(means - ends).max())
+
+        _, first, merged = np.unique(
+            np.round(means / _MERGED), axis=0, return_index=True, return_inverse=True
+        )
+        ends = means[first]
+        end = merged.reshape(-1)[end]
+        if longest < _SHORTEST_STEP:
+            break
+    return ends, end
 
 
 def _width(components: NDArray[np.float64]) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnunet_dro.fingerprints import N_PER_CHANNEL, PERCENTILES, fingerprint, rarity
+from nnunet_dro.fingerprints import N_PER_CHANNEL, PERCENTILES, fingerprint, kinds, rarity
 
 
 def test_it_has_percentiles_and_the_gradient_of_each_channel():
@@ -106,3 +106,52 @@ def test_copies_of_one_image_do_not_make_the_width_zero():
 def test_fingerprints_that_say_nothing_are_refused(fingerprints):
     with pytest.raises(ValueError, match="fingerprints"):
         rarity(fingerprints)
+    with pytest.raises(ValueError, match="fingerprints"):
+        kinds(fingerprints)
+
+
+@pytest.mark.parametrize("n_common", [40, 120, 2500])
+def test_images_of_a_rare_scanner_are_a_kind(n_common):
+    n_rare = max(2, n_common // 20)
+    fingerprints = two_scanners(n_rare, n_common)
+    fingerprints[:n_rare] += 6.0
+
+    np.testing.assert_array_equal(kinds(fingerprints), [1] * n_rare + [0] * n_common)
+
+
+@pytest.mark.parametrize("n", [5, 20, 100, 300])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("tails", ["short", "on one side"])
+def test_looks_that_differ_by_degrees_are_of_one_kind(n, seed, tails):
+    """Twenty numbers that depend on each other, as those of a channel do."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(20, 20))
+    if tails == "short":
+        fingerprints = rng.normal(size=(n, 20)) @ mixing
+    else:
+        fingerprints = np.exp(0.15 * rng.normal(size=(n, 20)) @ mixing)
+
+    assert not kinds(fingerprints).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_long_tails_only_single_images_far_away_are_kinds_of_their_own(seed):
+    rng = np.random.default_rng(seed)
+    fingerprints = rng.standard_t(4, size=(300, 20)) @ rng.normal(size=(20, 20))
+
+    assert np.count_nonzero(kinds(fingerprints)) <= 3
+
+
+def test_kinds_are_numbered_by_their_sizes_whatever_the_order():
+    places = np.repeat([0.0, 50.0, 90.0], [10, 40, 20])
+    fingerprints = (places + np.random.default_rng(0).normal(size=70))[:, None]
+    order = np.random.default_rng(1).permutation(70)
+
+    numbers = kinds(fingerprints[order])
+
+    np.testing.assert_array_equal(numbers, np.repeat([2, 0, 1], [10, 40, 20])[order])
+
+
+def test_what_cannot_be_told_apart_is_of_one_kind():
+    assert kinds(np.zeros((5, 3))).tolist() == [0] * 5
+    assert kinds([[0.0], [1.0]]).tolist() == [0, 0]

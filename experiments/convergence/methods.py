@@ -27,10 +27,10 @@ METHODS = {
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
-    "rare4": "nnUNetTrainerDRO_rare4_beta0",
-    "earned_rare4": "nnUNetTrainerDRO_rare4",
+    "kinds4": "nnUNetTrainerDRO_rare4_beta0",
+    "earned_kinds4": "nnUNetTrainerDRO_rare4",
     "tried": "nnUNetTrainerDRO_tried0.5",
-    "tried_rare4": "nnUNetTrainerDRO_tried0.5_rare4",
+    "tried_kinds4": "nnUNetTrainerDRO_tried0.5_rare4",
     # What a faster optimiser gains: nnU-Net's learning rate, tripled.
     "plain_lr3": "nnUNetTrainerHWS_beta0_lr0.03",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",

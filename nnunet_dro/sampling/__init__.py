@@ -4,7 +4,7 @@ Rules turn losses into probabilities, and a table that the processes of a traini
 stale losses. Imports numpy only.
 """
 
-from nnunet_dro.sampling.cap import capped
+from nnunet_dro.sampling.cap import draws_of_kinds
 from nnunet_dro.sampling.changed_cases import positions_in_common
 from nnunet_dro.sampling.divergences import (
     effective_cases,
@@ -52,7 +52,7 @@ __all__ = [
     "Rule",
     "RuleWithBeta",
     "TriedBall",
-    "capped",
+    "draws_of_kinds",
     "earned_share",
     "effective_cases",
     "expected_draws",

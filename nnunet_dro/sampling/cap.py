@@ -1,39 +1,43 @@
-"""The most that a case is drawn, relative to chance."""
+"""How often cases of rare kinds are drawn, and the most that a case is."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nnunet_dro.sampling.divergences import FloatArray
 
+#: A kind with a smaller share of the cases than this is rare.
+RARE_SHARE = 0.2
 
-def capped(weights: FloatArray, *, cap: float) -> FloatArray:
-    """Weights in the same proportions with a mean of 1, but for those that would exceed ``cap``.
 
-    w_i = min(cap, kappa weights_i), with kappa such that their mean is 1.
+def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
+    """How often to draw each case, relative to chance, so that rare kinds come more often.
+
+    With s_k the share of the cases that kind k has, its cases are drawn in proportion to
+
+        min(c, max(1, 0.2 / s_k)):
+
+    as if a rare kind had a fifth of the cases, but at most c times as often as others. Where all
+    are of one kind, or no kind is rare, cases are drawn by chance.
 
     Args:
-        weights: How often to draw each case, relative to the others, shape (n,), > 0.
-        cap: How many times as often as by chance a case is drawn at most, > 1.
+        kinds: Number of the kind of each case, shape (n,), integers >= 0.
+        cap: c, > 1.
 
     Returns:
-        Shape (n,).
+        Shape (n,), with a mean of 1, and at most ``cap``.
 
     Raises:
         ValueError: If ``cap`` is out of range.
 
     Example:
-        >>> capped(np.array([1.0, 1.0, 1.0, 9.0]), cap=2.0).round(2).tolist()
-        [0.67, 0.67, 0.67, 2.0]
+        >>> draws_of_kinds([0] * 38 + [1] * 2, cap=4.0)[[0, -1]].round(2).tolist()
+        [0.87, 3.48]
     """
     check_cap(cap)
-    n = len(weights)
-    is_bound = np.zeros(n, dtype=bool)
-    while True:
-        left = n - cap * np.count_nonzero(is_bound)
-        scaled = weights * (left / weights[~is_bound].sum())
-        is_new = (scaled > cap) & ~is_bound
-        if not is_new.any():
-            return np.where(is_bound, cap, scaled)
-        is_bound |= is_new
+    numbers = np.asarray(kinds, dtype=np.int64)
+    shares = np.bincount(numbers)[numbers] / len(numbers)
+    weights = np.clip(RARE_SHARE / shares, 1.0, cap)
+    return np.asarray(weights / weights.mean())
 
 
 def check_cap(cap: float) -> None:

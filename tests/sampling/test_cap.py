@@ -1,25 +1,30 @@
-"""The most that a case is drawn."""
+"""How often cases of rare kinds are drawn."""
 
 import numpy as np
 import pytest
 
-from nnunet_dro.sampling import capped
+from nnunet_dro.sampling import draws_of_kinds
 
 
-def test_bounded_weights_keep_their_proportions_below_the_bound():
-    weights = capped(np.array([1.0, 2.0, 3.0, 100.0]), cap=2.5)
+def test_a_rare_kind_is_drawn_as_if_it_had_a_fifth_of_the_cases():
+    draws = draws_of_kinds([0] * 90 + [1] * 10, cap=4.0)
 
-    assert weights[-1] == 2.5
-    np.testing.assert_allclose(weights[:3] / weights[0], [1, 2, 3])
-    assert weights.mean() == pytest.approx(1.0)
-
-
-def test_what_the_bound_takes_may_raise_others_to_the_bound():
-    weights = capped(np.array([1.0] * 8 + [30.0, 1000.0]), cap=4.0)
-
-    np.testing.assert_allclose(weights, [0.25] * 8 + [4.0, 4.0])
+    assert draws.mean() == pytest.approx(1.0)
+    assert draws[-1] / draws[0] == pytest.approx(2.0)
 
 
-def test_a_bound_that_allows_nothing_is_refused():
-    with pytest.raises(ValueError, match="cap"):
-        capped(np.ones(3), cap=1.0)
+def test_no_case_is_drawn_more_often_than_the_bound():
+    draws = draws_of_kinds([0] * 99 + [1], cap=4.0)
+
+    assert draws[-1] / draws[0] == pytest.approx(4.0)
+    assert draws.max() < 4.0
+
+
+@pytest.mark.parametrize("kinds", [[0] * 5, [0, 0, 0, 1, 1], [0, 1, 2]])
+def test_without_a_rare_kind_draws_are_by_chance(kinds):
+    np.testing.assert_array_equal(draws_of_kinds(kinds, cap=4.0), np.ones(len(kinds)))
+
+
+def test_a_bound_that_bounds_nothing_is_refused():
+    with pytest.raises(ValueError, match="`cap` must be > 1"):
+        draws_of_kinds([0, 1], cap=1.0)

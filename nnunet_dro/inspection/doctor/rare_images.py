@@ -20,6 +20,7 @@ from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.pages.document import Column, Heading, Prose, Table
 from nnunet_dro.pages.pictures import grey_levels
 from nnunet_dro.pages.terminal import printed
+from nnunet_dro.sampling.cap import RARE_SHARE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,8 @@ class RareImages:
 
     Attributes:
         target: The dataset and its configuration.
-        table: A row per case: ``case``, ``rarity`` (1 on average), and columns of the case table.
+        table: A row per case: ``case``, ``rarity`` (1 on average), ``kind`` (0 for the largest kind
+            of images), and columns of the case table.
     """
 
     target: Target
@@ -103,8 +105,7 @@ def find_rare_images(
     names = sorted(preprocessed.identifiers)
     strata, _ = read_strata(target.preprocessed, names, [], table=cases, by=by)
 
-    rarity = image_rarity(preprocessed, names, log=report, jobs=cpu_count(), progress=progress)
-    table = pd.DataFrame({"case": names, "rarity": rarity})
+    table = image_rarity(preprocessed, names, log=report, jobs=cpu_count(), progress=progress)
     suffixes = ("", " (case table)")
     table = table.merge(strata, left_on="case", right_index=True, suffixes=suffixes)
     table = table.sort_values("rarity", ascending=False, kind="stable", ignore_index=True)
@@ -124,34 +125,57 @@ def rare_images_lines(images: RareImages) -> RenderableType:
     Names from files are shown as they are.
     """
     rarest = images.rarest
-    entries = [str(column) for column in rarest.columns[2:]]
+    entries = [str(column) for column in rarest.columns[3:]]
     columns: list[Any] = [
         (Column("Case", "name"), itemgetter("case")),
         (Column("Rarity"), lambda row: f"{row['rarity']:.2g}"),
+        (Column("Kind"), lambda row: str(row["kind"] + 1)),
         *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
     ]
     title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
     table = Table.of(title, columns, rarest.to_dict("records"))
 
-    target = images.target
-    plans = plans_option(target.plans)
-    train = f"nnUNetv2_train {target.dataset} {target.configuration} 0 -tr {RARE_TRAINER}{plans}"
     return printed(
         [
             Heading("Images that look like few others"),
-            Prose(
-                "Look at the picture first: an image may also look rare because it is broken. What "
-                "belongs to the task can be drawn more often in a training:",
-                kind="",
-            ),
-            Prose(train, kind="command"),
+            *_advice(images),
             table,
             Prose(
                 "Rarity is the inverse density of what the preprocessed images look like, 1 on "
-                "average. It sees no rare anatomy in an ordinary image."
+                "average. Images are of one kind if their looks differ by degrees; kind 1 has most "
+                "images. Neither sees a rare anatomy in an ordinary image."
             ),
         ]
     )
+
+
+def _advice(images: RareImages) -> list[Prose]:
+    """What the kinds of images are, and how rare ones are drawn more often."""
+    kinds = images.table["kind"]
+    sizes = kinds.value_counts()
+    if len(sizes) == 1:
+        return [
+            Prose(
+                "The images are of one kind: none can be drawn more often for what it looks like.",
+                kind="",
+            )
+        ]
+
+    told = f"There are {len(sizes)} kinds of images ({', '.join(map(str, sizes))} images)."
+    if sizes.min() >= RARE_SHARE * len(kinds):
+        return [Prose(f"{told} None of them is rare.", kind="")]
+
+    target = images.target
+    plans = plans_option(target.plans)
+    train = f"nnUNetv2_train {target.dataset} {target.configuration} 0 -tr {RARE_TRAINER}{plans}"
+    return [
+        Prose(
+            f"{told} Look at the picture first: an image may also look rare because it is broken. "
+            "What belongs to the task can be drawn more often in a training:",
+            kind="",
+        ),
+        Prose(train, kind="command"),
+    ]
 
 
 def _preprocessed_cases(target: Target) -> Any:

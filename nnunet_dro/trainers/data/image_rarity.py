@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.fingerprints import fingerprint, rarity
-from nnunet_dro.sampling import capped
+from nnunet_dro.fingerprints import fingerprint, kinds, rarity
+from nnunet_dro.sampling import draws_of_kinds
 from nnunet_dro.trainers.data.case_cache import CaseCache, reading
 
 #: The file in the folder of a training with the rarity of each of its cases.
@@ -29,9 +29,9 @@ _N_NAMED = 6
 def draws_of_rare_images(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[np.float64]:
     """How often to draw the training cases for their images, relative to chance.
 
-    That is the rarity of the preprocessed images, see `nnunet_dro.fingerprints.rarity`, with a
-    bound. The log names the rarest, and `RARITY_FILE` in the folder of the training has all. Every
-    rank may call this, and waits for no other; the first one writes.
+    Cases of rare kinds of images come more often, see `nnunet_dro.fingerprints.kinds` and
+    `draws_of_kinds`. The log names the rarest, and `RARITY_FILE` in the folder of the training has
+    all. Every rank may call this, and waits for no other; the first one writes.
 
     Args:
         trainer: A trainer of nnU-Net that knows its preprocessed data.
@@ -50,17 +50,17 @@ def draws_of_rare_images(trainer: Any, cases: Sequence[str], *, cap: float) -> N
     dataset.folder_with_segs_from_previous_stage = None
     n_ranks = dist.get_world_size() if trainer.is_ddp else 1
 
-    rarities = image_rarity(
+    table = image_rarity(
         dataset,
         cases,
         log=trainer.print_to_log_file,
         jobs=max(1, cpu_count() // n_ranks),
     )
-    draws = capped(rarities, cap=cap)
+    draws = draws_of_kinds(table["kind"], cap=cap)
+    table = table.assign(times_as_often=draws)
     if trainer.local_rank == 0:
-        table = pd.DataFrame({"case": cases, "rarity": rarities, "times_as_often": draws})
         write_rarity(table, Path(trainer.output_folder) / RARITY_FILE)
-    trainer.print_to_log_file(_rarest_cases(cases, rarities, draws))
+    trainer.print_to_log_file(_rare_kinds(table))
     return draws
 
 
@@ -71,8 +71,8 @@ def image_rarity(
     log: Callable[[str], object],
     jobs: int,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
-) -> NDArray[np.float64]:
-    """How rare the preprocessed images of cases are among these.
+) -> pd.DataFrame:
+    """How rare the preprocessed images of cases are among these, and of which kind.
 
     Each is looked at once: the fingerprints are kept beside the preprocessed data.
 
@@ -84,7 +84,8 @@ def image_rarity(
         progress: Called with the numbers of images that were looked at and of all.
 
     Returns:
-        Shape (n,), with a mean of 1.
+        A row per case in this order: ``case``, ``rarity``, with a mean of 1, and ``kind``, 0 for
+        the largest kind.
 
     Raises:
         ValueError: If an image cannot be read, or has a value that is not finite.
@@ -98,7 +99,7 @@ def image_rarity(
         key="fingerprint",
         parse=_parse,
     )
-    fingerprints = kept.values(
+    by_case = kept.values(
         cases,
         lambda case: _fingerprint_of_case(dataset, case, folder),
         doing="Looking at the images of",
@@ -106,7 +107,14 @@ def image_rarity(
         jobs=min(_MOST_JOBS, jobs),
         progress=progress,
     )
-    return rarity([fingerprints[case] for case in cases])
+    fingerprints = [by_case[case] for case in cases]
+    return pd.DataFrame(
+        {
+            "case": list(cases),
+            "rarity": rarity(fingerprints),
+            "kind": kinds(fingerprints),
+        }
+    )
 
 
 def write_rarity(table: pd.DataFrame, path: Path) -> None:
@@ -116,15 +124,18 @@ def write_rarity(table: pd.DataFrame, path: Path) -> None:
         ordered.to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
 
 
-def _rarest_cases(
-    cases: Sequence[str], rarities: NDArray[np.float64], draws: NDArray[np.float64]
-) -> str:
-    """One line for the log that names the cases whose images look rarest."""
-    rarest = np.argsort(-rarities, kind="stable")[:_N_NAMED]
-    names = [f"{cases[i]} ({draws[i]:.1f}x)" for i in rarest]
-    return (
-        f"Images that look like few others are drawn more often than by chance: {', '.join(names)}"
-    )
+def _rare_kinds(table: pd.DataFrame) -> str:
+    """One line for the log on the kinds of images, and the cases of rare kinds."""
+    sizes = table["kind"].value_counts()
+    told = f"Kinds of images: {len(sizes)} ({', '.join(map(str, sizes))} cases)"
+    more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
+    if more.empty:
+        return f"{told}. None is rare, so that no case is drawn more often for its image"
+
+    names = [f"{row.case} ({row.times_as_often:.1f}x)" for row in more.head(_N_NAMED).itertuples()]
+    if len(more) > _N_NAMED:
+        names.append(f"{len(more) - _N_NAMED} others")
+    return f"{told}. Cases of rare kinds are drawn more often: {', '.join(names)}"
 
 
 def _fingerprint_of_case(dataset: Any, case: str, folder: Path) -> list[float]:

@@ -62,6 +62,7 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
     lines = result.stdout.splitlines()
     assert lines[-1] == str(dataset / "plans_2d_rarity.png")
     assert "-tr nnUNetTrainerDRO_rare4" in result.stdout
+    assert "There are 4 kinds of images (14, 4, 1, 1 images)." in result.stdout
     assert "Looking at the images of 20 of 20" in result.stderr
 
     table = pd.read_csv(dataset / "plans_2d_rarity.csv")
@@ -98,7 +99,7 @@ def test_one_case_without_a_table_is_shown(dataset):
 
     done(doctor("7", "2d"))
 
-    assert (dataset / "plans_2d_rarity.csv").read_text() == "case,rarity\ncase_00,1\n"
+    assert (dataset / "plans_2d_rarity.csv").read_text() == "case,rarity,kind\ncase_00,1,0\n"
 
 
 def test_what_is_not_preprocessed_is_one_line_with_the_cure(dataset):
