@@ -145,6 +145,7 @@ def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailur
                 before[:, inside, position],
                 after[:, inside, position],
                 units[inside],
+                have_patients=compared.patient_of_case is not None,
             )
             changes.append(change)
     return changes
@@ -188,14 +189,23 @@ def _failed_by_itself(failure: Failure, training: MethodValues) -> _FloatArray:
 
 
 def _of_units(
-    key: dict[str, str], before: _FloatArray, after: _FloatArray, units: npt.NDArray[np.object_]
+    key: dict[str, str],
+    before: _FloatArray,
+    after: _FloatArray,
+    units: npt.NDArray[np.object_],
+    *,
+    have_patients: bool,
 ) -> ChangedFailures:
     """The failures of the cases, or patients, that count in a stratum and label."""
     both = np.concatenate([before, after])
     is_counted = ~np.isnan(both).any(axis=0)
-    codes: CodeArray
-    codes, names = pd.factorize(units[is_counted])
-    failed = patient_values(both[:, is_counted], codes) > 0
+    names = units[is_counted]
+    values = both[:, is_counted]
+    if have_patients:
+        codes: CodeArray
+        codes, names = pd.factorize(names)
+        values = patient_values(values, codes)
+    failed = values > 0
     return ChangedFailures(
         key,
         before=failed[: len(before)],

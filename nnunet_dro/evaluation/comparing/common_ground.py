@@ -1,7 +1,7 @@
 """What several evaluations have in common, and whether their numbers can be compared."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ class CommonGround:
     with_lesions: tuple[str, ...] = ()  # the labels that were compared lesion by lesion
     #: Cases that are not in every evaluation, references without a prediction among them.
     n_absent: int = 0
+    #: What `_places` found for some scores.
+    _places_of_scores: dict[int, tuple[pd.DataFrame, npt.NDArray[np.intp]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def reports(self, label: str, metric: str) -> bool:
         """Whether the metric was computed for the label.
@@ -38,20 +42,33 @@ class CommonGround:
 
         NaN where there is no row.
         """
-        return self.align_all(scores, [column])[0]
+        return self.laid_out(scores, scores[column].to_numpy(dtype=np.float64))
 
     def align_all(
         self, scores: pd.DataFrame, columns: Sequence[str]
     ) -> list[npt.NDArray[np.float64]]:
         """Several columns of the scores; see `align`."""
-        row = pd.Index(self.cases).get_indexer(pd.Index(scores["case"]))
-        place = pd.Index(self.labels).get_indexer(pd.Index(scores["label"]))
-        is_common = (row >= 0) & (place >= 0)
-        numbers = scores[list(columns)].to_numpy(dtype=np.float64)
+        return [self.align(scores, column) for column in columns]
 
-        values = np.full((len(columns), len(self.cases), len(self.labels)), np.nan)
-        values[:, row[is_common], place[is_common]] = numbers[is_common].T
-        return list(values)
+    def laid_out(
+        self, scores: pd.DataFrame, numbers: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """A number per row of the scores as an array; see `align`."""
+        place = self._places(scores)
+        is_common = place >= 0
+        values = np.full(len(self.cases) * len(self.labels), np.nan)
+        values[place[is_common]] = numbers[is_common]
+        return values.reshape(len(self.cases), len(self.labels))
+
+    def _places(self, scores: pd.DataFrame) -> npt.NDArray[np.intp]:
+        """Where each row of the scores is in an array, flat; -1 for no place."""
+        if id(scores) not in self._places_of_scores:
+            row = pd.Index(self.cases).get_indexer(pd.Index(scores["case"]))
+            column = pd.Index(self.labels).get_indexer(pd.Index(scores["label"]))
+            places = np.where((row < 0) | (column < 0), -1, row * len(self.labels) + column)
+            # The scores are kept, too, so that no others get their number.
+            self._places_of_scores[id(scores)] = (scores, places)
+        return self._places_of_scores[id(scores)][1]
 
 
 def find_common_ground(

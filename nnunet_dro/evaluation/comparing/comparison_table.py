@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
 from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
 from nnunet_dro.evaluation.scoring.failures import BoolArray
-from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
     COMPARED_TRAININGS,
@@ -88,7 +88,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class _Contrast:
-    """A method and the baseline in one metric; arrays are (n_trainings, n_cases, n_labels)."""
+    """A method and the baseline in one metric; arrays are (n_trainings, n_labels, n_cases)."""
 
     baseline: str
     method: str
@@ -111,7 +111,7 @@ class _Pair:
     after: _FloatArray
     failed_before: BoolArray
     failed_after: BoolArray
-    patients: CodeArray
+    patients: CodeArray | None  # the number of each case's patient, where patients count once
     patient_score: PatientScore
 
     @cached_property
@@ -127,11 +127,16 @@ class _Pair:
 
         They are those of patients, in the defined cases.
         """
-        patients = self.patients[self.defined]
         worst_by = worst_metric(str(self.key["metric"]), self.patient_score)
-        before = patient_values(self.before[:, self.defined], patients, worst_by=worst_by)
-        after = patient_values(self.after[:, self.defined], patients, worst_by=worst_by)
+        before = self.of_patients(self.before[:, self.defined], worst_by)
+        after = self.of_patients(self.after[:, self.defined], worst_by)
         return before, after
+
+    def of_patients(self, values: _FloatArray, worst_by: Metric | None = None) -> _FloatArray:
+        """What the patients of the defined cases have, of values of shape (..., n_defined)."""
+        if self.patients is None:
+            return values
+        return patient_values(values, self.patients[self.defined], worst_by=worst_by)
 
 
 def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFrame:
@@ -141,10 +146,11 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
     comes after ``n``.
     """
     are_repeated = compared.trainings.are_repeated
-    pairs = list(_pairs(compared))
-
     rows = []
-    for pair in pairs:
+    values = []
+    for pair in _pairs(compared):
+        # Of the pairs themselves, which hold more, there is one at a time.
+        values.append(pair.values)
         row = pair.key | _counts(pair)
         if are_repeated:
             row |= _without_tests(pair)
@@ -156,8 +162,8 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
     families = table.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
     table["holm_p"] = families.transform(lambda column: holm(column.to_numpy(dtype=np.float64)))
     differences = differences_over_trainings(
-        [pair.values for pair in pairs],
-        bounded=[is_bounded(str(pair.key["metric"])) for pair in pairs],
+        values,
+        bounded=[is_bounded(str(row["metric"])) for row in rows],
         with_intervals=with_intervals,
     )
 
@@ -191,7 +197,7 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
     """The rows of the table, in their order."""
     ground = compared.ground
     contrasts = list(_contrasts(compared))
-    patients = np.arange(len(ground.cases))
+    patients = None
     if compared.patient_of_case is not None:
         patients = pd.factorize(compared.patient_of_case)[0]
 
@@ -214,11 +220,11 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
                     }
                     yield _Pair(
                         key,
-                        before=contrast.before[:, inside, position],
-                        after=contrast.after[:, inside, position],
-                        failed_before=contrast.failed_before[:, inside, position],
-                        failed_after=contrast.failed_after[:, inside, position],
-                        patients=patients[inside],
+                        before=contrast.before[:, position][:, inside],
+                        after=contrast.after[:, position][:, inside],
+                        failed_before=contrast.failed_before[:, position][:, inside],
+                        failed_after=contrast.failed_after[:, position][:, inside],
+                        patients=None if patients is None else patients[inside],
                         patient_score=compared.patient_score,
                     )
 
@@ -236,10 +242,10 @@ def _contrasts(compared: Compared) -> Iterator[_Contrast]:
                 baseline,
                 method,
                 metric,
-                before=np.stack([filled[name] for name in names[baseline]]),
-                after=np.stack([filled[name] for name in names[method]]),
-                failed_before=np.stack([values[name].failed for name in names[baseline]]),
-                failed_after=np.stack([values[name].failed for name in names[method]]),
+                before=np.stack([filled[name].T for name in names[baseline]]),
+                after=np.stack([filled[name].T for name in names[method]]),
+                failed_before=np.stack([values[name].failed.T for name in names[baseline]]),
+                failed_after=np.stack([values[name].failed.T for name in names[method]]),
             )
 
 
@@ -269,7 +275,7 @@ def _tests(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
     failed_before = pair.failed_before[0, pair.defined]
     failed_after = pair.failed_after[0, pair.defined]
     decided = np.select([failed_before, failed_after], [gain, -gain], 0.0)
-    ranked = differences + patient_values(decided, pair.patients[pair.defined])
+    ranked = differences + pair.of_patients(decided)
     # A patient of whom either method failed a case has the difference of the values.
     ranked = np.where(np.isnan(ranked), differences, ranked)
 

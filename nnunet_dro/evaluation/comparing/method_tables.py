@@ -108,8 +108,15 @@ def _scores(
     for column in counts:
         columns[column] = ground.align(scores, column).ravel()
 
-    pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
-    return pd.DataFrame(columns, index=pairs).reset_index()
+    n_cases = len(ground.cases)
+    n_labels = len(ground.labels)
+    case_of_row = np.repeat(np.arange(n_cases), n_labels)
+    label_of_row = np.tile(np.arange(n_labels), n_cases)
+    names = {
+        "case": pd.Categorical.from_codes(case_of_row, list(ground.cases)),
+        "label": pd.Categorical.from_codes(label_of_row, list(ground.labels)),
+    }
+    return pd.DataFrame(names | columns)
 
 
 def _mean_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -133,7 +140,10 @@ def scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFram
     parts = []
     for method, names in trainings.names.items():
         tables = [trainings.evaluations[name].scores for name in names]
-        part = tables[0][tables[0]["case"].isin(ground.cases)]
+        part = tables[0].copy(deep=False)
+        is_compared = part["case"].isin(ground.cases)
+        if not is_compared.all():
+            part = part[is_compared]
         if len(tables) > 1:
             part = part.assign(**_mean_columns(part, tables, (*ground.metrics, *_PREDICTED)))
         # The case table may have a column of this name.

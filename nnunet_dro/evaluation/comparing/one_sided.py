@@ -35,11 +35,11 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
         unknown = np.zeros_like(values, dtype=bool)
         return MethodValues(values, failed=unknown, right=unknown)
 
-    left_out = scores[["case", "label"]].assign(left_out=failed_of_row["left_out"].astype(float))
+    left_out = failed_of_row["left_out"].astype(np.float64)
     n_reference, n_prediction = (ground.align(scores, column) for column in size_columns(metric))
     return MethodValues(
         values,
-        failed=ground.align(left_out, "left_out") == 1,
+        failed=ground.laid_out(scores, left_out) == 1,
         right=np.isnan(values) & (n_reference == 0) & (n_prediction == 0),
     )
 

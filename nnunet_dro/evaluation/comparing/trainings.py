@@ -142,7 +142,7 @@ def differences_over_trainings(
     complete = [_complete(baseline, method) for baseline, method in pairs]
     case_bounds = _over_cases(complete, bounded)
     guaranteed = guaranteed_means(
-        [method.mean(axis=0) - baseline.mean(axis=0) for baseline, method in complete],
+        (_mean(method) - _mean(baseline) for baseline, method in complete),
         bounded=bounded,
         low=-1.0,
     )
@@ -188,7 +188,14 @@ def _complete(baseline: FloatArray, method: FloatArray) -> tuple[FloatArray, Flo
     has_baseline = ~np.isnan(baseline).any(axis=0)
     has_method = ~np.isnan(method).any(axis=0)
     defined = has_baseline & has_method
+    if defined.all():
+        return baseline, method
     return baseline[:, defined], method[:, defined]
+
+
+def _mean(values: FloatArray) -> FloatArray:
+    """The mean over the trainings; of one training its values, which are not copied."""
+    return values[0] if len(values) == 1 else np.asarray(values.mean(axis=0))
 
 
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
@@ -244,11 +251,8 @@ def _over_cases(
 
     Shape (n_pairs, n_statistics, 2).
     """
-    means = []
-    n_trainings = 0
-    for baseline, method in complete:
-        means.append((baseline.mean(axis=0), method.mean(axis=0)))
-        n_trainings = max(n_trainings, len(baseline), len(method))
+    means = [(_mean(baseline), _mean(method)) for baseline, method in complete]
+    n_trainings = max((max(map(len, pair)) for pair in complete), default=0)
     bounds = difference_intervals(means, bounded=bounded)
     if n_trainings <= 1:
         return bounds

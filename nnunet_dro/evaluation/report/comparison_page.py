@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
@@ -125,16 +126,22 @@ def _pairs(comparison: Comparison, metrics: Sequence[Metric]) -> pd.DataFrame:
 
     The rows are in the order of the baseline's.
     """
-    rows = pd.MultiIndex.from_frame(comparison.scores[["case", "label"]].drop_duplicates())
+    names = [metric.name for metric in metrics]
     scores = {}
-    for method, inside in comparison.scores.groupby("method"):
+    for method in comparison.methods:
+        is_meant = comparison.scores["method"] == method
+        inside = comparison.scores.loc[is_meant, ["case", "label", *names]]
         scores[method] = inside.set_index(["case", "label"])
 
-    columns: dict[tuple[str, str], list[float]] = {}
+    rows = scores[comparison.methods[0]].index
+    columns: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
     for metric in metrics:
-        for method in comparison.methods:
-            values = scores[method][metric.name].reindex(rows)
-            columns[metric.name, method] = fmt.shown(values, metric)
+        for method, values in scores.items():
+            # Methods mostly have their rows in one order.
+            if not values.index.equals(rows):
+                values = values.reindex(rows)
+            numbers = values[metric.name].to_numpy(dtype=np.float64)
+            columns[metric.name, method] = numbers * fmt.scaled(1.0, metric)
     return pd.DataFrame(columns, index=rows)
 
 

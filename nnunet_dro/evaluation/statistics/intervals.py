@@ -13,7 +13,9 @@ none. `benchmarks/coverage.py` shows how often either holds.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +43,7 @@ _MOST_NUMBERS = 1 << 22
 _MOST_STAKED = (1 << 18) // len(STAKES)
 
 
-def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:
+def intervals(samples: Iterable[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:
     """95 % intervals to read of each sample's `STATISTICS`, shape (n_samples, n_statistics, 2).
 
     NaN in a sample is undefined and left out; ``bounded`` says whether its values lie between 0 and
@@ -56,7 +58,7 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
 
 
 def difference_intervals(
-    pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]
+    pairs: Iterable[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]
 ) -> FloatArray:
     """95 % intervals to read of the differences of paired samples' `STATISTICS`; see `intervals`.
 
@@ -64,7 +66,7 @@ def difference_intervals(
     statistic of the differences. The interval of percentiles reaches from one's lower bound less
     the other's upper one to the reverse. Cases in which either is NaN are left out.
     """
-    complete = [_complete(first, second) for first, second in pairs]
+    complete = _Complete(list(pairs))
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
     for positions, block, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
         first = block[:, 0]
@@ -85,7 +87,7 @@ def difference_intervals(
 
 
 def guaranteed_means(
-    samples: Sequence[FloatArray], *, bounded: Sequence[bool], low: float = 0.0
+    samples: Iterable[FloatArray], *, bounded: Sequence[bool], low: float = 0.0
 ) -> FloatArray:
     """95 % bounds of means for verdicts, which assume only that values lie between ``low`` and 1.
 
@@ -155,6 +157,19 @@ def _ascending(sample: FloatArray) -> FloatArray:
     return np.sort(values[~np.isnan(values)])
 
 
+@dataclass(frozen=True)
+class _Complete(Sequence[FloatArray]):
+    """The pairs in which both samples have a value, put together when they are asked for."""
+
+    pairs: Sequence[tuple[FloatArray, FloatArray]]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, position: Any) -> Any:
+        return _complete(*self.pairs[position])
+
+
 def _complete(first: FloatArray, second: FloatArray) -> FloatArray:
     """The pairs in which both have a value, shape (2, n)."""
     if first.shape != second.shape:
@@ -162,8 +177,9 @@ def _complete(first: FloatArray, second: FloatArray) -> FloatArray:
             f"`pairs` must be of one size each, got {first.shape} and {second.shape}. "
             "Align the cases."
         )
-    both = np.stack([first, second]).astype(np.float64)
-    return both[:, ~np.isnan(both).any(axis=0)]
+    both = np.stack([first, second]).astype(np.float64, copy=False)
+    is_defined = ~np.isnan(both).any(axis=0)
+    return both if is_defined.all() else both[:, is_defined]
 
 
 def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, FloatArray]:
