@@ -23,8 +23,8 @@ from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.ranking import tables
+from nnunet_dro.ranking.contest import FloatArray
 from nnunet_dro.ranking.figures import Stop, bump_chart
-from nnunet_dro.ranking.from_evaluations import FloatArray
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 from nnunet_dro.ranking.stability_blocks import consensus, podiums, stability

@@ -15,8 +15,9 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import Scale, at, line, text, tick_text, value_range
 from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.ranking.contest import FloatArray
 from nnunet_dro.ranking.figures import team_kind, wide
-from nnunet_dro.ranking.from_evaluations import Entries, FloatArray
+from nnunet_dro.ranking.from_evaluations import Entries
 
 #: The teams on a podium, which are the first ones of the ranking.
 MOST_TEAMS = 7

@@ -12,6 +12,7 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.ranking.contest import BoolArray, FloatArray
 from nnunet_dro.ranking.frames import (
     About,
     agreement_table,
@@ -21,12 +22,7 @@ from nnunet_dro.ranking.frames import (
     rank_table,
     tau_table,
 )
-from nnunet_dro.ranking.from_evaluations import (
-    BoolArray,
-    Entries,
-    FloatArray,
-    read_entries,
-)
+from nnunet_dro.ranking.from_evaluations import Entries, read_entries
 from nnunet_dro.ranking.invalid_files import invalid_table
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.podium import podium_table
@@ -208,7 +204,7 @@ def rank_evaluations(
         tasks=entries.tasks,
         weights=tuple(entries.weights.tolist()),
         options=options,
-        strata=_sizes(entries),
+        strata=entries.n_cases,
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
         ranks=rank_table(entries, rankings, order),
@@ -239,14 +235,6 @@ def rank_evaluations(
         values=entries.values[:, order],
         notes=(*entries.notes, *entries.notes_on_cases),
     )
-
-
-def _sizes(entries: Entries) -> dict[str, dict[str, int]]:
-    """Attribute to its strata and their numbers of cases."""
-    sizes = {}
-    for attribute, strata in entries.strata.items():
-        sizes[attribute] = {stratum: int(inside.sum()) for stratum, inside in strata}
-    return sizes
 
 
 def _about(

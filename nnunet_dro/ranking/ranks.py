@@ -13,7 +13,7 @@ import numpy as np
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.from_evaluations import BoolArray, Contest, FloatArray
+from nnunet_dro.ranking.contest import BoolArray, Contest, FloatArray
 from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, resampled_z
 
 #: The metric and the label of what is over all tasks.
@@ -179,37 +179,42 @@ def pairwise_p(contest: Contest) -> FloatArray:
 
 def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     """The number of teams over which each team is significantly better."""
-    differences, first, second = contest.unit_differences
+    _, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
     n_resamples = 1 if counts is None else len(counts)
     # Of each pair, which team is the first one and which the second one.
     is_first = np.equal.outer(first, np.arange(n_teams)).astype(np.float32)
     is_second = np.equal.outer(second, np.arange(n_teams)).astype(np.float32)
 
-    n_tests = 2 * len(first)
     wins = np.full((n_resamples, n_tasks, n_teams), np.nan)
     for task in np.flatnonzero(contest.defined.any(axis=1)).tolist():
-        if counts is None:
-            greater, less = contest.unit_tests[:, task, None]
-            is_greater = greater < less
-            evidence = -np.minimum(greater, less)
-            limits = -LEVEL / (n_tests - np.arange(len(first)))
-        else:
-            z = resampled_z(differences[task], counts)
-            is_greater = z > 0
-            evidence = np.abs(z)
-            limits = _normal_limits(n_tests, len(first))
-        is_significant = _significant(evidence, limits)
+        is_greater, is_significant = _tested(contest, task, counts)
         wins[:, task] = (is_significant & is_greater).astype(np.float32) @ is_first
         wins[:, task] += (is_significant & ~is_greater).astype(np.float32) @ is_second
     return wins
 
 
+def _tested(contest: Contest, task: int, counts: IntArray | None) -> tuple[BoolArray, BoolArray]:
+    """Whether the first team of each pair is the better one, and whether that is significant.
+
+    Both have the shape (n_resamples, n_pairs).
+    """
+    n_pairs = contest.unit_differences[0].shape[1]
+    # Each pair is tested in both directions.
+    n_left = 2 * n_pairs - np.arange(n_pairs)
+    if counts is None:
+        greater, less = contest.unit_tests[:, task, None]
+        return greater < less, _significant(-np.minimum(greater, less), -LEVEL / n_left)
+
+    z = resampled_z(contest.unit_differences[0][task], counts)
+    return z > 0, _significant(np.abs(z), _normal_limits(n_pairs))
+
+
 @cache
-def _normal_limits(n_tests: int, n: int) -> FloatArray:
-    """The deviations whose one-sided p values are `LEVEL` / n_tests, `LEVEL` / (n_tests - 1) ..."""
+def _normal_limits(n_pairs: int) -> FloatArray:
+    """The deviations whose one-sided p values are those that Holm's correction compares with."""
     normal = NormalDist()
-    return np.array([-normal.inv_cdf(LEVEL / (n_tests - place)) for place in range(n)])
+    return np.array([-normal.inv_cdf(LEVEL / (2 * n_pairs - place)) for place in range(n_pairs)])
 
 
 def _significant(evidence: FloatArray, limits: FloatArray) -> BoolArray:

@@ -13,7 +13,8 @@ import pandas as pd
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.from_evaluations import Entries, FloatArray
+from nnunet_dro.ranking.contest import FloatArray
+from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,
     Stability,

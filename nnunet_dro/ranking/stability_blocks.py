@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnunet_dro.pages.document import Block, Heading, Prose
-from nnunet_dro.ranking import tables
+from nnunet_dro.ranking import stability_tables as tables
 from nnunet_dro.ranking.figures import blob_plot, team_legend
 from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau, rankdata
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.from_evaluations import Contest
+from nnunet_dro.ranking.contest import Contest
 from nnunet_dro.ranking.ranks import (
     bootstrap_ranks,
     draw_units,
