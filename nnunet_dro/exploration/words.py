@@ -4,6 +4,7 @@ The page shows both, and so does the terminal.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -13,6 +14,7 @@ from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.naming import count, share
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
+from nnunet_dro.pages.words import Words
 
 
 def exploration_table(exploration: Exploration) -> RenderableType:
@@ -46,95 +48,32 @@ def title(row: Mapping[Any, Any]) -> str:
     return " × ".join(f"{attribute}={stratum}" for attribute, stratum in parts_of(row))
 
 
+WORDS = Words(
+    Path(__file__).parent / "assets" / "words.jinja",
+    {
+        "count": count,
+        "p_value": p_value,
+        "quantity": quantity,
+        "share": share,
+        "title": title,
+    },
+)
+
+
 def heading(exploration: Exploration) -> str:
     """What stands out."""
     names = [title(row) for row in exploration.confirmed.to_dict("records")]
-    if not names:
-        return "Nothing stands out"
-    if len(names) == 1:
-        return f"{names[0]} stands out"
-    return f"{count(len(names), 'combination')} stand out"
+    return WORDS.sentence("heading", names=names)
 
 
 def size(exploration: Exploration) -> str:
     """What was looked at, and on how many cases."""
-    cases = count(exploration.n_cases, "case")
-    if exploration.n_patients < exploration.n_cases:
-        cases += f" of {count(exploration.n_patients, 'patient')}"
-    labels = count(len(exploration.labels), "label")
-    if len(exploration.labels) == 1:
-        labels = exploration.labels[0]
-
-    n_attributes = len(exploration.attributes)
-    up_to = min(exploration.max_attributes, n_attributes)
-    were = "was" if exploration.n_combinations == 1 else "were"
-    return (
-        f"{exploration.known_metric.title} of {labels}, {cases}. "
-        f"{count(exploration.n_combinations, 'combination')} of up to {up_to} of "
-        f"{count(n_attributes, 'attribute')} {were} looked at in one half "
-        f"({exploration.n_searched:,} cases); {_were_tested(len(exploration.table))} tested in the "
-        "other."
-    )
-
-
-def _were_tested(n: int) -> str:
-    if n == 0:
-        return "none was bad enough to be"
-    return "1 was" if n == 1 else f"{n} were"
+    return WORDS.sentence("size", of=exploration)
 
 
 def findings(exploration: Exploration) -> list[str]:
     """A sentence per combination that was confirmed, or one that says that there is none."""
-    if len(exploration.confirmed):
-        return [_finding(row, exploration) for row in exploration.confirmed.to_dict("records")]
-    if exploration.table.empty:
-        nothing = "No combination was so much worse than the rest that it was tested."
-    else:
-        nothing = (
-            "No combination that was tested is worse than the rest there beyond what chance "
-            "explains."
-        )
-    return [nothing, _could_have_found(exploration)]
-
-
-def _could_have_found(exploration: Exploration) -> str:
-    """How large a difference would have been found, and how often."""
-    power = exploration.power
-    metric = exploration.known_metric
-    score = metric.title
-    if len(exploration.labels) > 1:
-        score += f" of {power.label}"
-
-    shift = "10 points" if metric.unit == "fraction" else f"10 {metric.unit}"
-    worse = "larger"
-    if metric.more_is_better:
-        worse = "lower"
-    elif metric.is_signed:
-        worse = "farther from 0"
-    return (
-        f"What could have been found: a group with {count(power.n_group, 'case')} in each half "
-        f"(of {power.n_searched:,} and {power.n_tested:,}) whose {score} is {shift} {worse} is "
-        f"confirmed in {share(power.share)} of such data if the search hits on it. Smaller groups "
-        "and differences are found less often."
-    )
-
-
-def _finding(row: Mapping[Any, Any], exploration: Exploration) -> str:
-    """How much worse a combination is than the rest."""
-    metric = exploration.known_metric
-    score = metric.title
-    if len(exploration.labels) > 1:
-        score += f" of {row['label']}"
-
-    mean = f"{quantity(row['mean_test'], metric)} in {count(row['n_test'], 'case')}"
-    rest = f"{quantity(row['mean_rest_test'], metric)} in the other {row['n_rest_test']:,}"
-    text = (
-        f"{title(row)}: mean {score} {mean}, {rest}. A case of it is worse than another in "
-        f"{share(row['share_lower'])} of the pairs (Holm p {p_value(row['holm_p'])})."
-    )
-    if row["same_cases"]:
-        text += f" The same cases are: {row['same_cases']}."
-    return text
+    return WORDS.sentences("findings", of=exploration)
 
 
 def tested_combinations(exploration: Exploration) -> list[Table]:
@@ -174,22 +113,11 @@ def _combinations_table(exploration: Exploration) -> Table:
         (Column("When found: mean / rest", spare="column"), when_found),
     ]
 
-    rows_above = "the rows above it"
-    if has_labels:
-        rows_above += " (of its label)"
-    notes = (
-        "Numbers are those of the half that was tested. Each row leaves out the cases of "
-        f"{rows_above}.",
-        "Worse in: the share of all pairs of a case of the combination and another case in which "
-        "the former is worse.",
-        "When found: the means in the half in which the combination was found, which flatter the "
-        "search and prove nothing.",
-    )
     records = exploration.table.to_dict("records")
     return Table.of(
         "Combinations that were tested",
         columns,
         records,
-        notes=notes,
+        notes=tuple(WORDS.sentences("notes", has_labels=has_labels)),
         row_kinds=["confirmed" if row["confirmed"] else "refuted" for row in records],
     )
