@@ -28,13 +28,14 @@ class Part:
     n_quantiles: int = 0
 
 
-def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
+def parse_by(spec: str, columns: Sequence[str], *, option: str = "by") -> tuple[Part, ...]:
     """Read a `--by`.
 
     Args:
         spec: Columns with commas between, whose intersections are the strata. A column may be cut
             at edges (``age:0,18,65``) or into parts of equal size (``volume:q3``).
         columns: The columns of the case table.
+        option: What errors call it.
 
     Returns:
         A part per column.
@@ -61,17 +62,17 @@ def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
         elif column in attributes:
             cuts = [cut]
         else:
-            raise absent_column(piece, attributes)
+            raise absent_column(piece, attributes, option=option)
         cuts_of_columns.append((column, cuts))
 
     if len(dict(cuts_of_columns)) < len(cuts_of_columns):
         raise ValueError(
-            f"`by` must name every column once, got {spec!r}. Cut it in one way at a time."
+            f"`{option}` must name every column once, got {spec!r}. Cut it in one way at a time."
         )
-    return tuple(_part(column, cuts) for column, cuts in cuts_of_columns)
+    return tuple(_part(column, cuts, option) for column, cuts in cuts_of_columns)
 
 
-def _part(column: str, cuts: list[str]) -> Part:
+def _part(column: str, cuts: list[str], option: str) -> Part:
     """A column and how it is cut, from what is written behind its name."""
     if not cuts:
         return Part(column)
@@ -86,7 +87,7 @@ def _part(column: str, cuts: list[str]) -> Part:
         got = f"{column}:{','.join(cuts)}"
         cure = "Write, for example, age:0,18,65 or volume:q3 (three parts of equal size)."
         raise ValueError(
-            f"`by` must cut a column at two or more increasing numbers, got {got!r}. {cure}"
+            f"`{option}` must cut a column at two or more increasing numbers, got {got!r}. {cure}"
         )
     return Part(column, edges=tuple(cuts))
 

@@ -111,10 +111,8 @@ def _strata(
     table: pd.DataFrame | None, by: str | None, cases: Sequence[str], option: str
 ) -> "pd.Series[str]":
     """The stratum of each case by an option, whose name stands in errors."""
-    try:
-        (stratum_of_case,) = stratify_all(table, [by] if by else [], cases).values()
-    except ValueError as error:
-        raise ValueError(str(error).replace("`by`", f"`{option}`")) from error
+    specs = [by] if by else []
+    (stratum_of_case,) = stratify_all(table, specs, cases, option=option).values()
     return stratum_of_case
 
 

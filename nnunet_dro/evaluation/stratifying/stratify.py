@@ -59,13 +59,14 @@ def entries_of(
     return entries
 
 
-def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
+def stratify(table: pd.DataFrame, spec: str, *, option: str = "by") -> "tuple[str, pd.Series[str]]":
     """The strata of one `--by`.
 
     Args:
         table: From `read_cases`, with the cases to divide. Quantiles are those of all its rows,
             within an intersection, too.
         spec: As for `parse_by`.
+        option: What errors call it.
 
     Returns:
         The attribute (the names of the columns, with commas between), and the stratum of each case:
@@ -86,7 +87,7 @@ def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
         >>> attribute, stratum_of_case.tolist()
         ('age', ['0 to 18', '18 to 65', '18 to 65'])
     """
-    parts = parse_by(spec, [str(column) for column in table.columns])
+    parts = parse_by(spec, [str(column) for column in table.columns], option=option)
     ranked_parts = [ranked(part, table) for part in parts]
 
     # A stratum is the ranks of a case in all parts.
@@ -102,7 +103,7 @@ def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
     if twice:
         got = f"{twice[0]!r} twice for {spec!r}"
         cure = "Replace the commas in the entries of the case table."
-        raise ValueError(f"`by` must give every stratum a name of its own, got {got}. {cure}")
+        raise ValueError(f"`{option}` must give every stratum a name of its own, got {got}. {cure}")
 
     strata_of_cases = pd.Categorical(
         [name_of_ranks[ranks] for ranks in ranks_of_cases],
@@ -120,6 +121,7 @@ def stratify_all(
     cases: Collection[str],
     *,
     overall: bool = False,
+    option: str = "by",
 ) -> "dict[str, pd.Series[str]]":
     """Attribute to the stratum of each of the cases, in their order, as from `stratify`.
 
@@ -131,22 +133,25 @@ def stratify_all(
         specs: As for `parse_by`; without any, `ALL` is the only attribute.
         cases: The cases to divide.
         overall: Whether `ALL` is an attribute, too.
+        option: What errors call the specs.
     """
     if not specs:
         return {ALL: _in_one_stratum(cases)}
     if table is None:
-        raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. {NO_TABLE}")
+        raise ValueError(
+            f"`{option}` must come with a case table, got {specs[0]!r} alone. {NO_TABLE}"
+        )
 
     check_cases(table, cases)
     evaluated = table.set_index("case").loc[list(cases)].reset_index()
 
     stratum_of_case = {}
-    for attribute, (spec, _) in _named(table, specs).items():
-        _, strata_of_spec = stratify(evaluated, spec)
+    for attribute, (spec, _) in _named(table, specs, option).items():
+        _, strata_of_spec = stratify(evaluated, spec, option=option)
         stratum_of_case[attribute] = strata_of_spec.rename(attribute)
     if ALL in stratum_of_case:
         rule = f"must not be a column {ALL!r}, the name of all cases"
-        raise ValueError(f"`by` {rule}, got {specs!r}. Rename the column.")
+        raise ValueError(f"`{option}` {rule}, got {specs!r}. Rename the column.")
 
     if overall:
         stratum_of_case[ALL] = _in_one_stratum(cases)
@@ -163,12 +168,14 @@ def _in_one_stratum(cases: Collection[str]) -> "pd.Series[str]":
     return pd.Series(stratum, index=pd.Index(list(cases), name="case"), name=ALL)
 
 
-def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tuple[Part, ...]]]:
+def _named(
+    table: pd.DataFrame, specs: Sequence[str], option: str = "by"
+) -> dict[str, tuple[str, tuple[Part, ...]]]:
     """Attribute, as `stratify_all` names it, to its spec and the parts of that."""
     columns = [str(column) for column in table.columns]
     spec_of_parts: dict[tuple[Part, ...], str] = {}
     for spec in specs:
-        parts = parse_by(spec, columns)
+        parts = parse_by(spec, columns, option=option)
         if parts not in spec_of_parts:
             spec_of_parts[parts] = spec
 
