@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from nnunet_dro.commands.completion import complete_trainer
 from nnunet_dro.commands.shared import (
@@ -19,14 +17,6 @@ from nnunet_dro.commands.shared import (
 from nnunet_dro.commands.shared import option as _option  # a name that a field has
 from nnunet_dro.naming import extra_cure
 from nnunet_dro.nnunet.command import best_device, find_command
-from nnunet_dro.progress_bar import progress_bar
-
-if TYPE_CHECKING:
-    import optuna
-    from rich.console import Console
-
-    from nnunet_dro.nnunet.command import SafeStop
-    from nnunet_dro.tuning.study import Settings
 
 _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")  # Packages that the extra `tune` installs.
 
@@ -123,6 +113,7 @@ def tune(options: _Options) -> None:
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.nnunet.training import find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
+    from nnunet_dro.tuning.session import run_study
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
 
@@ -166,7 +157,7 @@ def tune(options: _Options) -> None:
         is_shared=options.storage is not None,
         n_repeats=options.repeat,
     )
-    _tune(settings, name, options.storage)
+    run_study(settings, name, options.storage)
 
 
 def _check_extra() -> None:
@@ -181,89 +172,3 @@ def _check_extra() -> None:
                 f"`nnunet-dro tune` needs {name}, which cannot be imported ({error}). "
                 f"{extra_cure('tune')}"
             ) from error
-
-
-def _tune(settings: "Settings", name: str, storage: str | None) -> None:
-    """Run trials, and write and print the results so far, whatever ends them."""
-    import warnings
-    from contextlib import nullcontext
-
-    import optuna
-
-    from nnunet_dro.nnunet.command import SafeStop
-    from nnunet_dro.tuning import storage as storages
-    from nnunet_dro.tuning.study import about
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    settings.folder.mkdir(parents=True, exist_ok=True)
-    topic = about(settings.space, settings.target, settings.objective)
-    maximise = settings.objective.maximise
-    with (
-        warnings.catch_warnings(),
-        nullcontext() if settings.is_shared else storages.alone(settings.folder),
-        SafeStop() as safe_stop,
-    ):
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        opened = storages.open_storage(storage, settings.folder)
-        try:
-            with storages.closing(opened):
-                study = storages.open_study(opened, name, topic, maximise=maximise)
-                _run(study, settings, safe_stop)
-        except storages.STORAGE_ERRORS as error:
-            raise ValueError(
-                f"`storage` must stay reachable, got {storages.message_of(error)}. Repeat the "
-                "command to continue."
-            ) from error
-
-
-def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
-    """Run trials with a bar of progress, and report the results so far, whatever ends them."""
-    from rich.console import Console
-
-    from nnunet_dro.tuning.display import Display
-    from nnunet_dro.tuning.report import write_trials
-    from nnunet_dro.tuning.storage import fail_what_was_left_running
-    from nnunet_dro.tuning.study import Tuner
-
-    console = Console(stderr=True)
-    try:
-        with progress_bar("Tuning", console=console) as progress:
-            display = Display(console, progress)
-            if not settings.is_shared:
-                for number in fail_what_was_left_running(study):
-                    display.note(f"trial {number}: was killed; it continues where it stopped.")
-            tuner = Tuner(study, settings, display, safe_stop)
-            tuner.run(after_each=lambda: write_trials(study, settings))
-    finally:
-        _report(study, settings, Console(highlight=False, soft_wrap=True))
-
-
-def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
-    """Write and print the results so far.
-
-    The last line is the name of the best trainer alone, if there is one.
-    """
-    from nnunet_dro.tuning.report import (
-        repeats_table,
-        trials_table,
-        warnings_of,
-        write_page,
-        write_trials,
-    )
-    from nnunet_dro.tuning.trials import chosen_trial
-
-    best = chosen_trial(study)
-    trainer = best.user_attrs["trainer"] if best else ""
-    command = settings.target.prediction(trainer) if best else ""
-    paths = (write_trials(study, settings), write_page(study, settings, command))
-
-    console.print(trials_table(study, settings))
-    repeats = repeats_table(study, settings)
-    if repeats is not None:
-        console.print(repeats)
-    for sentence in warnings_of(study, settings):
-        typer.echo(f"Warning: {sentence}")
-    for path in paths:
-        typer.echo(path)
-    if best:
-        typer.echo(trainer)

@@ -169,7 +169,7 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
 def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, options, prunes):
     seen = []
     monkeypatch.setattr(
-        "nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings)
+        "nnunet_dro.tuning.session.run_study", lambda settings, *_: seen.append(settings)
     )
 
     tune(*BETA, *options)
