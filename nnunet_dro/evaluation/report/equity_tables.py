@@ -6,7 +6,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
-from nnunet_dro.evaluation.report.strata_tables import in_order, name_columns
+from nnunet_dro.evaluation.report.strata_tables import estimate_cell, in_order, name_columns
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -68,6 +68,4 @@ def _n_strata(record: Record) -> str:
 def _estimate(name: str, scores: pd.DataFrame, record: Record) -> Cell:
     """A number with its interval, in the unit of the metric."""
     metric = fmt.metric_named(str(record["metric"]), scores)
-    value, low, high = fmt.estimate(record, name)
-    ends = fmt.interval(low, high, metric)
-    return Cell(fmt.number(value, metric), tuple(filter(None, [ends])))
+    return estimate_cell(name, metric, record)

@@ -11,11 +11,7 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.equity_tables import equity_tables
-from nnunet_dro.evaluation.report.figures import (
-    about_distribution,
-    cases_by_stratum,
-    distribution,
-)
+from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution
 from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -23,6 +19,7 @@ from nnunet_dro.evaluation.report.quantile_plot import quantile_curves
 from nnunet_dro.evaluation.report.scatter_plots import against_volume
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
 from nnunet_dro.evaluation.report.views import EvaluationView
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
@@ -153,8 +150,13 @@ def _distributions(
 
     yield Heading(f"Distribution of {metric.title}", 3)
     yield Prose(
-        f"{about_distribution(metric, cases.most_dots, unit=cases.unit)} The curves show which "
-        f"share of the {cases.unit}s (horizontal) lies at or below a value (vertical)."
+        say(
+            "distribution",
+            metric=metric,
+            at_most=cases.most_dots,
+            unit=cases.unit,
+            has_curves=True,
+        )
     )
     yield Figure(charts, legend)
 
@@ -195,16 +197,8 @@ def _volumes(cases: ShownCases) -> Iterator[Block]:
         return
 
     _, attribute, legend = parts.coloured(cases.scores, cases.evaluation.stratum_of_case)
-    by = f", by {attribute}" if attribute else ""
-    about = (
-        f"Every dot is a case: {metric.title} against the volume of the reference{by}. "
-        "Small structures lose more per voxel."
-    )
-    if at_most is not None:
-        about += f" Only the worst {at_most} cases of each label are drawn."
-
     yield Heading(f"{metric.title} and size", anchor="volumes", short="Size")
-    yield Prose(about)
+    yield Prose(say("volumes", metric=metric, attribute=attribute, at_most=at_most))
     yield Figure(charts, legend)
 
 
@@ -285,15 +279,11 @@ def _about_pictures(
 ) -> str | Markup:
     """What the pictures show, and where the viewer is, if there is one."""
     is_flat = len(entries[0].planes) == 1
-    about = "Planes through the largest disagreement on the label, cropped around it."
-    shows = "in every plane and as a rendering"
-    if is_flat:
-        about = "Cut out around the label."
-        shows = "larger"
-
+    about = say("pictures", is_flat=is_flat)
     addresses = [address.partition("#")[0] for address in links.values()]
     if not addresses or not addresses[0]:
         return about
+    shows = "larger" if is_flat else "in every plane and as a rendering"
     form = Markup('{} <a href="{}">The viewer</a> shows them {}.')
     return form.format(about, addresses[0], shows)
 

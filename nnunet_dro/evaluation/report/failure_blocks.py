@@ -11,6 +11,7 @@ from nnunet_dro.evaluation.comparing.changed_failures import NEW_FAILURE
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
+from nnunet_dro.evaluation.report.strata_tables import counted
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.failures import Failure
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
@@ -169,20 +170,20 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
     columns += [
         (Column("Label", "text"), lambda record: str(record["label"])),
         (Column("Stratum", "text"), fmt.stratum_of),
-        (Column("n", is_minor=True), partial(_number, "n_counted")),
+        (Column("n", is_minor=True), partial(counted, "n_counted")),
         (
             Column(baseline, above="Fail with", is_minor=are_paired),
-            partial(_number, "n_failed_baseline"),
+            partial(counted, "n_failed_baseline"),
         ),
         (
             Column(after, above="Fail with", is_minor=are_paired),
-            partial(_number, "n_failed_method"),
+            partial(counted, "n_failed_method"),
         ),
     ]
     if are_paired:
         columns += [
             (Column("Newly"), _new),
-            (Column("Recovered"), partial(_number, "recoveries")),
+            (Column("Recovered"), partial(counted, "recoveries")),
             (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
             (
                 Column("Newly failing", "text", spare="column", is_minor=True),
@@ -214,15 +215,11 @@ def _notes(
         yield f"comparison.csv has the other {n_rows - most_rows:,} rows with a failure."
 
 
-def _number(column: str, record: Record) -> str:
-    return f"{int(record[column]):,}"
-
-
 def _new(record: Record) -> Cell:
     """The number of new failures, in red where they are more than the recoveries."""
     is_worse = record["new_failures"] > record["recoveries"]
     kind = "worse" if is_worse else ""
-    return Cell(_number("new_failures", record), kind=kind, strong=is_worse)
+    return Cell(counted("new_failures", record), kind=kind, strong=is_worse)
 
 
 def _names(comparison: Comparison, record: Record) -> str:

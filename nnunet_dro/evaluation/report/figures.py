@@ -10,8 +10,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.report import formatting as fmt
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.pages import svg
 
 FloatArray = npt.NDArray[np.float64]
@@ -164,22 +164,7 @@ def _axis(x: svg.Scale, height: float, title: str) -> Iterator[Markup]:
 
 def about_distribution(metric: Metric, at_most: int | None = None, *, unit: str = "case") -> str:
     """What a figure of `distribution` shows, in sentences; a dot is a ``case`` or a ``patient``."""
-    statistic = STATISTICS[metric.tail]
-    if metric.is_signed:
-        tail = f"the {statistic.phrase}"
-    else:
-        side = "lies below" if metric.more_is_better else "exceeds"
-        tail = f"{statistic.title}, which one {unit} in {statistic.one_in} {side}"
-
-    text = (
-        f"Every dot is a {unit}; the band holds the middle half of the {unit}s, "
-        f"the heavy line is the median, the dashed line {tail}."
-    )
-    if unit == "patient":
-        text += " The dot of a patient opens the worst of its cases."
-    if at_most is not None:
-        text += f" Of each row only the worst {at_most} are drawn; band and lines are of all."
-    return text
+    return say("distribution", metric=metric, at_most=at_most, unit=unit)
 
 
 def _row(

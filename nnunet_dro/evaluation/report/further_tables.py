@@ -15,6 +15,8 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import FEW
 from nnunet_dro.evaluation.report.strata_tables import (
+    counted,
+    estimate_cell,
     in_order,
     n_cell,
     name_columns,
@@ -58,14 +60,17 @@ def _lesion_table(sizes: pd.DataFrame) -> Table:
     columns = [
         *_name_columns(attribute),
         (Column(f"Volume ({unit})", "name"), _volumes),
-        (Column("Lesions"), partial(_counted, "n_lesions")),
-        (Column("Cases"), partial(_counted, "n_cases")),
-        (Column("Found"), partial(_counted, "n_found")),
-        (Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall),
+        (Column("Lesions"), partial(counted, "n_lesions")),
+        (Column("Cases"), partial(counted, "n_cases")),
+        (Column("Found"), partial(counted, "n_found")),
+        (
+            Column("Recall (%)", hint="lesions that are found per lesion of the reference"),
+            partial(estimate_cell, "recall", _FRACTION),
+        ),
         (Column("Dice (%)", hint="the mean of those"), _dice_of_found),
         (
             Column("Invented", hint="predicted lesions that are matched with none"),
-            partial(_counted, "n_invented"),
+            partial(counted, "n_invented"),
         ),
     ]
 
@@ -86,17 +91,6 @@ def _volumes(record: Record) -> str:
     return " to ".join(f"{int(end):,}" for end in ends)
 
 
-def _counted(column: str, record: Record) -> str:
-    return f"{int(record[column]):,}"
-
-
-def _recall(record: Record) -> Cell:
-    value, low, high = fmt.estimate(record, "recall")
-    text = fmt.number(value, _FRACTION)
-    ends = fmt.bounds(low, high, _FRACTION)
-    return Cell(text, tuple(filter(None, [ends])))
-
-
 def _dice_of_found(record: Record) -> str:
     return fmt.number(float(record["dice_of_found"]), _FRACTION)
 
@@ -112,8 +106,8 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
 
     columns = [
         *name_columns(["label"]),
-        (Column("Cases without the label"), partial(_counted, "n_empty_references")),
-        (Column("Predicted in"), partial(_counted, "n_false_positives")),
+        (Column("Cases without the label"), partial(counted, "n_empty_references")),
+        (Column("Predicted in"), partial(counted, "n_false_positives")),
     ]
     if has_volumes:
         columns += [
@@ -196,7 +190,7 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
     if any(not math.isnan(fmt.estimate(row, "typical_difference")[0]) for row in records):
         yield (
             Column("Typical case", hint=TYPICAL, spare="column"),
-            partial(_typical, metric),
+            partial(estimate_cell, "typical_difference", metric, signed=True),
         )
 
     hint = "corrected Wilcoxon test"
@@ -240,12 +234,6 @@ def _change(statistic: str, metric: Metric, record: Record) -> Cell:
         kind=kind,
         strong=True,
     )
-
-
-def _typical(metric: Metric, record: Record) -> Cell:
-    value, low, high = fmt.estimate(record, "typical_difference")
-    ends = fmt.interval(low, high, metric, signed=True)
-    return Cell(fmt.difference(value, metric), tuple(filter(None, [ends])))
 
 
 def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:

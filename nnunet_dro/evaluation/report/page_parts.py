@@ -12,10 +12,10 @@ from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
 from nnunet_dro.evaluation.report.quantile_plot import looks_of
 from nnunet_dro.evaluation.report.statistic_columns import SHADES, SPREAD_SHADES
 from nnunet_dro.evaluation.report.views import StrataView
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
 from nnunet_dro.pages.html import SortableColumn
 from nnunet_dro.pages.svg import legend_line, legend_mark
@@ -37,19 +37,16 @@ def lede(
     metrics: Sequence[Metric],
 ) -> str:
     """What was evaluated, in a sentence."""
-    n_cases = count(scores["case"].nunique(), "case")
-    n_labels = count(scores["label"].nunique(), "label")
-    titles = ", ".join(metric.title for metric in metrics)
-
-    attributes = []
+    n_strata = {}
     for attribute in single_attributes(stratum_of_case):
-        n_strata = count(stratum_of_case[attribute].nunique(), "stratum")
-        attributes.append(f"by {attribute} ({n_strata})")
-
-    divided = " and ".join(attributes)
-    if divided:
-        return f"{n_cases}, {n_labels}, {divided}. {titles}."
-    return f"{n_cases}, {n_labels}. {titles}."
+        n_strata[attribute] = stratum_of_case[attribute].nunique()
+    return say(
+        "evaluated",
+        n_cases=scores["case"].nunique(),
+        n_labels=scores["label"].nunique(),
+        n_strata=n_strata,
+        metrics=metrics,
+    )
 
 
 def requirements_section(view: StrataView) -> list[Block]:
@@ -324,6 +321,4 @@ def _shown_labels(
     chosen = set(ranked.index[:room])
     shown = [label for label in labels if label in chosen]
 
-    n_labels = count(len(labels), "label")
-    which = f"the {room} are shown" if room > 1 else "one is shown"
-    return shown, f"Of {n_labels}, {which} {reason}"
+    return shown, say("left_out", n_labels=len(labels), n_shown=room, reason=reason)

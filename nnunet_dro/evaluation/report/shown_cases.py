@@ -14,6 +14,7 @@ import pandas as pd
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.formatting import metric_title, shown
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.pages.html import SortableColumn, SortableTable
@@ -119,13 +120,12 @@ class ShownCases:
     @property
     def about_table(self) -> str:
         """What the table has."""
-        n_rows = len(self.scores)
-        if n_rows == len(self.table.keys):
-            return "A row per case and label, worst first."
-        return (
-            f"A row per case and label, worst first: of {n_rows:,} rows those that the figures "
-            f"show and the worst of the others, about {parts.MOST_CASE_ROWS:,} together; "
-            "scores.csv has all."
+        n_left_out = len(self.scores) - len(self.table.keys)
+        return say(
+            "case_table",
+            n_rows=len(self.scores),
+            n_left_out=n_left_out,
+            most_rows=parts.MOST_CASE_ROWS,
         )
 
 

@@ -159,6 +159,18 @@ def _failure_columns(records: Sequence[Record]) -> Iterator[tuple[Column, Any]]:
             yield column, partial(_n_failed, name)
 
 
+def counted(column: str, record: Record) -> str:
+    """A number of things, such as ``1,200``."""
+    return f"{int(record[column]):,}"
+
+
+def estimate_cell(column: str, metric: Metric, record: Record, *, signed: bool = False) -> Cell:
+    """A number with its interval, or the one bound that there is."""
+    value, low, high = fmt.estimate(record, column)
+    ends = fmt.bounds(low, high, metric, signed=signed)
+    return Cell(fmt.number(value, metric, signed=signed), tuple(filter(None, [ends])))
+
+
 def n_cell(record: Record, *remarks: str, with_patients: bool = True) -> Cell:
     """The number of cases, and what there is to say of it."""
     n_patients = whole(record, "n_patients")
