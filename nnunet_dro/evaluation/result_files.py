@@ -24,8 +24,9 @@ from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATIST
 from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
-from nnunet_dro.files.exact_csv import read_exact
+from nnunet_dro.files.exact_csv import csv_text, read_exact
 from nnunet_dro.files.json_file import json_records, json_text, read_json
+from nnunet_dro.files.output_folder import utf8_parts
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 2"
@@ -96,9 +97,9 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     files = {}
     sha256 = {}
     for name, table in tables.items():
-        text = table.to_csv(index=False)
+        text = csv_text(table)
         files[name] = text
-        sha256[name] = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        sha256[name] = _sha256_of_text(text)
 
     summary = {
         "format": FORMAT,
@@ -114,6 +115,14 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     files["summary.json"] = json_text(summary)
     records = evaluation.about.get("requirements", ())
     return files | verdict_files(evaluation.method, records)
+
+
+def _sha256_of_text(text: str) -> str:
+    """SHA-256 of a text in a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    for part in utf8_parts(text):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _strata_entries(stratum_of_case: "Mapping[str, pd.Series[str]]") -> dict[str, Any]:
@@ -140,7 +149,7 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
     if comparison.trainings is not None:
         tables["trainings.csv"] = comparison.trainings
 
-    files = {name: table.to_csv(index=False) for name, table in tables.items()}
+    files = {name: csv_text(table) for name, table in tables.items()}
     summary = {
         "format": COMPARISON_FORMAT,
         "methods": list(comparison.methods),

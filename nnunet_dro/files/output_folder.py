@@ -9,6 +9,9 @@ from pathlib import Path
 
 from nnunet_dro.files.json_file import read_json
 
+#: So many characters of a text are encoded at a time.
+_PART = 1 << 22
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -164,5 +167,14 @@ def _write_new_folder(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _write(path: Path, content: str) -> None:
-    # File names that are not UTF-8 come as surrogates, which are written as the original bytes.
-    path.write_text(content, encoding="utf-8", errors="surrogateescape", newline="")
+    with path.open("wb") as file:
+        file.writelines(utf8_parts(content))
+
+
+def utf8_parts(content: str) -> Iterator[bytes]:
+    """A text in UTF-8, part by part: all at once, a large table would be in memory twice.
+
+    File names that are not UTF-8 come as surrogates, which become the original bytes.
+    """
+    for start in range(0, len(content), _PART):
+        yield content[start : start + _PART].encode("utf-8", "surrogateescape")

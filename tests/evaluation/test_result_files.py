@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
+from nnunet_dro.files import output_folder
 from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 from tests.kept.folders import VERSION_0_2
@@ -194,12 +194,12 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
     before = made.contents(study / "out")
     made.write_map(study / "prediction" / "case_00.nii.gz", made.bars(4, 3))
 
-    def refuse(path, *arguments, write_text=Path.write_text, **options):
+    def refuse(path, content, write=output_folder._write):
         if path.name.startswith("summary"):
             raise OSError(28, "No space left on device", str(path))
-        return write_text(path, *arguments, **options)
+        write(path, content)
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(output_folder, "_write", refuse)
 
     made.check_refused(
         made.run_evaluate(study, out="new"), study, "No space left on device", out="new"

@@ -205,6 +205,9 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
         codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
         for code, stratum in enumerate(names):
             inside = np.flatnonzero(codes == code)
+            patients_inside = None
+            if patients is not None:
+                patients_inside = patients[inside]
             for position, label in enumerate(ground.labels):
                 for contrast in contrasts:
                     if not ground.reports(label, contrast.metric):
@@ -224,7 +227,7 @@ def _pairs(compared: Compared) -> Iterator[_Pair]:
                         after=contrast.after[:, position][:, inside],
                         failed_before=contrast.failed_before[:, position][:, inside],
                         failed_after=contrast.failed_after[:, position][:, inside],
-                        patients=None if patients is None else patients[inside],
+                        patients=patients_inside,
                         patient_score=compared.patient_score,
                     )
 

@@ -23,6 +23,9 @@ from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS
 from nnunet_dro.naming import name_some
 
+#: So many bytes of a file are hashed at a time.
+_BYTES_AT_A_TIME = 1 << 20
+
 
 @dataclass(frozen=True)
 class PairOfFiles:
@@ -205,7 +208,12 @@ def score_unless_known(
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's contents, in hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        # Part by part: a table of scores may have hundreds of megabytes.
+        for part in iter(partial(file.read, _BYTES_AT_A_TIME), b""):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
