@@ -59,7 +59,7 @@ class _Options(EvaluateOptions):
     @property
     def folders(self) -> tuple[Path, Path]:
         """Where references and predictions are: as given, or those of the trained model."""
-        from nnunet_dro.nnunet.folders import references_of, trained_model
+        from nnunet_dro.nnunet.trained_model import references_of, trained_model
 
         defaults = {"configuration": None, "trainer": "nnUNetTrainer", "plans": "nnUNetPlans"}
         changed = [name for name, default in defaults.items() if getattr(self, name) != default]
