@@ -114,23 +114,37 @@ def lacking_values(
     baseline, *others = trainings
     for metric, values_of_trainings in values.items():
         for method in others:
-            names = list(dict.fromkeys((*trainings[baseline], *trainings[method])))
+            names = dict.fromkeys((*trainings[baseline], *trainings[method]))
+            compared = {name: values_of_trainings[name] for name in names}
             filled = completed(values_of_trainings, metric, among=names)
-            any_value = ~np.isnan(list(filled.values())).all(axis=0)
-
-            pairs: dict[str, dict[str, list[str]]] = {"failed": {}, "right": {}, "unknown": {}}
-            for name in names:
-                training = values_of_trainings[name]
-                is_filled = np.isnan(training.values) & ~np.isnan(filled[name])
-                pairs["failed"][name] = _named(is_filled & training.failed, ground)
-                pairs["right"][name] = _named(is_filled & training.right, ground)
-                pairs["unknown"][name] = _named(np.isnan(filled[name]) & any_value, ground)
-
-            for reason, pairs_of_trainings in pairs.items():
-                lacking = {name: own for name, own in pairs_of_trainings.items() if own}
-                if lacking:
-                    yield Lacking(metric, reason, lacking, len(names))
+            for reason, places in _places_by_reason(compared, filled).items():
+                pairs = _pairs(places, ground)
+                if pairs:
+                    yield Lacking(metric, reason, pairs, len(names))
 
 
-def _named(places: BoolArray, ground: CommonGround) -> list[str]:
-    return [f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(places)]
+def _places_by_reason(
+    compared: Mapping[str, MethodValues], filled: Mapping[str, FloatArray]
+) -> dict[str, dict[str, BoolArray]]:
+    """Where each training lacks a value that another has, by the reason why."""
+    any_value = ~np.isnan(list(filled.values())).all(axis=0)
+    failed = {}
+    right = {}
+    unknown = {}
+    for name, values in compared.items():
+        is_filled = np.isnan(values.values) & ~np.isnan(filled[name])
+        failed[name] = is_filled & values.failed
+        right[name] = is_filled & values.right
+        unknown[name] = np.isnan(filled[name]) & any_value
+    return {"failed": failed, "right": right, "unknown": unknown}
+
+
+def _pairs(places: Mapping[str, BoolArray], ground: CommonGround) -> dict[str, list[str]]:
+    """The cases and labels of some places, by training; without trainings that have none."""
+    pairs = {}
+    for name, is_lacking in places.items():
+        if is_lacking.any():
+            pairs[name] = [
+                f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)
+            ]
+    return pairs

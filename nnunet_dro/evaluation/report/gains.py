@@ -150,15 +150,20 @@ class Summary:
     @property
     def n_against(self) -> int:
         """In how many clear rows the mean moves against the typical case."""
-        return sum(row["mean_difference"] * row["typical_difference"] < 0 for row in self.clear)
+        n_against = 0
+        for row in self.clear:
+            n_against += float(row["mean_difference"]) * float(row["typical_difference"]) < 0
+        return n_against
 
     @property
     def by_statistic(self) -> dict[str, list[Change]]:
         """Statistic to its changes, where some have an interval."""
         changes: dict[str, list[Change]] = {}
-        for change in self.changes:
-            changes.setdefault(change.statistic, []).append(change)
-        return {name: own for name, own in changes.items() if any(c.has_interval for c in own)}
+        for name in dict.fromkeys(change.statistic for change in self.changes):
+            own = [change for change in self.changes if change.statistic == name]
+            if any(change.has_interval for change in own):
+                changes[name] = own
+        return changes
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:

@@ -94,18 +94,25 @@ class Margin:
 
     def named(self) -> Iterator[tuple[str, list[str]]]:
         """Every verdict that there is, with the differences that have it."""
-        statistic = "typical" if self.bound == "typical" else "mean"
+        names: dict[str, list[str]] = defaultdict(list)
+        for row in self.rows:
+            sentence = say("judged", of=self._judged(row))
+            names[row["margin"]].append(sentence)
+
         for verdict in (BETTER, NOT_WORSE, WORSE, CANNOT_TELL):
-            names = []
-            for row in self.rows:
-                stratum = fmt.stratum_title(str(row["attribute"]), str(row["stratum"]))
-                place = f"{row['label']} in {stratum}"
-                is_guaranteed = self.bound == "guaranteed"
-                judged = Judged(row, self.metric, statistic, is_guaranteed, place)
-                if row["margin"] == verdict:
-                    names.append(say("judged", of=judged))
-            if names:
-                yield verdict, names
+            if verdict in names:
+                yield verdict, names[verdict]
+
+    def _judged(self, row: Record) -> Judged:
+        statistic = "typical" if self.bound == "typical" else "mean"
+        stratum = fmt.stratum_title(str(row["attribute"]), str(row["stratum"]))
+        return Judged(
+            row,
+            self.metric,
+            statistic,
+            is_guaranteed=self.bound == "guaranteed",
+            place=f"{row['label']} in {stratum}",
+        )
 
 
 def margin_sentences(
