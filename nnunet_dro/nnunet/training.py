@@ -285,16 +285,9 @@ def train(
         watch(read_epochs(fold))
         return
 
-    how: list[str] = []
-    old_logs: list[Path] = []
-    if (fold / CHECKPOINT).is_file():
-        how = ["--val"]
-    elif any((fold / name).is_file() for name in CHECKPOINTS):
-        how = ["--c"]
-    else:
-        # The logs of an earlier training say nothing about one that starts from the beginning.
-        old_logs = log_files(fold)
-
+    how = _how_to_go_on(fold)
+    # The logs of an earlier training say nothing about one that starts from the beginning.
+    old_logs = [] if how else log_files(fold)
     command = ["nnUNetv2_train", target.dataset, target.configuration, target.fold, "-tr", trainer]
     command += ["-p", target.plans, "-device", device, *options, *how]
     try:
@@ -318,6 +311,15 @@ def train(
         )
         raise TrainingFailedError(reason, _quoted(last_lines(log)))
     watch(read_epochs(fold, without=old_logs))
+
+
+def _how_to_go_on(fold: Path) -> list[str]:
+    """The option of nnUNetv2_train that continues a training; none for one that begins."""
+    if (fold / CHECKPOINT).is_file():
+        return ["--val"]
+    if any((fold / name).is_file() for name in CHECKPOINTS):
+        return ["--c"]
+    return []
 
 
 def _quoted(lines: list[str]) -> list[str]:
