@@ -153,13 +153,7 @@ def bootstrap_table(
 
 def tau_table(samples: Mapping[RankingScheme, Stability]) -> pd.DataFrame:
     """How much the rankings of the bootstrap samples agree with that of all cases."""
-    rows = []
-    for scheme, stability in samples.items():
-        taus = stability.taus[~np.isnan(stability.taus)]
-        numbers = [np.nan] * 4
-        if len(taus):
-            numbers = [taus.mean(), *np.quantile(taus, (0.5, 0.025, 0.975))]
-        rows.append((scheme.value, *map(float, numbers)))
+    rows = [(scheme.value, *stability.tau) for scheme, stability in samples.items()]
     return pd.DataFrame(rows, columns=["scheme", "mean", "median", "low", "high"])
 
 

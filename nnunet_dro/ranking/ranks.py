@@ -247,6 +247,15 @@ class Stability:
     high: FloatArray  # its 97.5th percentile
     taus: FloatArray  # `kendall_tau` of each sample's ranking and the full one, shape (n_samples,)
 
+    @property
+    def tau(self) -> tuple[float, float, float, float]:
+        """The mean, the median and the ends of the 95 % interval of ``taus``; NaN without any."""
+        taus = self.taus[~np.isnan(self.taus)]
+        if not len(taus):
+            return (np.nan,) * 4
+        median, low, high = np.quantile(taus, (0.5, 0.025, 0.975)).tolist()
+        return float(taus.mean()), median, low, high
+
 
 def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArray:
     """How often each unit is in each bootstrap sample of as many, shape (n_samples, n_units)."""
@@ -278,13 +287,6 @@ def stability(full: FloatArray, sampled: FloatArray) -> Stability:
         high=high,
         taus=kendall_tau(sampled, full),
     )
-
-
-def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
-    """Rank every bootstrap sample by all tasks."""
-    full = overall_ranks(task_scores(contest, scheme), contest.weights)[0]
-    sampled = overall_ranks(task_scores(contest, scheme, counts), contest.weights)
-    return stability(full, sampled)
 
 
 def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:

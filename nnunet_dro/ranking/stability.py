@@ -4,7 +4,7 @@ Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing a
 challenge results, Scientific Reports 11:2369, whose stability is that of one task at a time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +18,11 @@ from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,
     Stability,
-    bootstrap_ranks,
     consensus,
     draw_units,
+    overall_ranks,
     stability,
+    task_scores,
 )
 from nnunet_dro.ranking.weights import Task
 
@@ -126,7 +127,8 @@ def stability_of_strata(
             counts = draw_units(contest.n_units, n_samples, rng)
             part = Part("stratum", attribute, stratum, n=int(inside.sum()))
             ranks = full[attribute, stratum]
-            result[part] = (ranks, bootstrap_ranks(contest, scheme, counts))
+            sampled = task_scores(contest, scheme, counts)
+            result[part] = (ranks, stability(ranks, overall_ranks(sampled, contest.weights)))
     return result
 
 
@@ -138,7 +140,7 @@ def stability_table(
     """A row per part and team, with `STABILITY_COLUMNS`."""
     rows = []
     for part, (ranks, samples) in parts.items():
-        taus = list(_taus(samples))
+        mean, _, low, high = samples.tau
         for team in order:
             numbers = (
                 ranks[team],
@@ -147,15 +149,5 @@ def stability_table(
                 samples.high[team],
                 samples.shares[team, 0],
             )
-            rows.append((*part, *taus, entries.teams[team], *numbers))
+            rows.append((*part, mean, low, high, entries.teams[team], *numbers))
     return pd.DataFrame(rows, columns=list(STABILITY_COLUMNS))
-
-
-def _taus(samples: Stability) -> Iterator[float]:
-    """The mean and the 95 % interval of Kendall's tau over the samples; NaN where it has none."""
-    taus = samples.taus[~np.isnan(samples.taus)]
-    if not len(taus):
-        yield from (np.nan, np.nan, np.nan)
-        return
-    yield float(taus.mean())
-    yield from np.quantile(taus, (0.025, 0.975)).tolist()

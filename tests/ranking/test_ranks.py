@@ -14,17 +14,23 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.ranking.competition import competition_ranks
 from nnunet_dro.ranking.contest import Contest
 from nnunet_dro.ranking.ranks import (
-    bootstrap_ranks,
     draw_units,
     kendall_tau,
     overall_ranks,
     pairwise_p,
+    stability,
     task_scores,
     worst_scores,
 )
 from tests.ranking.test_signed_rank import scipys
 
 MEAN, MEDIAN, RANK_MEAN, RANK_MEDIAN, TEST = RankingScheme
+
+
+def bootstrapped(contest, scheme, counts):
+    """How the ranks over all tasks vary in samples of the units."""
+    full = overall_ranks(task_scores(contest, scheme), contest.weights)[0]
+    return stability(full, overall_ranks(task_scores(contest, scheme, counts), contest.weights))
 
 
 def contest_of(values, units=None, weights=None):
@@ -231,9 +237,7 @@ def test_samples_draw_as_many_units_and_patients_whole():
     contest = contest_of(np.random.default_rng(0).random((2, 6)), units=[0, 0, 1, 1, 2, 2])
     assert contest.n_units == 3
 
-    found = bootstrap_ranks(
-        contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0))
-    )
+    found = bootstrapped(contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0)))
     np.testing.assert_allclose(found.shares.sum(axis=1), 1)
 
 
@@ -241,7 +245,7 @@ def test_shares_are_the_exact_chances_of_two_cases():
     # Samples: both cases (half of them), the first one twice, the second one twice (a quarter
     # each).
     contest = contest_of([[0.9, 0.1], [0.3, 0.4]])
-    found = bootstrap_ranks(contest, RankingScheme.MEAN, np.array([[1, 1], [1, 1], [2, 0], [0, 2]]))
+    found = bootstrapped(contest, RankingScheme.MEAN, np.array([[1, 1], [1, 1], [2, 0], [0, 2]]))
 
     assert found.shares.tolist() == [[0.75, 0.25], [0.25, 0.75]]
     assert [ranks.tolist() for ranks in (found.low, found.median, found.high)] == [
@@ -253,13 +257,13 @@ def test_shares_are_the_exact_chances_of_two_cases():
 
 
 def test_a_sample_without_any_value_is_left_out():
-    found = bootstrap_ranks(
+    found = bootstrapped(
         contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[1, 1], [0, 2]])
     )
     assert found.shares.tolist() == [[1, 0], [0, 1]]
     assert len(found.taus) == 1
 
-    nothing = bootstrap_ranks(
+    nothing = bootstrapped(
         contest_of([[0.9, np.nan], [0.3, np.nan]]), RankingScheme.MEAN, np.array([[0, 2]])
     )
     assert np.isnan([*nothing.low, *nothing.high, *nothing.taus]).all()
