@@ -87,11 +87,11 @@ class Ranking:
     invalid: pd.DataFrame
     #: A row per case and label, with the best, median and worst value of the teams for each metric;
     #: None with ``aggregate_only``.
-    cases: pd.DataFrame | None
-    case_names: tuple[str, ...]  # the cases of ``values``; none with ``aggregate_only``
+    cases: pd.DataFrame | None = None
+    case_names: tuple[str, ...] = ()  # the cases of ``values``; none with ``aggregate_only``
     #: The scores of the cases, shape (n_tasks, n_teams, n_cases), in the order of ``tasks``,
     #: ``teams`` and ``case_names``; NaN where undefined. None with ``aggregate_only``.
-    values: FloatArray | None
+    values: FloatArray | None = None
     #: ``versions``, ``options``, ``in_pixels`` (whether distances are), ``definitions``.
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences for the reader
@@ -220,9 +220,6 @@ def rank_evaluations(
         tests=pairs_table(entries, order),
         podium=podium_table(entries, order),
         invalid=invalid_table(evaluations, aggregate_only=options.aggregate_only),
-        cases=None,
-        case_names=(),
-        values=None,
         about=_about(evaluations, entries, options),
         notes=entries.notes,
     )
