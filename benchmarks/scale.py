@@ -29,6 +29,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from nnunet_dro.evaluation import evaluation_result
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
@@ -255,7 +256,9 @@ def described(
     about = {
         "versions": {},
         "options": {},
-        "definitions": {},
+        # Else it is taken for that of an earlier version, and described anew. Earlier versions,
+        # which `footprint.py` measures, have no such name.
+        "definitions": dict(getattr(evaluation_result, "STATISTICS_DEFINED", {})),
         "inputs": {"files": files, "files_sha256": digests},
     }
     about |= {"requirements": []}

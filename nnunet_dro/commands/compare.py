@@ -61,6 +61,8 @@ def compare(options: _Options) -> None:
     if options.protocol:
         check_made_under(options.protocol, trainings_by_method)
     comparison = compare_evaluations(trainings_by_method, options)
+    # The comparison has what reports need; with many cases the rest takes much memory.
+    del trainings_by_method
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
     # With these it can be made again, for an evidence pack.

@@ -62,6 +62,8 @@ def page_environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = breakable
+    # A table of many cases has a million separators.
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
     return environment
 

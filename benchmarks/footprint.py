@@ -1,0 +1,137 @@
+"""Processor time and peak memory of the commands beside those of another build.
+
+Both builds run in turns, each command in a process of its own, so that a slow moment of the machine
+affects either. Numbers are user and system time and the largest resident set; ratios are those of a
+pair, and their median.
+
+- ``compare`` of two evaluations of many cases, as `scale.py` draws them;
+- ``evaluate`` of the same scores after the label maps have been read;
+- ``evaluate`` of 61 small volumes, start-up included.
+
+    git worktree add --detach /tmp/before COMMIT
+    python benchmarks/footprint.py /tmp/before [--cases N] [--pairs N] [--out FILE]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import scale
+from label_maps import Kind, make_label_maps
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parents[1]
+SMALL = Kind("small", (48, 44, 40), (1.0, 1.0, 1.0), 2, 61)
+N_LABELS = 100
+N_STRATA = (20, 40)
+
+#: `evaluate` after reading, of as many cases and labels.
+AFTER_READING = """
+import sys
+sys.path.insert(0, {folder!r})
+import scale
+scale.measure_evaluate(scale.Size({n_cases}, {n_labels}, {n_strata}))
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", type=Path, help="The other build: a folder with nnunet_dro.")
+    parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--pairs", type=int, default=3, help="How often either build runs.")
+    parser.add_argument("--out", type=Path, default=HERE / "benchmarks/results/footprint.json")
+    arguments = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        commands = made_commands(Path(scratch), arguments.cases)
+        rows = []
+        for name, command in commands.items():
+            rows.append(compared(name, command, arguments.before.absolute(), arguments.pairs))
+
+    show(rows)
+    content = {"cases": arguments.cases, "labels": N_LABELS, "rows": rows}
+    arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
+    """What is measured, by name, once the folders that it reads are there."""
+    size = scale.Size(n_cases, N_LABELS, N_STRATA)
+    for seed, name in enumerate(("baseline", "method")):
+        scale.apart(scale.write_evaluation, size, seed, scratch / name)
+    make_label_maps(SMALL, scratch / "small", rng=np.random.default_rng(0))
+
+    program = ["-m", "nnunet_dro.cli"]
+    out = ["--overwrite", "-o", str(scratch / "out")]
+    both = [f"a={scratch / 'baseline'}", f"b={scratch / 'method'}"]
+    maps = [str(scratch / "small" / which) for which in ("reference", "prediction")]
+    after_reading = AFTER_READING.format(
+        folder=str(HERE / "benchmarks"),
+        n_cases=n_cases,
+        n_labels=N_LABELS,
+        n_strata=N_STRATA,
+    )
+    return {
+        "evaluate, 61 small volumes": [*program, "evaluate", *maps, *out],
+        "evaluate, after reading": ["-c", after_reading],
+        "compare": [*program, "compare", *both, *out],
+    }
+
+
+def compared(name: str, command: Sequence[str], before: Path, n_pairs: int) -> dict[str, object]:
+    """The medians of both builds, and of the ratios of the pairs."""
+    pairs = []
+    for turn in range(n_pairs):
+        builds = {"before": before, "now": HERE}
+        order = list(builds)[:: 1 if turn % 2 else -1]
+        numbers = {which: measured(command, builds[which]) for which in order}
+        pairs.append([numbers["before"], numbers["now"]])
+
+    before_numbers, now_numbers = np.array(pairs).swapaxes(0, 1)
+    ratios = np.median(now_numbers / before_numbers, axis=0)
+    row: dict[str, object] = {"what": name, "pairs": n_pairs}
+    for place, unit in enumerate(("processor_seconds", "peak_gb")):
+        row[f"{unit}_before"] = float(np.median(before_numbers[:, place]))
+        row[f"{unit}_now"] = float(np.median(now_numbers[:, place]))
+        row[f"{unit}_ratio"] = float(ratios[place])
+    return row
+
+
+def measured(command: Sequence[str], build: Path) -> tuple[float, float]:
+    """Processor seconds and peak memory (GB) of a command by a build."""
+    environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(build)}
+    # In another folder, since Python looks for modules in the working directory first.
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{build} failed: {' '.join(command)}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
+
+
+def show(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print the measurements."""
+    table = Table(title="Processor seconds and peak memory (GB), and how many times that before")
+    for column in rows[0]:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in rows:
+        texts = [
+            f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values()
+        ]
+        table.add_row(*texts)
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()
