@@ -1,40 +1,43 @@
 """Tables in LaTeX: booktabs, with names that span the rows that they hold for."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
 
 #: Characters that LaTeX would not typeset as they are, and how they are written for it.
-_SPECIAL = {
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    '"': r"\textquotedbl{}",
-    "–": "--",
-    "−": "$-$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "→": r"$\rightarrow$",
-    "▲": r"$\blacktriangle$",
-    "▼": r"$\blacktriangledown$",
-    "³": r"\textsuperscript{3}",
-    "†": r"\textsuperscript{\textdagger}",
-    "‡": r"\textsuperscript{\textdaggerdbl}",
-}
+_ESCAPED = str.maketrans(
+    {
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "|": r"\textbar{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        '"': r"\textquotedbl{}",
+        "–": "--",
+        "−": "$-$",
+        "×": r"$\times$",
+        "∞": r"$\infty$",
+        "≤": r"$\le$",
+        "≥": r"$\ge$",
+        "→": r"$\rightarrow$",
+        "▲": r"$\blacktriangle$",
+        "▼": r"$\blacktriangledown$",
+        "³": r"\textsuperscript{3}",
+        "†": r"\textsuperscript{\textdagger}",
+        "‡": r"\textsuperscript{\textdaggerdbl}",
+    }
+)
 
 #: An entry with what is below it.
 _BELOW = (
@@ -50,10 +53,11 @@ def latex(blocks: Sequence[Block], *remarks: str) -> str:
     return "\n".join([needed, *comments, _BELOW, *tables])
 
 
+@lru_cache(maxsize=1 << 14)
 def escape(text: str) -> str:
     """Text that LaTeX typesets as it is, on one line."""
     flat = " ".join(text.split())
-    return "".join(_SPECIAL.get(character, character) for character in flat)
+    return flat.translate(_ESCAPED)
 
 
 def _table(table: Table) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from nnunet_dro.pages.document import (
@@ -13,6 +14,11 @@ from nnunet_dro.pages.document import (
     Prose,
     Table,
     with_keys_once,
+)
+
+#: Entities, not backslashes, for what begins HTML: every flavour of Markdown knows them.
+_ESCAPED = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {sign: f"\\{sign}" for sign in r"\`*_[]|~#!$"}
 )
 
 
@@ -32,15 +38,14 @@ def markdown(blocks: Sequence[Block], *, level: int = 2) -> str:
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 
+@lru_cache(maxsize=1 << 14)
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, on one line.
 
     It may stand inside a table, and where HTML is allowed.
     """
     flat = " ".join(text.split())
-    # Entities, not backslashes, for what begins HTML: every flavour of Markdown knows them.
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
+    return flat.translate(_ESCAPED)
 
 
 def _run_of(block: Block) -> object:
