@@ -113,8 +113,8 @@ def _scores(
     case_of_row = np.repeat(np.arange(n_cases), n_labels)
     label_of_row = np.tile(np.arange(n_labels), n_cases)
     names = {
-        "case": pd.Categorical.from_codes(case_of_row, list(ground.cases)),
-        "label": pd.Categorical.from_codes(label_of_row, list(ground.labels)),
+        "case": pd.Categorical.from_codes(case_of_row, pd.Index(ground.cases)),
+        "label": pd.Categorical.from_codes(label_of_row, pd.Index(ground.labels)),
     }
     return pd.DataFrame(names | columns)
 
