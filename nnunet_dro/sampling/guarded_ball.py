@@ -32,7 +32,7 @@ LARGEST_BETA = 100.0
 _LARGEST_EXPONENT = 600.0
 #: The relative error of the divergence.
 _TOLERANCE = 1e-3
-#: The largest share of the cases that counts as hopeless where a share is earned.
+#: The largest share of the cases that is set aside as hopeless where a share is earned.
 MOST_HOPELESS = 0.05
 
 
@@ -194,9 +194,9 @@ def guarded_tilt(
 def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
     """The share that the hardest cases have earned, whatever a few hopeless cases do.
 
-    A case that is not learnt (g = 0 in `learnt`) is drawn by its base weight in any case. Where
-    such cases are few, they say nothing of the others: the hardest of them, at most a twentieth of
-    all cases, are set aside. Where they are more, what is hard here cannot be learnt, or not yet.
+    A case that is not learnt (g = 0 in `learnt`) is drawn by its base weight in any case. Up to a
+    twentieth of all cases such cases are set aside: so few say nothing of the others. Above that
+    fewer are, and none from a tenth on: then what is hard here cannot be learnt, or not yet.
 
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
@@ -216,7 +216,8 @@ def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
         True
     """
     not_learnt = np.flatnonzero(learnt(losses, median=float(np.median(losses))) == 0)
-    n_aside = min(len(not_learnt), int(MOST_HOPELESS * len(losses)))
+    most = int(MOST_HOPELESS * len(losses))
+    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
     hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
     return earned_share(np.delete(losses, hardest_first[:n_aside]), share=share)
 
