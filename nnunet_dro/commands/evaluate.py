@@ -87,7 +87,8 @@ class _Options(EvaluateOptions):
 @takes(_Options)
 def evaluate(options: _Options) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
-    from nnunet_dro.evaluation.cluster import n_usable_cores
+    from joblib import cpu_count
+
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
     from nnunet_dro.evaluation.judging.subjects import STRATA
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
@@ -96,7 +97,7 @@ def evaluate(options: _Options) -> None:
     from nnunet_dro.files.output_folder import check_output, write_files
 
     requirements = requirement_texts(options.requirements, options.require_file, STRATA)
-    options = replace(options, requirements=requirements, jobs=options.jobs or n_usable_cores())
+    options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
     output = options.output
     folders = options.folders
     check_output(output, overwrite=options.overwrite, inputs=folders)

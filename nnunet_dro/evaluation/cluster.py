@@ -1,11 +1,9 @@
-"""Work spread over threads or a dask cluster.
+"""Work spread over a dask cluster.
 
 Each item is done once in the result, also if workers are lost meanwhile.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -32,62 +30,11 @@ def each_done(
     if workers is not None:
         return done_on_cluster(workers, function, items)
 
-    if jobs == 1:
-        return map(function, items)
-    if jobs is not None:
-        return _done_by_threads(jobs, function, items)
-
     from joblib import Parallel, delayed
 
-    parallel = Parallel(prefer="threads", return_as="generator_unordered")
+    # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
+    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
     return parallel(delayed(function)(item) for item in items)
-
-
-def _done_by_threads(
-    jobs: int, function: Callable[[_Item], _Result], items: Iterable[_Item]
-) -> Iterator[_Result]:
-    """The results of a function of every item, as they come, by so many threads.
-
-    Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
-    """
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(function, item) for item in items]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            # After an error, or where nobody asks for more, what has not begun is not done.
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-#: Where Linux says how many processor seconds a container may use, and in how many: as two numbers
-#: of one file, or as a file each.
-_QUOTAS = (
-    ("/sys/fs/cgroup/cpu.max",),
-    ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
-)
-
-
-def n_usable_cores() -> int:
-    """How many cores this process may use, at least one.
-
-    As joblib's `cpu_count`, whose import takes longer than scoring a small folder: those that it is
-    bound to, and no more than the quota of its container.
-    """
-    n_cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        n_cores = len(os.sched_getaffinity(0))
-
-    for files in _QUOTAS:
-        try:
-            numbers = " ".join(Path(file).read_text() for file in files).split()
-            quota, period = map(int, numbers)
-        except (OSError, ValueError):
-            # There is no such file, or no limit, which is "max".
-            continue
-        if quota > 0 and period > 0:
-            n_cores = min(n_cores, -(-quota // period))
-    return max(1, n_cores)
 
 
 def absolute(files: _Item) -> _Item:
@@ -108,8 +55,7 @@ def done_on_cluster(
     The workers need this package and see the same files under the same paths.
     """
     try:
-        from distributed import Client
-        from distributed import as_completed as done_of_cluster
+        from distributed import Client, as_completed
         from distributed.scheduler import KilledWorker
     except ImportError as error:
         needed = f"`workers` must come with the package dask, got {address!r} without it"
@@ -118,7 +64,7 @@ def done_on_cluster(
     with _client(Client, address) as client:
         # Not pure: the same file may have been written again since another run.
         futures = client.map(function, list(items), pure=False)
-        completed = cast(Any, done_of_cluster)(futures, loop=client.loop, with_results=True)
+        completed = cast(Any, as_completed)(futures, loop=client.loop, with_results=True)
         try:
             for _, result in completed:
                 yield result

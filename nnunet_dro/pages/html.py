@@ -6,7 +6,6 @@ A page is one file that sends no request and loads nothing from elsewhere.
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -15,11 +14,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from nnunet_dro import __version__
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
 from nnunet_dro.pages.pictures import Picture
 
@@ -55,7 +52,6 @@ def page_environment(*folders: Path) -> Environment:
     """
     environment = Environment(
         loader=FileSystemLoader([*folders, _ASSETS]),
-        bytecode_cache=_compiled_templates(),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -66,26 +62,6 @@ def page_environment(*folders: Path) -> Environment:
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
     return environment
-
-
-class _CompiledTemplates(FileSystemBytecodeCache):
-    """Compiled templates in the temporary folder of the user, where they can be written.
-
-    Compiling them takes longer than filling them in.
-    """
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Write a compiled template, or leave it where there is no room."""
-        with suppress(OSError):
-            super().dump_bytecode(bucket)
-
-
-def _compiled_templates() -> FileSystemBytecodeCache | None:
-    """The compiled templates of this version; None where no folder is the user's own."""
-    try:
-        return _CompiledTemplates(pattern=f"nnunet_dro_{__version__}_%s.cache")
-    except (OSError, RuntimeError):
-        return None
 
 
 def breakable(name: str) -> Markup:

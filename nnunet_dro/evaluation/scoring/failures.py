@@ -3,7 +3,6 @@
 They did by what the user calls a failure, or because a label was missed altogether or invented.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -143,27 +142,18 @@ def most_failures(
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
     case of the binomial.
     """
+    from scipy.special import betaincinv
+
     failed = np.asarray(n_failed, dtype=np.float64)
     size = np.asarray(n, dtype=np.float64)
 
-    # Rounded as by scipy, whose import takes as long as all else that a small evaluation does.
-    without_any = [_most_without_any(n, tail) for n in size.ravel().tolist()]
-    bound = np.array(without_any).reshape(size.shape)
-    if (failed > 0).any():
-        from scipy.special import betaincinv
-
-        # Where all failed, the second parameter would be 0.
-        successes = np.maximum(size - failed, 1e-300)
-        bound = betaincinv(failed + 1, successes, 1 - tail)
+    # Where all failed, the second parameter would be 0.
+    successes = np.maximum(size - failed, 1e-300)
+    bound = betaincinv(failed + 1, successes, 1 - tail)
     bound = np.where(failed >= size, 1.0, bound)
 
     is_defined = (size > 0) & ~np.isnan(failed)
     return np.where(is_defined, bound, np.nan)
-
-
-def _most_without_any(n: float, tail: float) -> float:
-    """1 - tail^(1/n), or 1 - tail without any case."""
-    return -math.expm1(math.log1p(-(1 - tail)) / max(n, 1))
 
 
 def most_failures_added(n_new: float, n_recovered: float, n: float) -> float:

@@ -18,10 +18,10 @@ from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.itk import one_channel, read_with_itk
 from nnunet_dro.evaluation.scoring.nifti import (
     NIFTI_ENDINGS,
+    UnusualNiftiError,
     read_nifti,
     step_of_scaled,
 )
-from nnunet_dro.evaluation.scoring.nifti_header import UnusualNiftiError
 from nnunet_dro.evaluation.scoring.readers import Reader, reader_named
 from nnunet_dro.evaluation.scoring.slices import common_grid, laid_on
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, affine_beside, read_tiff

@@ -1,4 +1,7 @@
-"""A fast reader for the NIfTI files that label maps usually are; libdeflate reads the voxels."""
+"""A fast reader for the NIfTI files that label maps usually are.
+
+Nibabel reads the header, libdeflate the voxels.
+"""
 
 import gzip
 import math
@@ -14,7 +17,6 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.nifti_grid import nifti_grid
-from nnunet_dro.evaluation.scoring.nifti_header import UnusualNiftiError, header_of
 from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 
 NIFTI_ENDINGS = (".nii.gz", ".nii")
@@ -29,6 +31,10 @@ _COMPRESSED_START_BYTES = 65536
 
 #: The most bytes of header and voxels; larger numbers stand in damaged headers.
 _MOST_BYTES = 2**40
+
+
+class UnusualNiftiError(Exception):
+    """The file is not of the common kind and is left to a complete reader."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +159,23 @@ def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
         UnusualNiftiError: If the file is not of the common kind.
         ValueError: If it holds several volumes, or none.
     """
-    header = header_of(start)
-    slope, intercept = header.get_slope_inter()
-    dtype = header.get_data_dtype()
-    x, y, z = (*header.get_data_shape()[:3], 1, 1)[:3]
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.nifti2 import Nifti2Header
+    from nibabel.spatialimages import HeaderDataError
+    from nibabel.wrapstruct import WrapStructError
+
+    kind = Nifti2Header if start[4:8] == b"n+2\0" else Nifti1Header
+    if kind is Nifti1Header and start[344:348] != b"n+1\0":
+        raise UnusualNiftiError
+
+    try:
+        header = kind(start[: kind.sizeof_hdr], check=False)
+        slope, intercept = header.get_slope_inter()
+        dtype = header.get_data_dtype()
+        x, y, z = (*header.get_data_shape()[:3], 1, 1)[:3]
+    except (HeaderDataError, WrapStructError, KeyError, ValueError) as error:
+        # A field without meaning, such as the code of no type (KeyError).
+        raise UnusualNiftiError from error
 
     n_axes, *lengths = header["dim"].tolist()
     _check_axes(n_axes, lengths)
@@ -168,16 +187,15 @@ def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
     offset = header["vox_offset"]
     if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise UnusualNiftiError
-    if not 1 <= n_axes <= 7 or not header.sizeof_hdr <= offset < np.inf:
+    if not 1 <= n_axes <= 7 or not kind.sizeof_hdr <= offset < np.inf:
         raise UnusualNiftiError
 
-    is_nifti2 = start[4:8] == b"n+2\0"
-    if is_nifti2 and reader is Reader.ITK:
+    if kind is Nifti2Header and reader is Reader.ITK:
         # SimpleITK 2.5 reads no NIfTI-2, so that nnU-Net goes on to its next reader.
         reader = Reader.NIBABEL
     try:
         grid = nifti_grid(header, (int(z), int(y), int(x)), reader, path)
-    except ValueError as error:
+    except (HeaderDataError, ValueError) as error:
         # A quaternion longer than 1.
         raise UnusualNiftiError from error
     if grid is None:

@@ -41,7 +41,7 @@ def nifti_grid(header: Any, shape: tuple[int, int, int], reader: Reader, path: P
     nibabel's.
 
     Args:
-        header: The header; see `header_of`.
+        header: Nibabel's header.
         shape: Voxels (z, y, x).
         reader: Whose rule it is.
         path: The file, about which ITK is asked where its rule hangs on rounding.
@@ -50,7 +50,7 @@ def nifti_grid(header: Any, shape: tuple[int, int, int], reader: Reader, path: P
         The grid; None where neither reader knows where the voxels lie.
 
     Raises:
-        ValueError: If a quaternion has no meaning.
+        HeaderDataError, ValueError: If a quaternion has no meaning.
     """
     has_lengths = _mend_pixdim(header)
     lengths = header["pixdim"][1:4].astype(np.float64)

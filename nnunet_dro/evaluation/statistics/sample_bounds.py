@@ -129,24 +129,14 @@ def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper
     one the smallest u with P(B >= u) <= tail. 0 and n + 1 stand for no bound.
     """
-    probabilities = _binomial(n, percent / 100)
+    from scipy.special import bdtr, bdtrc
+
+    k = np.arange(n + 1)
     # Probabilities that are the tail but for rounding are not more than it.
     most = tail * (1 + 1e-9)
-    at_most_k = np.cumsum(probabilities)
+    at_most_k = bdtr(k, n, percent / 100)
     low = int(np.count_nonzero(at_most_k <= most))
-    # P(B > k) falls with k; summed from its small end.
-    at_least_k = np.cumsum(probabilities[::-1])[::-1]
-    high = int(np.count_nonzero(at_least_k[1:] > most)) + 1
+    # P(B > k) falls with k.
+    more_than_k = bdtrc(k, n, percent / 100)
+    high = int(np.count_nonzero(more_than_k > most)) + 1
     return low, high
-
-
-def _binomial(n: int, p: float) -> FloatArray:
-    """P(B = k) for k of 0 to n, B ~ Binomial(n, p), 0 < p < 1.
-
-    Written out, because importing scipy's special functions takes as long as all else that a small
-    evaluation does; their rounding is 1e-11, which changes no rank.
-    """
-    k = np.arange(1, n + 1)
-    log_ratios = np.log((n - k + 1) / k) + np.log(p) - np.log1p(-p)
-    log_first = n * np.log1p(-p)
-    return np.exp(log_first + np.concatenate([[0.0], np.cumsum(log_ratios)]))

@@ -14,8 +14,7 @@ from nnunet_dro.evaluation.scoring.dicom_series import read_series
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
 from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
-from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, read_nifti
-from nnunet_dro.evaluation.scoring.nifti_header import UnusualNiftiError
+from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, UnusualNiftiError, read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, read_tiff
 from nnunet_dro.naming import name_some

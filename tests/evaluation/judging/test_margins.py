@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.comparing.options import CompareOptions
+from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.report import comparison_markdown
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means

@@ -19,8 +19,7 @@ from scipy.spatial.transform import Rotation
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
 from nnunet_dro.evaluation.scoring.itk import read_with_itk
 from nnunet_dro.evaluation.scoring.label_maps import read_label_map
-from nnunet_dro.evaluation.scoring.nifti import read_nifti
-from nnunet_dro.evaluation.scoring.nifti_header import PlainHeader, UnusualNiftiError, header_of
+from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
 from tests.evaluation.made_folders import write_map
 
@@ -393,26 +392,3 @@ def test_another_shape_is_refused_even_if_the_corner_is_the_same():
     stored = affine.astype(np.float32).astype(np.float64).round(5)
 
     assert onto(VALUES, Grid(VALUES.shape, stored), Grid(VALUES.shape, affine)) is not None
-
-
-@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f4", "f8", "i1", "u2", "u4", "i8", "u8"])
-@pytest.mark.parametrize("codes", [(1, 0), (1, 1), (2, 0), (2, 1), (0, 1), (0, 0)])
-def test_a_plain_header_says_what_nibabel_reads_in_it(dtype, codes):
-    expected = nibabel.Nifti1Header()
-    expected.set_data_shape((4, 3, 2))
-    expected.set_data_dtype(dtype)
-    expected.set_sform(oblique_affine(), codes[0])
-    expected.set_qform(np.diag([2, 3, 4, 1]), codes[1])
-    expected["scl_slope"], expected["scl_inter"] = 1, 0
-    expected["magic"] = expected.single_magic
-
-    header = header_of(expected.binaryblock)
-
-    is_plain = codes[0] == 1 or codes == (2, 0)
-    assert isinstance(header, PlainHeader) == is_plain
-    assert header.get_data_shape() == expected.get_data_shape()
-    assert header.get_data_dtype() == expected.get_data_dtype()
-    assert header.get_slope_inter() == expected.get_slope_inter()
-    assert np.array_equal(header.get_best_affine(), expected.get_best_affine())
-    for name in ("dim", "pixdim", "vox_offset", "xyzt_units", "qform_code", "sform_code"):
-        assert np.array_equal(header[name], expected[name])

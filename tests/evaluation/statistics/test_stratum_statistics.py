@@ -323,8 +323,7 @@ def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
 
 def test_percentiles_say_which_share_of_the_cases_lies_beyond():
     for statistic, word in {"p5": "twenty", "p10": "ten", "p25": "four", "p75": "four"}.items():
-        assert STATISTICS[statistic].share == f"one case in {word}"
-        assert STATISTICS[statistic].share in STATISTICS[statistic].definition
+        assert f"one case in {word}" in STATISTICS[statistic].definition
     assert [enough_cases("std", n) for n in (1, 2)] == [False, True]
     with pytest.raises(ValueError, match=r"`statistic` must be among mean, .* got 'p1'"):
         enough_cases("p1", 3)
