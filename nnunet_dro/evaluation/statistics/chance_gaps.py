@@ -9,8 +9,9 @@ Randomization Tests, section 3.3 (the observed division counts as one of the ran
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -102,8 +103,12 @@ def _chance_gap(
     gap = float(_gaps(every[None], sizes, statistic, metric, reference)[0])
 
     n_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, _VALUES_DRAWN // len(every)))
-    orders = _random_orders(every, n_draws, np.random.default_rng(seed))
-    drawn = [_gaps(divided, sizes, statistic, metric, reference) for divided in orders]
+    n_rows = max(1, _AT_A_TIME // len(every))
+    orders = _random_orders(len(every), n_draws, seed)
+    drawn = []
+    for start in range(0, n_draws, n_rows):
+        divided = every[orders[start : start + n_rows]]
+        drawn.append(_gaps(divided, sizes, statistic, metric, reference))
     by_chance = np.concatenate(drawn)
 
     # Sums in another order differ in the last digits.
@@ -117,14 +122,11 @@ def _chance_gap(
     )
 
 
-def _random_orders(
-    values: FloatArray, n_draws: int, rng: np.random.Generator
-) -> Iterator[FloatArray]:
-    """The values in random orders, a row each, some rows at a time."""
-    n_rows = max(1, _AT_A_TIME // len(values))
-    for start in range(0, n_draws, n_rows):
-        rows = np.tile(values, (min(n_rows, n_draws - start), 1))
-        yield rng.permuted(rows, axis=1)
+@lru_cache(maxsize=4)
+def _random_orders(n: int, n_draws: int, seed: int) -> npt.NDArray[np.int32]:
+    """Random orders of n values, shape (n_draws, n). Labels of as many cases share them."""
+    rows = np.tile(np.arange(n, dtype=np.int32), (n_draws, 1))
+    return np.random.default_rng(seed).permuted(rows, axis=1, out=rows)
 
 
 def _gaps(
