@@ -261,8 +261,8 @@ def stratum_of(row: Record) -> str:
 def at_start(name: str) -> str:
     """A name as a sentence begins with it.
 
-    Only names all in lower case are changed, never one such as eTIV.
+    Only words all in lower case are changed, never a name such as eTIV or white_matter.
     """
-    if not name.islower():
+    if not name.islower() or "_" in name:
         return name
     return name[:1].upper() + name[1:]
