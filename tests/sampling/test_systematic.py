@@ -78,7 +78,7 @@ def test_expected_draws_fill_the_places_and_give_harder_cases_no_less(weights, s
 )
 def test_cases_come_as_often_as_expected(n, size, beta):
     table = table_with(losses_of(n), beta=beta)
-    n_batches = 8_000
+    n_batches = 3_000
     counts = np.bincount(batches_of(table, size, n_batches).ravel(), minlength=n)
     expected = expected_draws(table.probabilities(), size=size)
     variable = expected % 1
@@ -116,7 +116,7 @@ def test_draws_say_the_share_that_was_expected(n, rule):
 @pytest.mark.parametrize("rule", [KL(1e4), CVaR(0.05)], ids=str)
 def test_places_that_the_rule_leaves_empty_are_shared_by_the_other_cases(rule):
     table = table_with(np.arange(20) / 4, rule=rule, exploration=0.0)
-    batches = batches_of(table, 3, 4000)
+    batches = batches_of(table, 3, 2000)
 
     assert (batches == 19).any(1).all()
 
@@ -129,12 +129,12 @@ def test_a_case_with_nearly_all_probability_does_not_drown_the_rest():
     """1 - p would be 0 in numbers; the others still come by their own probabilities."""
     table = table_with([0.0, 0.1, 0.2, 50.0], beta=1.0, exploration=0.0)
     table.update([3], [100.0])
-    counts = np.bincount(batches_of(table, 2, 20_000).ravel(), minlength=4)
+    counts = np.bincount(batches_of(table, 2, 6000).ravel(), minlength=4)
 
     weights = np.exp([0.0, 0.1, 0.2])
 
-    assert counts[3] == 20_000
-    assert chisquare(counts[:3], 20_000 * weights / weights.sum()).pvalue > 1e-3
+    assert counts[3] == 6000
+    assert chisquare(counts[:3], 6000 * weights / weights.sum()).pvalue > 1e-3
 
 
 def test_draws_estimate_a_weighted_mean_without_bias():
@@ -145,7 +145,7 @@ def test_draws_estimate_a_weighted_mean_without_bias():
     table = table_with(losses_of(n), beta=6.0, exploration=0.1)
     values = np.random.default_rng(1).normal(3, 1, size=n)
     rng = np.random.default_rng(2)
-    draws = [table.draw(size, rng=rng) for _ in range(20_000)]
+    draws = [table.draw(size, rng=rng) for _ in range(6000)]
     estimates = np.array(
         [(values[drawn.indices] / (size * drawn.probabilities)).sum() for drawn in draws]
     )
@@ -178,7 +178,7 @@ def test_with_fewer_cases_than_places_each_comes_as_often_or_once_more(n, size):
 
 @pytest.mark.parametrize("spread", [0.2, 0])
 def test_all_pairs_come_together_and_those_of_equal_cases_equally_often(spread):
-    batches = batches_of(table_with(losses_of(8, spread)), 2, 20_000)
+    batches = batches_of(table_with(losses_of(8, spread)), 2, 6000)
     pairs = Counter(tuple(sorted(batch)) for batch in batches.tolist())
 
     assert set(pairs) == set(combinations(range(8), 2))
@@ -189,7 +189,7 @@ def test_all_pairs_come_together_and_those_of_equal_cases_equally_often(spread):
 def test_every_case_is_equally_often_at_each_place_of_the_batch(n, beta):
     """nnU-Net oversamples the foreground of the last places."""
     size = 4
-    batches = batches_of(table_with(losses_of(n), beta=beta), size, 6000)
+    batches = batches_of(table_with(losses_of(n), beta=beta), size, 2500)
 
     common = np.bincount(batches.ravel()).argsort()[-3:]
 

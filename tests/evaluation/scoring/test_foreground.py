@@ -16,13 +16,17 @@ SMALL = [
     (3, 4, 24),
     (2, 2, 9),
 ]
+DTYPES = [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64]
+DENSITIES = [(0.02, 3), (0.3, 120), (1, 2)]
+#: Every shape with every type, and each of them with every density.
+VOLUMES = [
+    (shape, dtype, *DENSITIES[(i + j) % 3])
+    for i, shape in enumerate([*SMALL, (40, 41, 40)])
+    for j, dtype in enumerate(DTYPES)
+]
 
 
-@pytest.mark.parametrize("shape", [*SMALL, (40, 41, 40)])
-@pytest.mark.parametrize(
-    "dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64]
-)
-@pytest.mark.parametrize(("density", "largest"), [(0.02, 3), (0.3, 120), (1, 2)])
+@pytest.mark.parametrize(("shape", "dtype", "density", "largest"), VOLUMES)
 def test_counts_and_boxes_are_those_of_the_voxels(shape, dtype, density, largest):
     rng = np.random.default_rng(0)
     values = rng.integers(0, largest, (2, *shape)) * (rng.random((2, *shape)) < density)
