@@ -51,21 +51,23 @@ def project(tmp_path_factory) -> Callable[[str], Project]:
     return get
 
 
-def _copy_of_shared(folder: Path, kind: str) -> Project:
+def _copy_of_shared(shared: Path, kind: str) -> Project:
     """A project that the first worker to need it makes; each works in a copy, for some tests change
     the plans."""
-    folder.mkdir(exist_ok=True)
-    ready = folder / kind
-    with FileLock(folder / f"{kind}.lock"):
-        if not ready.exists():
-            unfinished = folder / f"{kind}.unfinished"
-            for name in ("raw", "preprocessed", "results"):
-                (unfinished / name).mkdir(parents=True)
-            make_project(unfinished, kind)
-            unfinished.rename(ready)
+    shared.mkdir(exist_ok=True)
+    ready = shared / kind
     mine = Project(_ROOT, kind)
-    shutil.copytree(ready / "raw" / mine.dataset, mine.raw)
-    shutil.copytree(ready / "preprocessed" / mine.dataset, mine.preprocessed)
+    with FileLock(shared / f"{kind}.lock"):
+        if not ready.exists():
+            # In this worker's folders, whose commands are forked from one process for all kinds.
+            make_project(_ROOT, kind)
+            unfinished = shared / f"{kind}.unfinished"
+            shutil.copytree(mine.raw, unfinished / "raw")
+            shutil.copytree(mine.preprocessed, unfinished / "preprocessed")
+            unfinished.rename(ready)
+            return mine
+    shutil.copytree(ready / "raw", mine.raw)
+    shutil.copytree(ready / "preprocessed", mine.preprocessed)
     return mine
 
 

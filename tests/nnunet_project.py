@@ -148,9 +148,8 @@ def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
         for i in range(n_cases)
     )
     (project.raw / "cases.csv").write_text("case,site,number,trusted\n" + sites)
-    project.run(
-        "nnUNetv2_plan_and_preprocess", "-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2
-    )
+    words = ("-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2, "-npfp", 1)
+    project.run("nnUNetv2_plan_and_preprocess", *words)
     add_small_configurations(project.preprocessed / "nnUNetPlans.json")
     return project
 
