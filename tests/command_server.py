@@ -3,13 +3,11 @@
 What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins
 where its program would begin after its imports: with its own arguments, environment, folder and
 output, and with fresh random numbers. Processes that nnU-Net would spawn, to export predictions and
-compute metrics, are forked for the same reason. Fingerprints are of a thousandth of the voxels that nnU-Net
-would draw, which is still more than the images of the tests have.
+compute metrics, are forked for the same reason.
 
 Read as a program, this file is the process that forks.
 """
 
-import functools
 import importlib.metadata
 import json
 import multiprocessing.context
@@ -128,7 +126,6 @@ def main() -> None:
     code of one."""
     import nnunet_dro.trainers.registry  # noqa: F401
 
-    _plan_in_less_time()
     programs = {
         point.name: point for point in importlib.metadata.entry_points(group="console_scripts")
     }
@@ -154,27 +151,6 @@ def main() -> None:
             # Falls through to the interpreter's own end, as a program does.
             sys.exit(program())
         print(child, flush=True)
-
-
-def _plan_in_less_time() -> None:
-    """Most of the time of planning goes to percentiles of 10^8 voxels, drawn with replacement, and
-    to twelve processes that list the images."""
-    from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import (
-        DatasetFingerprintExtractor,
-    )
-    from nnunetv2.utilities.utils import create_lists_from_splitted_dataset_folder
-
-    if create_lists_from_splitted_dataset_folder.__defaults__ == (None, 12):
-        create_lists_from_splitted_dataset_folder.__defaults__ = (None, 1)
-
-    begin = DatasetFingerprintExtractor.__init__
-
-    @functools.wraps(begin)
-    def begin_with_fewer(self, *arguments, **options) -> None:
-        begin(self, *arguments, **options)
-        self.num_foreground_voxels_for_intensitystats /= 1000
-
-    DatasetFingerprintExtractor.__init__ = begin_with_fewer
 
 
 def _run_module(words: Sequence[str]) -> None:

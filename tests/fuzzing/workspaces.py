@@ -11,8 +11,8 @@ import torch
 
 from tests.commands import done
 from tests.evaluation import made_folders as made
-from tests.kept.folders import VERSION_0_2
 from tests.inspection.suspects.made_folds import fold_folder, ranked, write_log
+from tests.kept.folders import VERSION_0_2
 
 CASES = ("case_00", "case_01", "case_02", "case_03")
 TRAINING = VERSION_0_2 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
