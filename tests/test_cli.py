@@ -280,7 +280,7 @@ def test_other_commands_and_help_need_no_extra(arguments):
 def test_everything_but_tune_is_imported_without_its_extra():
     rooms = (
         "demo",
-        "suspects",
+        "inspection.suspects",
         "tuning",
         "evaluation.report",
         "trainers.registry",

@@ -149,7 +149,7 @@ def test_the_tables_on_explorations_are_those_of_the_benchmark():
     null = runs[runs["kind"] == "null"]
     text = " ".join(EXPLORE.split())
 
-    assert f"1,000 times in each of {(null['repeat'] == 0).sum()} settings" in text
+    assert f"1,000 runs in each of {(null['repeat'] == 0).sum()} settings" in text
     assert (
         f"claimed in {100 * np.average(null['claims'], weights=null['runs']):.1f} % of all runs"
         in text
