@@ -642,7 +642,7 @@ MUTATIONS = {
         Mutation(
             "doubts about a tail",
             f"{VERDICTS}:_doubts_about_tail",
-            "not enough_cases(statistic, n)",
+            "not enough_cases(statistic, sample.n)",
             "False",
             "verdict on p5>=0.7 of 19 values",
         ),
@@ -663,8 +663,8 @@ MUTATIONS = {
         Mutation(
             "failures that are left out",
             f"{VERDICTS}:_misses",
-            "if not n_failed or kind in allowed:",
-            "if True:",
+            "if n_failed and kind not in allowed:",
+            "if False:",
             "verdict on metric=hd95 p75<=4mm of",
         ),
         Mutation(
