@@ -129,7 +129,7 @@ def rare_images_lines(images: RareImages) -> RenderableType:
     columns: list[Any] = [
         (Column("Case", "name"), itemgetter("case")),
         (Column("Rarity"), lambda row: f"{row['rarity']:.2g}"),
-        (Column("Kind"), lambda row: str(row["kind"] + 1)),
+        (Column("Kind"), lambda row: str(row["kind"])),
         *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
     ]
     title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
@@ -142,7 +142,7 @@ def rare_images_lines(images: RareImages) -> RenderableType:
             table,
             Prose(
                 "Rarity is the inverse density of what the preprocessed images look like, 1 on "
-                "average. Images are of one kind if their looks differ by degrees; kind 1 has most "
+                "average. Images are of one kind if their looks differ by degrees; kind 0 has most "
                 "images. Neither sees a rare anatomy in an ordinary image."
             ),
         ]

@@ -226,8 +226,7 @@ class DROOptions(HWSOptions):
         cap = max(sampling.GuardedBall.cap, float(self.rare or 0))
         if self.tried is not None:
             return sampling.TriedBall(cases, n_updates, share=self.tried, cap=cap, base=rarity)
-        if rarity is not None:
-            guarded = self.rule()
-            assert isinstance(guarded, sampling.GuardedBall)
-            return replace(guarded, cap=cap, base=rarity)
-        return self.rule()
+        rule = self.rule()
+        if rarity is not None and isinstance(rule, sampling.GuardedBall):
+            return replace(rule, cap=cap, base=rarity)
+        return rule
