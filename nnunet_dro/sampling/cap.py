@@ -1,23 +1,39 @@
 """How often cases of rare kinds are drawn, and the most that a case is."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
 
 #: A kind with a smaller share of the cases than this is rare.
 RARE_SHARE = 0.2
+#: Fewer cases than this are not drawn more often: a few images that look like no other may as well
+#: be the tail of a common kind, or broken, and would be learnt by heart.
+LEAST_CASES_OF_A_KIND = 5
+
+
+def is_of_rare_kind(kinds: ArrayLike) -> NDArray[np.bool_]:
+    """Which cases are of a kind that is rare: less than a fifth of all, but five cases at least.
+
+    Args:
+        kinds: Number of the kind of each case, shape (n,), integers >= 0.
+
+    Returns:
+        Shape (n,).
+    """
+    sizes = _sizes(kinds)
+    return (sizes >= LEAST_CASES_OF_A_KIND) & (sizes < RARE_SHARE * len(sizes))
 
 
 def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
     """How often to draw each case, relative to chance, so that rare kinds come more often.
 
-    With s_k the share of the cases that kind k has, its cases are drawn in proportion to
+    With s_k the share of the cases that a rare kind k has, its cases are drawn in proportion to
 
-        min(c, max(1, 0.2 / s_k)):
+        min(c, 0.2 / s_k),
 
-    as if a rare kind had a fifth of the cases, but at most c times as often as others. Where all
-    are of one kind, or no kind is rare, cases are drawn by chance.
+    and all others to 1: as if a rare kind had a fifth of the cases, but at most c times as often as
+    others. Where all are of one kind, or no kind is rare, cases are drawn by chance.
 
     Args:
         kinds: Number of the kind of each case, shape (n,), integers >= 0.
@@ -30,14 +46,20 @@ def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
         ValueError: If ``cap`` is out of range.
 
     Example:
-        >>> draws_of_kinds([0] * 38 + [1] * 2, cap=4.0)[[0, -1]].round(2).tolist()
-        [0.87, 3.48]
+        >>> draws_of_kinds([0] * 92 + [1] * 5 + [2] * 3, cap=4.0)[[0, 95, -1]].round(2).tolist()
+        [0.87, 3.48, 0.87]
     """
     check_cap(cap)
-    numbers = np.asarray(kinds, dtype=np.int64)
-    shares = np.bincount(numbers)[numbers] / len(numbers)
-    weights = np.clip(RARE_SHARE / shares, 1.0, cap)
+    sizes = _sizes(kinds)
+    as_a_fifth = np.minimum(cap, RARE_SHARE * len(sizes) / sizes)
+    weights = np.where(is_of_rare_kind(kinds), as_a_fifth, 1.0)
     return np.asarray(weights / weights.mean())
+
+
+def _sizes(kinds: ArrayLike) -> NDArray[np.int64]:
+    """How many cases are of the kind of each case, shape (n,)."""
+    numbers = np.asarray(kinds, dtype=np.int64)
+    return np.asarray(np.bincount(numbers)[numbers])
 
 
 def check_cap(cap: float) -> None:

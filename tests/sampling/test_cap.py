@@ -14,10 +14,19 @@ def test_a_rare_kind_is_drawn_as_if_it_had_a_fifth_of_the_cases():
 
 
 def test_no_case_is_drawn_more_often_than_the_bound():
-    draws = draws_of_kinds([0] * 99 + [1], cap=4.0)
+    draws = draws_of_kinds([0] * 95 + [1] * 5, cap=4.0)
 
     assert draws[-1] / draws[0] == pytest.approx(4.0)
     assert draws.max() < 4.0
+
+
+def test_a_few_images_that_look_like_no_other_are_drawn_by_chance():
+    kinds = [0] * 100 + [1] * 4 + [2] * 5
+
+    draws = draws_of_kinds(kinds, cap=4.0)
+
+    assert draws[100:104] == pytest.approx(draws[0])
+    assert draws[-1] / draws[0] == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("kinds", [[0] * 5, [0, 0, 0, 1, 1], [0, 1, 2]])

@@ -20,7 +20,7 @@ from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.pages.document import Column, Heading, Prose, Table
 from nnunet_dro.pages.pictures import grey_levels
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.sampling.cap import RARE_SHARE
+from nnunet_dro.sampling.cap import LEAST_CASES_OF_A_KIND, is_of_rare_kind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,8 +162,9 @@ def _advice(images: RareImages) -> list[Prose]:
         ]
 
     told = f"There are {len(sizes)} kinds of images ({', '.join(map(str, sizes))} images)."
-    if sizes.min() >= RARE_SHARE * len(kinds):
-        return [Prose(f"{told} None of them is rare.", kind="")]
+    if not is_of_rare_kind(kinds).any():
+        none = f"None that is rare has {LEAST_CASES_OF_A_KIND} images or more."
+        return [Prose(f"{told} {none}", kind="")]
 
     target = images.target
     plans = plans_option(target.plans)

@@ -1,4 +1,4 @@
-"""Which images look rare, before a training: 18 smooth ones, and two of a noisy scanner."""
+"""Which images look rare, before a training: 25 ordinary ones, and five of a brighter scanner."""
 
 import json
 
@@ -10,16 +10,16 @@ from PIL import Image
 
 from tests.commands import done, refused, run
 
-CASES = [f"case_{i:02d}" for i in range(20)]
-RARE = ["case_03", "case_11"]
+CASES = [f"case_{i:02d}" for i in range(30)]
+RARE = ["case_03", "case_11", "case_12", "case_20", "case_29"]
 
 
 def save(folder, case, *, rng):
     """Keep an image of two channels as nnU-Net's preprocessing does."""
     shape = (2, 3, 16, 16)
     ramp = np.broadcast_to(np.linspace(-1, 1, 16), shape)
-    noise = 1.5 if case in RARE else 0.05
-    image = (ramp + rng.normal(0, noise, shape)).astype(np.float32)
+    brightest = 4 if case in RARE else 1
+    image = (brightest * ramp + rng.normal(0, 0.05, shape)).astype(np.float32)
     empty = np.zeros((1, *shape[1:]), np.int8)
     sizes = {"chunks": shape, "blocks": shape}
     sizes |= {"chunks_seg": empty.shape, "blocks_seg": empty.shape}
@@ -47,7 +47,7 @@ def dataset(tmp_path, monkeypatch):
     for case in CASES:
         save(images, case, rng=rng)
     scanners = ["B" if case in RARE else "A" for case in CASES]
-    table = pd.DataFrame({"case": CASES, "scanner": scanners, "rarity": ["high", "low"] * 10})
+    table = pd.DataFrame({"case": CASES, "scanner": scanners, "rarity": ["high", "low"] * 15})
     table.to_csv(folder / "cases.csv", index=False)
     return folder
 
@@ -62,15 +62,15 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
     lines = result.stdout.splitlines()
     assert lines[-1] == str(dataset / "plans_2d_rarity.png")
     assert "-tr nnUNetTrainerDRO_rare4" in result.stdout
-    assert "There are 4 kinds of images (14, 4, 1, 1 images)." in result.stdout
-    assert "Looking at the images of 20 of 20" in result.stderr
+    assert "There are 2 kinds of images (25, 5 images)." in result.stdout
+    assert "Looking at the images of 30 of 30" in result.stderr
 
     table = pd.read_csv(dataset / "plans_2d_rarity.csv")
     assert sorted(table["case"]) == CASES
-    assert sorted(table["case"][:2]) == RARE
-    assert table["rarity"][1] > 2.5 > 2 > table["rarity"][2]
+    assert sorted(table["case"][:5]) == RARE
+    assert table["rarity"][4] > 1.8 > 1.5 > table["rarity"][5]
     assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
-    assert table["scanner"].tolist() == ["B"] * 2 + ["A"] * 18
+    assert table["scanner"].tolist() == ["B"] * 5 + ["A"] * 25
     # A column of the case table that is called so, too.
     assert set(table["rarity (case table)"]) == {"high", "low"}
 
@@ -86,7 +86,7 @@ def test_images_are_looked_at_once_for_doctor_and_trainings(dataset, tmp_path):
     assert "Looking at" not in again.stderr
     first = (dataset / "plans_2d_rarity.csv").read_text()
     assert (tmp_path / "new" / "out" / "plans_2d_rarity.csv").read_text() == first
-    assert len(json.loads((dataset / "plans_2d_fingerprints.json").read_text())) == 20
+    assert len(json.loads((dataset / "plans_2d_fingerprints.json").read_text())) == 30
     # What else is in this folder would hide the format of the cases from nnU-Net.
     assert {path.suffix for path in (dataset / "plans_2d").iterdir()} == {".b2nd", ".pkl"}
 

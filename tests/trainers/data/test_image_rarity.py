@@ -12,7 +12,8 @@ from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
 from nnunet_dro.sampling import with_exploration
 from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
 
-N_COMMON = 30
+N_COMMON = 45
+N_RARE = 5
 
 
 def save(image, path):
@@ -24,20 +25,20 @@ def save(image, path):
 
 @pytest.fixture
 def trainer(tmp_path):
-    """What `draws_of_rare_images` needs of a trainer: 30 smooth images, and two noisy ones of another
+    """What `draws_of_rare_images` needs of a trainer: 45 images, and five brighter ones of another
     scanner."""
     folder = tmp_path / "nnUNetPlans_2d"
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for i in range(N_COMMON + 2):
+    for i in range(N_COMMON + N_RARE):
         shape = (1, 4, 16, 16)
         ramp = np.broadcast_to(np.linspace(-1, 1, 16), shape)
-        noise = 0.05 if i < N_COMMON else 1.5
-        image = (ramp + rng.normal(0, noise, shape)).astype(np.float32)
+        brightest = 1 if i < N_COMMON else 4
+        image = (brightest * ramp + rng.normal(0, 0.05, shape)).astype(np.float32)
         save(image, folder / f"case_{i:02d}")
 
     lines = []
-    cases = [f"case_{i:02d}" for i in range(N_COMMON + 2)]
+    cases = [f"case_{i:02d}" for i in range(N_COMMON + N_RARE)]
 
     def datasets():
         return nnUNetDatasetBlosc2(str(folder), cases), None
@@ -58,8 +59,8 @@ def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
     weights = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
 
     assert weights.mean() == pytest.approx(1.0)
-    # Each of the two noisy images looks unlike the other, too: one of 32 for a fifth.
-    np.testing.assert_allclose(weights[N_COMMON:] / weights[0], 6.4)
+    # A tenth of the images as if they were a fifth.
+    np.testing.assert_allclose(weights[N_COMMON:] / weights[0], 2.0)
     np.testing.assert_allclose(weights[:N_COMMON], weights[0])
 
 
@@ -68,7 +69,7 @@ def test_images_are_looked_at_once(trainer, tmp_path):
     again = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
 
     assert len(trainer.lines) == 3
-    assert trainer.lines[0].startswith("Looking at the images of 32 of 32 training cases")
+    assert trainer.lines[0].startswith("Looking at the images of 50 of 50 training cases")
     np.testing.assert_array_equal(first, again)
 
     kept = json.loads((tmp_path / "nnUNetPlans_2d_fingerprints.json").read_text())
@@ -76,22 +77,22 @@ def test_images_are_looked_at_once(trainer, tmp_path):
 
 
 def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path):
-    weights = draws_of_rare_images(trainer, trainer.cases, cap=3.0)
+    weights = draws_of_rare_images(trainer, trainer.cases, cap=1.5)
 
     table = pd.read_csv(tmp_path / "rarity.csv")
-    assert set(table["case"][:2]) == {"case_30", "case_31"}
+    assert sorted(table["case"][:N_RARE]) == trainer.cases[N_COMMON:]
     assert table["rarity"].is_monotonic_decreasing
     assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
 
-    assert sorted(table["kind"][:2]) == [1, 2]
-    assert not table["kind"][2:].any()
+    assert (table["kind"][:N_RARE] == 1).all()
+    assert not table["kind"][N_RARE:].any()
 
     draws = table.set_index("case")["times_as_often"]
     np.testing.assert_allclose(draws[trainer.cases], weights, rtol=1e-3)
-    assert draws["case_30"] / draws["case_00"] == pytest.approx(3.0, rel=1e-3)
+    assert draws["case_45"] / draws["case_00"] == pytest.approx(1.5, rel=1e-3)
+    named = ", ".join(f"{case} (1.4x)" for case in table["case"][:N_RARE])
     assert trainer.lines[-1] == (
-        "Kinds of images: 3 (30, 1, 1 cases). Cases of rare kinds are drawn more often: "
-        "case_30 (2.7x), case_31 (2.7x)"
+        f"Kinds of images: 2 (45, 5 cases). Cases of rare kinds are drawn more often: {named}"
     )
 
 
@@ -101,13 +102,13 @@ def test_images_of_one_kind_are_drawn_by_chance(trainer):
     weights = draws_of_rare_images(trainer, common, cap=4.0)
 
     np.testing.assert_array_equal(weights, 1.0)
-    assert trainer.lines[-1].startswith("Kinds of images: 1 (30 cases). None is rare")
+    assert trainer.lines[-1].startswith("Kinds of images: 1 (45 cases). None is rare")
 
 
 def test_only_the_first_rank_writes_the_table(trainer, tmp_path):
     trainer.local_rank = 1
 
-    draws_of_rare_images(trainer, trainer.cases, cap=3.0)
+    draws_of_rare_images(trainer, trainer.cases, cap=1.5)
 
     assert not (tmp_path / "rarity.csv").exists()
 
