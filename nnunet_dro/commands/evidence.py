@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.commands.protocol_file import protocol_of
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -56,9 +57,11 @@ def pack_files(
     """
     record = selfcheck()
     if not record.agrees:
-        raise ValueError(
-            "`pack` must be written by an installation that computes known numbers as expected, "
-            f"got others: {record.lines()[-1]} Run `nnunet-dro selfcheck`, and install anew."
+        raise InputError(
+            "pack",
+            must="be written by an installation that computes known numbers as expected",
+            got=f"others: {record.verdict}",
+            cure="Run `nnunet-dro selfcheck`, and install anew.",
         )
 
     records = {**others, "selfcheck.json": record.json_text()}
@@ -99,24 +102,30 @@ def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
     if locked is None:
         return {}
     if "content" not in locked:
-        raise ValueError(
-            "`evaluation` must hold the protocol that it was made under, got its hash only, as in "
-            "version 0.3.0. Evaluate again with this version of nnunet-dro."
+        raise InputError(
+            "evaluation",
+            must="hold the protocol that it was made under",
+            got="its hash only, as in version 0.3.0",
+            cure="Evaluate again with this version of nnunet-dro.",
         )
 
     protocol = protocol_of(locked["content"], str(locked["file"]))
     if protocol.sha256 != locked["sha256"]:
-        raise ValueError(
-            f"`protocol` must be the one that was locked, got {protocol.sha256} in place of "
-            f"{locked['sha256']}. Restore summary.json, or evaluate again."
+        raise InputError(
+            "protocol",
+            must="be the one that was locked",
+            got=f"{protocol.sha256} in place of {locked['sha256']}",
+            cure="Restore summary.json, or evaluate again.",
         )
 
     texts = {entry["requirement"] for entry in about["requirements"]}
     others = sorted(texts ^ set(protocol.sections[command]["require"]))
     if others:
-        raise ValueError(
-            f"`{_RESULTS[command]}` must have the requirements of its protocol, got others or not "
-            f"all: {others[0]!r}. Restore summary.json, or {command} again with --protocol."
+        raise InputError(
+            _RESULTS[command],
+            must="have the requirements of its protocol",
+            got=f"others or not all: {others[0]!r}",
+            cure=f"Restore summary.json, or {command} again with --protocol.",
         )
     return {"protocol.toml": locked["content"]}
 
@@ -126,9 +135,11 @@ def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
     summary, table = read_comparison(folder)
     about = summary["about"]
     if "inputs" not in about:
-        raise ValueError(
-            f"`comparison` must say of what it is, got {str(folder)!r}, of an earlier version. "
-            "Compare again with this version of nnunet-dro."
+        raise InputError(
+            "comparison",
+            must="say of what it is",
+            got=f"{str(folder)!r}, of an earlier version",
+            cure="Compare again with this version of nnunet-dro.",
         )
 
     scores = {}
@@ -153,8 +164,12 @@ def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
         files = [*(folder / place).glob("*")]
         if not files:
             raise FileNotFoundError(
-                "`comparison` must have its scores beside it, got none in "
-                f"{str(folder / place)!r}. Write the pack with this version of nnunet-dro."
+                bad_input(
+                    "comparison",
+                    must="have its scores beside it",
+                    got=f"none in {str(folder / place)!r}",
+                    cure="Write the pack with this version of nnunet-dro.",
+                )
             )
         # A table of other software is a single file.
         is_table = len(files) == 1 and files[0].name != "summary.json"
@@ -172,9 +187,11 @@ def _check_verdict_files(folder: Path, files: Mapping[str, str]) -> None:
         if (folder / name).is_file():
             written = _content(folder / name)
         if written != files.get(name):
-            raise ValueError(
-                "`evaluation` must have the verdicts of its summary.json, got others in "
-                f"{str(folder / name)!r}. Restore the pack from where it is kept, or write another."
+            raise InputError(
+                "evaluation",
+                must="have the verdicts of its summary.json",
+                got=f"others in {str(folder / name)!r}",
+                cure="Restore the pack from where it is kept, or write another.",
             )
 
 
@@ -205,9 +222,11 @@ def _compared_anew(
     """A comparison in a folder, made anew from the scores of every training and checked."""
     trainings = [read_scores(path) for path in scores.values()]
     if _predictions(evaluation) not in map(_predictions, trainings):
-        raise ValueError(
-            "`comparison` must be of the evaluation, got one of other predictions in "
-            f"{str(folder)!r}. Name a comparison of this evaluation, or leave it out."
+        raise InputError(
+            "comparison",
+            must="be of the evaluation",
+            got=f"one of other predictions in {str(folder)!r}",
+            cure="Name a comparison of this evaluation, or leave it out.",
         )
 
     _protocol(about, "compare")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.naming import name_some
 
 
@@ -11,14 +12,18 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
     for entry in folders:
         name, separator, folder = entry.partition("=")
         if not separator or not name.strip() or not folder:
-            raise ValueError(
-                f"`evaluations` must be NAME=FOLDER, got {entry!r}. Write, for example, "
-                "ERM=results/erm."
+            raise InputError(
+                "evaluations",
+                must="be NAME=FOLDER",
+                got=repr(entry),
+                cure="Write, for example, ERM=results/erm.",
             )
         if name in named:
-            raise ValueError(
-                f"`evaluations` must have different names, got {name_some([name])} twice. Rename "
-                "one."
+            raise InputError(
+                "evaluations",
+                must="have different names",
+                got=f"{name_some([name])} twice",
+                cure="Rename one.",
             )
         named[name] = Path(folder)
     return named
@@ -37,28 +42,39 @@ def _trainings(text: str) -> list[Path]:
     """The folders of trainings, which commas separate."""
     names = text.split(",")
     if len(names) > 1 and Path(text).is_dir():
-        raise ValueError(
-            f"`evaluations` must be folders without a comma in their names, got {text!r}. A comma "
-            "separates trainings. Rename the folder."
+        raise InputError(
+            "evaluations",
+            must="be folders without a comma in their names",
+            got=repr(text),
+            cure="A comma separates trainings. Rename the folder.",
         )
     if not all(name.strip() for name in names):
-        raise ValueError(
-            f"`evaluations` must name a folder between two commas, got {text!r}. Write, for "
-            "example, ERM=seed0,seed1,seed2, without spaces."
+        raise InputError(
+            "evaluations",
+            must="name a folder between two commas",
+            got=repr(text),
+            cure="Write, for example, ERM=seed0,seed1,seed2, without spaces.",
         )
 
     folders: list[Path] = []
     for name in names:
         folder = Path(name)
         if "=" in name and not folder.is_dir():
-            raise ValueError(
-                f"`evaluations` must be folders that exist, got {name!r}. The name ends at the "
-                "first equals sign; a space goes between methods, a comma between trainings."
+            raise InputError(
+                "evaluations",
+                must="be folders that exist",
+                got=repr(name),
+                cure=(
+                    "The name ends at the first equals sign; a space goes between methods, "
+                    "a comma between trainings."
+                ),
             )
         if folder.resolve() in [other.resolve() for other in folders]:
-            raise ValueError(
-                f"`evaluations` must be different trainings, got {name!r} twice. One training "
-                "twice says nothing about others: name every training once."
+            raise InputError(
+                "evaluations",
+                must="be different trainings",
+                got=f"{name!r} twice",
+                cure=("One training twice says nothing about others: name every training once."),
             )
         folders.append(folder)
     return folders

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.shared import argument, option, takes
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ def plan(options: _Options) -> None:
         _check_pilot(requirement, options)
     is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)
     if is_of_percentile and (options.expect or options.spread):
-        raise ValueError(
-            "`expect` must come with a mean, a typical difference or failures, got "
-            f"{requirement.text!r}. Write --pilot FOLDER, an evaluation of earlier cases."
+        raise InputError(
+            "expect",
+            must="come with a mean, a typical difference or failures",
+            got=repr(requirement.text),
+            cure="Write --pilot FOLDER, an evaluation of earlier cases.",
         )
 
     if options.pilot is not None:
@@ -78,12 +81,19 @@ def _check_pilot(requirement: "Requirement", options: _Options) -> None:
     from nnunet_dro.commands.protocol_file import sorted_requirements
 
     if options.expect or options.spread:
-        raise ValueError("`pilot` must come without an expectation, got both. Leave out either.")
+        raise InputError(
+            "pilot",
+            must="come without an expectation",
+            got="both",
+            cure="Leave out either.",
+        )
     on_strata, _ = sorted_requirements([requirement.text])
     if not on_strata:
-        raise ValueError(
-            f"`pilot` must come with a requirement on one evaluation, got {requirement.text!r}. "
-            "Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."
+        raise InputError(
+            "pilot",
+            must="come with a requirement on one evaluation",
+            got=repr(requirement.text),
+            cure=("Say what it showed: --expect 1.6pt --spread 3pt, or --expect 2% for failures."),
         )
 
 
@@ -119,7 +129,12 @@ def _table_without_pilot(requirement: "Requirement", options: _Options) -> "Rend
     if options.expect is not None:
         expected_share = read_share(options.expect)
     if options.spread is not None:
-        raise ValueError(f"`spread` must come with a mean, got {options.spread!r}. Leave it out.")
+        raise InputError(
+            "spread",
+            must="come with a mean",
+            got=repr(options.spread),
+            cure="Leave it out.",
+        )
 
     requirement = _with_least(requirement, "n")
     share = options.with_label

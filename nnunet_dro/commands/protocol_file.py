@@ -16,6 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.comparing.options import SECTIONS, LockedComparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -214,8 +215,12 @@ def protocol_of(text: str, name: str) -> Protocol:
     content = _parsed_toml(text, name)
     is_earlier = content.get("format") == EARLIER_FORMAT
     if content.get("format") != FORMAT and not is_earlier:
-        got = f"{name!r} with {content.get('format')!r}"
-        raise ValueError(f"`protocol` must have the format {FORMAT!r}, got {got}. {_REWRITE}")
+        raise InputError(
+            "protocol",
+            must=f"have the format {FORMAT!r}",
+            got=f"{name!r} with {content.get('format')!r}",
+            cure=_REWRITE,
+        )
 
     try:
         sections = {section: _filled(content.get(section), section) for section in SECTIONS}
@@ -231,18 +236,24 @@ def protocol_of(text: str, name: str) -> Protocol:
     differing = set(content) ^ {*protocol.head, "sha256", *SECTIONS}
     is_other_format = content["format"] != protocol.head["format"]
     if differing or is_other_format or content.get("sha256") != protocol.sha256:
-        got = f"{name!r}, which was edited"
-        raise ValueError(
-            f"`protocol` must be as it was written, got {got}: its hash does not fit. {_REWRITE}"
+        raise InputError(
+            "protocol",
+            must="be as it was written",
+            got=f"{name!r}, which was edited: its hash does not fit",
+            cure=_REWRITE,
         )
     return protocol
 
 
 def _read_text(path: Path) -> str:
     if not path.is_file():
-        cure = "Write one with `nnunet-dro protocol write`."
         raise FileNotFoundError(
-            f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}"
+            bad_input(
+                "protocol",
+                must="be a file",
+                got=f"{str(path)!r}, which is none",
+                cure="Write one with `nnunet-dro protocol write`.",
+            )
         )
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -258,7 +269,7 @@ def _parsed_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def _no_toml(name: str, error: ValueError) -> ValueError:
-    return ValueError(f"`protocol` must be TOML in UTF-8, got {name!r}: {error}. {_REWRITE}")
+    return InputError("protocol", must="be TOML in UTF-8", got=f"{name!r}: {error}", cure=_REWRITE)
 
 
 def under_protocol(result: _Result, path: Path) -> _Result:
@@ -287,9 +298,11 @@ def check_made_under(path: Path, evaluations: Mapping[str, Sequence[Evaluation]]
             if theirs == sha256:
                 continue
             got = f"one under another, {theirs}," if theirs else "one without a protocol"
-            cure = f"Evaluate again with --protocol {path}."
-            raise ValueError(
-                f"`evaluations` must be made under {str(path)!r}, got {got} for {name!r}. {cure}"
+            raise InputError(
+                "evaluations",
+                must=f"be made under {str(path)!r}",
+                got=f"{got} for {name!r}",
+                cure=f"Evaluate again with --protocol {path}.",
             )
 
 
@@ -305,20 +318,21 @@ def _check_section(name: str, options: Mapping[str, Any]) -> None:
     others = (set(options) - set(_RETIRED)) ^ set(kinds_by_option)
     if others:
         names = name_some(sorted(others))
-        raise ValueError(
-            f"`{name}` must have the options {', '.join(kinds_by_option)}, "
-            f"got others or not all: {names}."
+        raise InputError(
+            name,
+            must=f"have the options {', '.join(kinds_by_option)}",
+            got=f"others or not all: {names}",
         )
 
     for option, value in options.items():
         kinds = (kinds_by_option | _RETIRED)[option]
         if value is not None and not _is_of_kind(value, kinds):
             words = " or ".join(_WORDS[kind] for kind in kinds)
-            raise ValueError(f"`{option}` must be {words} in [{name}], got {value!r}.")
+            raise InputError(option, must=f"be {words} in [{name}]", got=repr(value))
 
     for option in ("bootstrap", "seed"):
         if options[option] < 0:
-            raise ValueError(f"`{option}` must be at least 0 in [{name}], got {options[option]!r}.")
+            raise InputError(option, must=f"be at least 0 in [{name}]", got=repr(options[option]))
 
 
 def _is_of_kind(value: Any, kinds: _Kinds) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import EmptyRule, InvalidRule, MissingRule, PatientScore
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.named_folders import named_evaluations
@@ -123,9 +124,11 @@ def rank(options: _Options) -> None:
     only_with_evaluate = list(scoring)
     only_with_evaluate += [name for name in ("kept", "invalid") if getattr(options, name)]
     if options.evaluate is None and only_with_evaluate:
-        raise ValueError(
-            f"`{only_with_evaluate[0]}` must come with --evaluate, got evaluations that are made "
-            "already. Add --evaluate with the folder of the references, or leave it out."
+        raise InputError(
+            only_with_evaluate[0],
+            must="come with --evaluate",
+            got="evaluations that are made already",
+            cure="Add --evaluate with the folder of the references, or leave it out.",
         )
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)

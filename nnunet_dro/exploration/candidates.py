@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration import rank_sums
@@ -90,10 +91,14 @@ def search_and_test(
     )
     n_all = search.n_sets * len(labels)
     if n_all > _MOST_SETS:
-        raise ValueError(
-            f"`by` must be of fewer attributes, got {len(attributes)} attributes, which make "
-            f"{n_all:,} sets (times labels). At most {_MOST_SETS:,} are looked at: name fewer with "
-            "--by, or lower --max-attributes."
+        raise InputError(
+            "by",
+            must="be of fewer attributes",
+            got=f"{len(attributes)} attributes, which make {n_all:,} sets (times labels)",
+            cure=(
+                f"At most {_MOST_SETS:,} are looked at: name fewer with --by, or lower "
+                "--max-attributes."
+            ),
         )
 
     # Each combination that is found begins a search for the next one.
@@ -101,10 +106,14 @@ def search_and_test(
     steps = itertools.count(1)
     candidates, n_combinations = _find(search, labels, lambda: progress(next(steps), n_steps))
     if not n_combinations:
-        raise ValueError(
-            f"`min_cases` must leave a combination with at least {limits.min_cases} cases, and as "
-            f"many beside it, in each half, got none among {len(patients)} cases. Give a smaller "
-            "number, more cases, or attributes with fewer strata."
+        raise InputError(
+            "min_cases",
+            must=(
+                f"leave a combination with at least {limits.min_cases} cases, and as many "
+                "beside it, in each half"
+            ),
+            got=f"none among {len(patients)} cases",
+            cure="Give a smaller number, more cases, or attributes with fewer strata.",
         )
 
     rng = np.random.default_rng([seed, 1])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
@@ -191,8 +192,12 @@ def _metric(evaluation: Evaluation, name: str | None) -> str:
     if name is None and metrics:
         return "dice" if "dice" in metrics else metrics[0]
     if name not in metrics:
-        cure = f"Choose from: {nearest_names(name or '', metrics)}."
-        raise ValueError(f"`metric` must be a metric of the evaluation, got {name!r}. {cure}")
+        raise InputError(
+            "metric",
+            must="be a metric of the evaluation",
+            got=repr(name),
+            cure=f"Choose from: {nearest_names(name or '', metrics)}.",
+        )
     return name
 
 
@@ -200,8 +205,12 @@ def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
     """The labels to explore: the named ones, each once, or else all."""
     for name in names:
         if name not in evaluation.labels:
-            cure = f"Choose from: {nearest_names(name, evaluation.labels)}."
-            raise ValueError(f"`label` must be a label of the evaluation, got {name!r}. {cure}")
+            raise InputError(
+                "label",
+                must="be a label of the evaluation",
+                got=repr(name),
+                cure=f"Choose from: {nearest_names(name, evaluation.labels)}.",
+            )
     return tuple(dict.fromkeys(names)) or evaluation.labels
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of, check_rows
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -105,10 +106,11 @@ def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> Non
         if differs.any():
             place = int(differs.argmax())
             case = evaluated["case"].iloc[place]
-            got = f"{now[place]!r} for {before[place]!r} in {name!r} of {case!r}"
-            raise ValueError(
-                "`cases` must have the entries that the evaluation was made with, or new columns, "
-                f"got {got}. Evaluate again with this table."
+            raise InputError(
+                "cases",
+                must="have the entries that the evaluation was made with, or new columns",
+                got=f"{now[place]!r} for {before[place]!r} in {name!r} of {case!r}",
+                cure="Evaluate again with this table.",
             )
 
 
@@ -136,9 +138,11 @@ def _usable(
         got = "none"
         if constant:
             got = f"only {name_some(constant)}, which is the same in all"
-        raise ValueError(
-            f"`by` must name attributes that divide the cases, got {got}. Evaluate with --by, or "
-            "name a case table with --cases."
+        raise InputError(
+            "by",
+            must="name attributes that divide the cases",
+            got=got,
+            cure="Evaluate with --by, or name a case table with --cases.",
         )
     if constant:
         notes.append(f"Left out, because it is the same in all cases: {name_some(constant)}.")
@@ -262,9 +266,11 @@ def label_scores(
     table = method_values(evaluation, ground, metric)
     if np.isinf(table.values).any():
         case, label = np.argwhere(np.isinf(table.values))[0]
-        raise ValueError(
-            f"`scores` must be finite, got an infinite one for {cases[case]!r}, {labels[label]!r}. "
-            "Evaluate it again."
+        raise InputError(
+            "scores",
+            must="be finite",
+            got=f"an infinite one for {cases[case]!r}, {labels[label]!r}",
+            cure="Evaluate it again.",
         )
 
     # A label that was missed or invented is the worst, whatever the metric.
@@ -287,9 +293,11 @@ def label_scores(
             )
 
     if not scores:
-        raise ValueError(
-            f"`metric` must have a value in some case, got {metric!r} without any. Choose another "
-            "label or metric."
+        raise InputError(
+            "metric",
+            must="have a value in some case",
+            got=f"{metric!r} without any",
+            cure="Choose another label or metric.",
         )
     return scores, _notes_on_undefined(scores, labels, described)
 

@@ -13,6 +13,7 @@ from math import comb
 import numpy as np
 from scipy.stats import rankdata
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.exploration.rank_sums import (
     BoolArray,
     CodeArray,
@@ -54,16 +55,26 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attributes <= 3:
-            raise ValueError(
-                f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. "
-                "Combinations of more have too few cases to say anything."
+            raise InputError(
+                "max_attributes",
+                must="be 1, 2 or 3",
+                got=repr(self.max_attributes),
+                cure="Combinations of more have too few cases to say anything.",
             )
         if self.min_cases < 2:
-            raise ValueError(
-                f"`min_cases` must be at least 2, got {self.min_cases!r}. One case is no group."
+            raise InputError(
+                "min_cases",
+                must="be at least 2",
+                got=repr(self.min_cases),
+                cure="One case is no group.",
             )
         if self.n_candidates < 1:
-            raise ValueError(f"`candidates` must be at least 1, got {self.n_candidates!r}. Try 3.")
+            raise InputError(
+                "candidates",
+                must="be at least 1",
+                got=repr(self.n_candidates),
+                cure="Try 3.",
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
@@ -110,9 +111,11 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
         patient_score=first.options.patient_score,
     )
     if np.isnan(entries.scores).all():
-        cure = "Evaluate with labels that the cases have, or with another --empty."
-        raise ValueError(
-            f"`evaluations` must have a case in which some team has a value, got none. {cure}"
+        raise InputError(
+            "evaluations",
+            must="have a case in which some team has a value",
+            got="none",
+            cure="Evaluate with labels that the cases have, or with another --empty.",
         )
     notes = [*_notes(entries)]
     for team, numbers_of_team in numbers.items():

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.choices import InvalidRule
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -45,19 +46,30 @@ def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
 
     for name, path in submissions:
         if not name or name in (".", "..") or "/" in name or "\\" in name:
-            cure = "Write TEAM=FOLDER."
-            raise ValueError(
-                f"`team` must be a name without slashes, got {name!r} for {str(path)!r}. {cure}"
+            raise InputError(
+                "team",
+                must="be a name without slashes",
+                got=f"{name!r} for {str(path)!r}",
+                cure="Write TEAM=FOLDER.",
             )
         if not path.is_dir():
-            cure = "Give the folders of the predictions, one for each team."
-            raise NotADirectoryError(f"`submissions` must be folders, got {str(path)!r}. {cure}")
+            raise NotADirectoryError(
+                bad_input(
+                    "submissions",
+                    must="be folders",
+                    got=repr(str(path)),
+                    cure="Give the folders of the predictions, one for each team.",
+                )
+            )
 
     # Names that differ in case only would be one folder on some systems.
     twice = repeated(name.casefold() for name, _ in submissions)
     if twice:
-        raise ValueError(
-            f"`submissions` must have different names, got {twice[0]!r} twice. Write TEAM=FOLDER."
+        raise InputError(
+            "submissions",
+            must="have different names",
+            got=f"{twice[0]!r} twice",
+            cure="Write TEAM=FOLDER.",
         )
     return dict(submissions)
 
@@ -135,7 +147,8 @@ def _inputs_of(
         message = f"{errors[first]} The team is {first!r}."
         if others:
             message += f" There are such errors in {', '.join(others)}, too."
-        raise type(errors[first])(message) from errors[first]
+        kind = ValueError if isinstance(errors[first], ValueError) else type(errors[first])
+        raise kind(message) from errors[first]
     return inputs
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import name_some
 from nnunet_dro.ranking.options import RankOptions
@@ -56,19 +57,34 @@ def parsed_weights(entries: Sequence[str], names: Sequence[str], *, name: str) -
         except ValueError:
             weight = math.nan
         if not (math.isfinite(weight) and weight >= 0 and weighted):
-            cure = f"Write, for example, {names[0]}=2; what has the weight 0 is not ranked."
-            raise ValueError(f"`{name}` must be NAME=NUMBER, 0 or more, got {entry!r}. {cure}")
+            raise InputError(
+                name,
+                must="be NAME=NUMBER, 0 or more",
+                got=repr(entry),
+                cure=f"Write, for example, {names[0]}=2; what has the weight 0 is not ranked.",
+            )
         if weighted not in weights:
-            cure = f"Choose from: {name_some(names, at_most=20)}."
-            raise ValueError(f"`{name}` must name what all evaluations have, got {entry!r}. {cure}")
+            raise InputError(
+                name,
+                must="name what all evaluations have",
+                got=repr(entry),
+                cure=f"Choose from: {name_some(names, at_most=20)}.",
+            )
         if weighted in weighed:
-            raise ValueError(
-                f"`{name}` must weigh each once, got {weighted!r} twice. Leave one out."
+            raise InputError(
+                name,
+                must="weigh each once",
+                got=f"{weighted!r} twice",
+                cure="Leave one out.",
             )
         weighed.add(weighted)
         weights[weighted] = weight
 
     if not any(weights.values()):
-        cure = "Leave one of them out."
-        raise ValueError(f"`{name}` must leave something to rank, got only zeros. {cure}")
+        raise InputError(
+            name,
+            must="leave something to rank",
+            got="only zeros",
+            cure="Leave one of them out.",
+        )
     return weights

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.selfcheck.made_scores import made_evaluation, made_scores, made_strata
-from nnunet_dro.selfcheck.number import Number
+from nnunet_dro.selfcheck.number import Number, numbers_of
 
 #: Stratum to the number of its cases.
 _SIZES = {"six": 6, "one": 1, "many": 44}
@@ -99,9 +99,8 @@ def differences() -> Iterator[Number]:
     rows = made_comparison().table.set_index(["stratum", "metric"])
     for place, columns in _EXPECTED.items():
         stratum, metric = place
-        for column, expected in columns.items():
-            name = f"{column} of {metric}, {_SIZES[stratum]} cases"
-            yield Number("differences", name, expected, float(rows.loc[place, column]))
+        name = f"{metric}, {_SIZES[stratum]} cases"
+        yield from numbers_of("differences", name, rows.loc[place], columns)
     yield from _trainings()
 
 
@@ -126,8 +125,7 @@ def _trainings() -> Iterator[Number]:
         "mean_difference_lowest": 0.01,
         "mean_difference_highest": 0.03,
     }
-    for name, value in expected.items():
-        yield Number("differences", f"{name} of three trainings", value, float(row[name]))
+    yield from numbers_of("differences", "three trainings", row, expected)
 
 
 def _alike(method: str, dice: float) -> Evaluation:
@@ -141,19 +139,17 @@ def made_comparison() -> Comparison:
     before = made_scores(
         dice=[*_SIX, 0.0, *[0.9] * 43, 0.3],
         hd95=[10.0] * 6 + [math.nan] + [4.0] * 44,
+        n_prediction=[1.0] * 6 + [0.0] + [1.0] * 44,
     )
-    before.loc[6, "n_prediction"] = 0
     after = made_scores(
         dice=[*_SIX_AFTER, 1.0, *[0.2] * 7, *[0.9] * 37],
         hd95=[9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 2.0] + [4.0] * 44,
     )
 
-    stratum_of_case = []
-    for stratum, n in _SIZES.items():
-        stratum_of_case += [stratum] * n
-    strata = made_strata("group", stratum_of_case)
-    evaluations = {
-        "before": made_evaluation("before", before, strata),
-        "after": made_evaluation("after", after, strata),
-    }
-    return compare(evaluations)
+    strata = made_strata("group", ["six"] * 6 + ["one"] + ["many"] * 44)
+    return compare(
+        {
+            "before": made_evaluation("before", before, strata),
+            "after": made_evaluation("after", after, strata),
+        }
+    )

@@ -15,11 +15,15 @@ def case_names(n: int) -> list[str]:
     return [f"case_{number:03}" for number in range(n)]
 
 
-def made_scores(**metrics: "list[float]") -> pd.DataFrame:
-    """The scores of a label that each reference and each prediction has; NaN is undefined."""
-    n = len(next(iter(metrics.values())))
-    sizes = {"n_reference": 1, "n_prediction": 1}
-    return pd.DataFrame({"case": case_names(n), "label": LABEL, **metrics, **sizes})
+def made_scores(**columns: "list[float]") -> pd.DataFrame:
+    """The scores of a label; NaN is undefined.
+
+    Each reference and each prediction has the label, unless ``n_reference`` and ``n_prediction``
+    are among the columns.
+    """
+    n = len(next(iter(columns.values())))
+    sizes = {"n_reference": [1.0] * n, "n_prediction": [1.0] * n}
+    return pd.DataFrame({"case": case_names(n), "label": LABEL, **sizes, **columns})
 
 
 def made_strata(attribute: str, names: list[str]) -> "dict[str, pd.Series[str]]":

@@ -1,7 +1,9 @@
 """A number with a known value, and how it is shown."""
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 TOLERANCE = 1e-9  # Largest difference that rounding explains, relative to numbers above 1.
 
@@ -38,6 +40,12 @@ class Number:
             "expected": _without_nan(self.expected),
             "found": _without_nan(self.computed),
         }
+
+
+def numbers_of(part: str, name: str, row: Any, expected: Mapping[str, float]) -> Iterator[Number]:
+    """The columns of a row, each beside its known value; the row is that of ``name``."""
+    for column, value in expected.items():
+        yield Number(part, f"{column} of {name}", value, float(row[column]))
 
 
 def _shown(number: float) -> str:

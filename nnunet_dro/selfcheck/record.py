@@ -45,11 +45,15 @@ class SelfcheckRecord:
         """Whether every number is the expected one."""
         return all(number.agrees for number in self.numbers)
 
+    @property
+    def verdict(self) -> str:
+        """How many numbers there are, and how many of them are not the expected ones."""
+        n_wrong = sum(not number.agrees for number in self.numbers)
+        words = f"{n_wrong} not as expected" if n_wrong else "all as expected"
+        return f"{len(self.numbers)} numbers, {words}"
+
     def lines(self) -> list[str]:
         """The record as text, a line per number."""
-        verdict = "all as expected"
-        if not self.agrees:
-            verdict = f"{sum(not number.agrees for number in self.numbers)} not as expected"
         return [
             f"Self-check of nnunet-dro {self.versions['nnunet-dro']}, {self.time}, {self.system}",
             ", ".join(f"{name} {version}" for name, version in self.versions.items()),
@@ -58,7 +62,7 @@ class SelfcheckRecord:
             f"  {'':<6}{'part':<12}{'expected':>14}{'found':>14}  number",
             *(number.line() for number in self.numbers),
             "",
-            f"{len(self.numbers)} numbers, {verdict}.",
+            f"{self.verdict}.",
         ]
 
     def json_text(self) -> str:

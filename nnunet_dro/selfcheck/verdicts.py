@@ -120,8 +120,7 @@ def verdicts() -> Iterator[Number]:
     for n, words in _OF_PERFECT.items():
         yield from _of_scores(made_scores(dice=[1.0] * n), words, f"{n} values of 1")
 
-    distances = made_scores(hd95=[4.0] * 8 + [math.nan])
-    distances.loc[8, "n_prediction"] = 0
+    distances = made_scores(hd95=[4.0] * 8 + [math.nan], n_prediction=[1.0] * 8 + [0.0])
     name = "8 distances of 4 mm and a missed label"
     yield from _of_scores(distances, _OF_DISTANCES, name)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.judging.outcomes import check_requirements, without_intervals
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.options import EvaluateOptions
@@ -28,8 +29,12 @@ def check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[st
         names += map(str, stratum_of_case.cat.categories)
     if name not in names:
         names = list(dict.fromkeys(names))
-        cure = f"Choose from: {name_some(names, at_most=20)}."
-        raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
+        raise InputError(
+            "reference_stratum",
+            must="be a stratum of --by",
+            got=repr(name),
+            cure=f"Choose from: {name_some(names, at_most=20)}.",
+        )
 
 
 def check_requirements_apply(

@@ -196,8 +196,11 @@ def rows_of(
     metric = metric_meant(requirement, list(dict.fromkeys(metrics)))
     rows = strata[metrics == metric]
     if not planned and requirement.column not in rows.columns:
-        rule = f"be about a reported statistic, not {requirement.statistic!r}"
-        raise refusal(rule, requirement.text, _cure_of_missing(requirement.column))
+        raise refusal(
+            f"be about a reported statistic, not {requirement.statistic!r}",
+            requirement.text,
+            _cure_of_missing(requirement.column),
+        )
 
     if requirement.attribute is None:
         # Only a requirement that names an attribute is about strata without any case.
@@ -236,8 +239,11 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     """The metric that a requirement is about: the one that it names, Dice, or the only one."""
     metric = requirement.metric or _default_metric(metrics)
     if metric is None:
-        rule = f"name one of the metrics {name_some(metrics)}"
-        raise refusal(rule, requirement.text, "Add metric=NAME.")
+        raise refusal(
+            f"name one of the metrics {name_some(metrics)}",
+            requirement.text,
+            "Add metric=NAME.",
+        )
 
     cure = ("Compute it with --metrics, or choose from", "")
     _check_name(metric, metrics, "metric", requirement, cure)
@@ -286,5 +292,8 @@ def _check_name(
 ) -> None:
     if name not in names:
         before, after = cure
-        choices = f"{before}: {name_some(names, at_most=20)}{after}."
-        raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, choices)
+        raise refusal(
+            f"name a reported {kind}, not {name!r}",
+            requirement.text,
+            f"{before}: {name_some(names, at_most=20)}{after}.",
+        )

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.power import chance_after_pilot, is_of_measurements
@@ -47,11 +48,15 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
     if is_of_failures(requirement):
         return -1 if is_too_few else _failures_allowed(requirement, n)
     if confidence is None or requirement.statistic not in PERCENTILES:
-        cure = (
-            "Write, for example, p5>=0.70@95, failure_high<=10%, new_failures_high<=5%, "
-            "typical_difference_low>=-1pt or mean_difference_low_guaranteed>=-1pt."
+        raise refusal(
+            "have a confidence to be planned",
+            requirement.text,
+            (
+                "Write, for example, p5>=0.70@95, failure_high<=10%, "
+                "new_failures_high<=5%, typical_difference_low>=-1pt or "
+                "mean_difference_low_guaranteed>=-1pt."
+            ),
         )
-        raise refusal("have a confidence to be planned", requirement.text, cure)
     if is_too_few:
         return -1
 
@@ -88,8 +93,11 @@ def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
     while worse_allowed(requirement, enough) < n_worse:
         enough *= 2
         if enough > _MOST_CASES:
-            rule = "need fewer than a million cases"
-            raise refusal(rule, requirement.text, "Ask for less confidence.")
+            raise refusal(
+                "need fewer than a million cases",
+                requirement.text,
+                "Ask for less confidence.",
+            )
 
     # The number that is allowed never falls with the number of cases.
     return bisect_left(
@@ -125,9 +133,11 @@ def cases_with_label(n: int, share: float) -> int:
 def check_share(share: float | None) -> None:
     """Check a share of the cases that have the label."""
     if share is not None and not 0 < share <= 1:
-        cure = "Write 0.9 if nine of ten cases have the label."
-        raise ValueError(
-            f"`with_label` must be a share, above 0 and up to 1, got {share!r}. {cure}"
+        raise InputError(
+            "with_label",
+            must="be a share, above 0 and up to 1",
+            got=repr(share),
+            cure="Write 0.9 if nine of ten cases have the label.",
         )
 
 
@@ -135,7 +145,12 @@ def read_share(text: str) -> float:
     """A share of cases that is expected to fail, such as ``2%``."""
     bound = parse_bound(text)
     if bound is None or bound.unit not in ("", "%") or not 0 <= bound.value <= 1:
-        raise ValueError(f"`expect` must be a share of cases, got {text!r}. Write 2% or 0.02.")
+        raise InputError(
+            "expect",
+            must="be a share of cases",
+            got=repr(text),
+            cure="Write 2% or 0.02.",
+        )
     return bound.value
 
 
@@ -180,8 +195,11 @@ def _planned_values(evaluation: Evaluation, requirement: Requirement, metric: st
     if is_of_failures(requirement):
         failure = Failure.of(evaluation.options.failure or DEFAULT_FAILURE)
         if metric != failure.metric:
-            cure = f"Write metric={failure.metric} {requirement.column}<=10%."
-            raise refusal(f"be about the metric of the failure {failure}", requirement.text, cure)
+            raise refusal(
+                f"be about the metric of the failure {failure}",
+                requirement.text,
+                f"Write metric={failure.metric} {requirement.column}<=10%.",
+            )
         return failure.of_cases(values, failed)
 
     if failed is None or is_of_measurements(requirement):

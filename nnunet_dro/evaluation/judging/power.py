@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
@@ -127,15 +128,25 @@ def expected_of(requirement: Requirement, mean: str | None, spread: str | None) 
     metric = requirement.metric or "dice"
     is_guaranteed = requirement.column.endswith(GUARANTEED)
     if is_guaranteed and not is_bounded(metric):
-        cure = "Ask for typical_difference_high<=1 or mean_difference_high_t<=1."
         raise refusal(
-            f"have a bound that exists for {metric} to be planned", requirement.text, cure
+            f"have a bound that exists for {metric} to be planned",
+            requirement.text,
+            "Ask for typical_difference_high<=1 or mean_difference_high_t<=1.",
         )
     if mean is None and "_difference" not in requirement.column:
-        raise ValueError("`expect` must be given for a mean, got none. Write --expect 85%.")
+        raise InputError(
+            "expect",
+            must="be given for a mean",
+            got="none",
+            cure="Write --expect 85%.",
+        )
     if spread is None and not is_guaranteed:
-        cure = "Write the standard deviation of the differences of single cases, --spread 3pt."
-        raise ValueError(f"`spread` must be given for {requirement.statistic}, got none. {cure}")
+        raise InputError(
+            "spread",
+            must=f"be given for {requirement.statistic}",
+            got="none",
+            cure=("Write the standard deviation of the differences of single cases, --spread 3pt."),
+        )
 
     return Expected(
         mean=read_expected(mean or "0", "expect", metric),
@@ -148,10 +159,14 @@ def read_expected(text: str, name: str, metric: str) -> float:
     bound = parse_bound(text)
     unit = METRICS[metric].unit
     if bound is None:
-        cure = "Write 1.6pt, 85% or 2mm."
-        raise ValueError(f"`{name}` must be a number with its unit, got {text!r}. {cure}")
+        raise InputError(
+            name,
+            must="be a number with its unit",
+            got=repr(text),
+            cure="Write 1.6pt, 85% or 2mm.",
+        )
     if name == "spread" and bound.value < 0:
-        raise ValueError(f"`spread` must be 0 or more, got {text!r}. Write 3pt.")
+        raise InputError("spread", must="be 0 or more", got=repr(text), cure="Write 3pt.")
 
     doubt = bound.doubt(
         metric,
@@ -162,7 +177,7 @@ def read_expected(text: str, name: str, metric: str) -> float:
     )
     if doubt:
         rule, cure = doubt
-        raise ValueError(f"`{name}` must {rule}, got {text!r}. {cure}")
+        raise InputError(name, must=rule, got=repr(text), cure=cure)
     return bound.value
 
 

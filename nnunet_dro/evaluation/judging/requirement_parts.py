@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Collection
 from typing import NamedTuple
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.failures import KINDS
 
 EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.70.'
@@ -37,7 +38,7 @@ class Beside(NamedTuple):
 
 def refusal(rule: str, text: str, cure: str = EXAMPLE) -> ValueError:
     """The error of a requirement that does not follow a rule."""
-    return ValueError(f"`requirement` must {rule}, got {text.strip()!r}. {cure}")
+    return InputError("requirement", must=rule, got=repr(text.strip()), cure=cure)
 
 
 def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str, str | None]]:
@@ -66,11 +67,14 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
 
         kind = name if name in kinds else "attribute"
         if kind in names:
-            cure = (
-                "Write centre,pathology=A,tumour for an intersection, and one requirement for each "
-                "of several."
+            raise refusal(
+                f"name one {kind} at most",
+                text,
+                (
+                    "Write centre,pathology=A,tumour for an intersection, and one "
+                    "requirement for each of several."
+                ),
             )
-            raise refusal(f"name one {kind} at most", text, cure)
         meant = None if value == "*" and kind != "metric" else value
         if kind == "attribute":
             names["attribute"] = name
@@ -128,8 +132,11 @@ def sort_conditions(
     is_repeated = len({condition.statistic for condition in beside}) < len(beside)
     are_numbers = all(re.fullmatch(r"\d+", condition.right, re.ASCII) for condition in beside)
     if is_repeated or not are_numbers:
-        rule = f"name a number of cases, once for each of {', '.join(comparisons)}"
-        raise refusal(rule, text, _BESIDE)
+        raise refusal(
+            f"name a number of cases, once for each of {', '.join(comparisons)}",
+            text,
+            _BESIDE,
+        )
 
     allowed = []
     least = []

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.judging.bounds import Bound, parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import EXAMPLE, cut, refusal, sort_conditions
 from nnunet_dro.evaluation.judging.subjects import (
@@ -123,8 +124,11 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         rule, cure = doubt
         raise refusal(rule, text, cure)
     if beside.allowed and subject is COMPARISON:
-        cure = "Failures of one method count as the worst there."
-        raise refusal("allow no missed or invented labels in a comparison", text, cure)
+        raise refusal(
+            "allow no missed or invented labels in a comparison",
+            text,
+            "Failures of one method count as the worst there.",
+        )
 
     bound = _read_bound(number, statistic, text, subject)
     confidence = _read_confidence(percent, statistic, text, subject) if at else None
@@ -152,14 +156,20 @@ def _cut_identifier(text: str) -> tuple[str, str]:
 def _read_bound(number: str, statistic: str, text: str, subject: Subject) -> Bound:
     bound = parse_bound(number)
     if bound is None:
-        cure = "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt."
-        raise refusal(f"compare with a number, not {number!r}", text, cure)
+        raise refusal(
+            f"compare with a number, not {number!r}",
+            text,
+            "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt.",
+        )
 
     is_count = statistic in subject.counts
     is_p_value_not_in_per_cent = statistic.endswith("_p") and bound.unit != "%"
     if bound.unit and (is_count or is_p_value_not_in_per_cent):
-        rule = f"compare {statistic} with a plain number, not {number!r}"
-        raise refusal(rule, text, f"Write {bound.number}.")
+        raise refusal(
+            f"compare {statistic} with a plain number, not {number!r}",
+            text,
+            f"Write {bound.number}.",
+        )
     return bound
 
 
@@ -171,20 +181,28 @@ def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) 
             rule, cure = doubt
             raise refusal(rule, text, cure)
         if not is_number or float(percent) != CONFIDENCE_OF_DIFFERENCES:
-            rule = f"have a confidence of 97.5 per cent in a difference, not {percent!r}"
-            cure = (
-                "Differences have 95 % intervals, and each end holds with 97.5 %: write "
-                "mean_difference>=0@97.5."
+            raise refusal(
+                f"have a confidence of 97.5 per cent in a difference, not {percent!r}",
+                text,
+                (
+                    "Differences have 95 % intervals, and each end holds with 97.5 %: "
+                    "write mean_difference>=0@97.5."
+                ),
             )
-            raise refusal(rule, text, cure)
         return CONFIDENCE_OF_DIFFERENCES
 
     if statistic not in PERCENTILES:
-        cure = f"Only these have an exact bound: {', '.join(PERCENTILES)}."
-        raise refusal(f"ask for confidence in a percentile, not in {statistic!r}", text, cure)
+        raise refusal(
+            f"ask for confidence in a percentile, not in {statistic!r}",
+            text,
+            f"Only these have an exact bound: {', '.join(PERCENTILES)}.",
+        )
     if not is_number or not 50 <= float(percent) < 100:
-        rule = f"have a confidence from 50 to below 100 per cent, not {percent!r}"
-        raise refusal(rule, text, "Write p5>=0.70@95.")
+        raise refusal(
+            f"have a confidence from 50 to below 100 per cent, not {percent!r}",
+            text,
+            "Write p5>=0.70@95.",
+        )
     return float(percent)
 
 
@@ -198,9 +216,11 @@ def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement
             raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
 
     if not requirements:
-        raise ValueError(
-            "`requirements` must hold at least one requirement, "
-            f"got none in {str(path)!r}. {EXAMPLE}"
+        raise InputError(
+            "requirements",
+            must="hold at least one requirement",
+            got=f"none in {str(path)!r}",
+            cure=EXAMPLE,
         )
     return requirements
 
@@ -209,15 +229,22 @@ def requirement_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file of requirements with their numbers, without blank lines and comments."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"`requirements` must be a text file, got {str(path)!r}, which does not exist. "
-            "Write one with a requirement per line."
+            bad_input(
+                "requirements",
+                must="be a text file",
+                got=f"{str(path)!r}, which does not exist",
+                cure="Write one with a requirement per line.",
+            )
         )
 
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"`requirements` must be a text file, got {str(path)!r}. Save it as UTF-8."
+        raise InputError(
+            "requirements",
+            must="be a text file",
+            got=repr(str(path)),
+            cure="Save it as UTF-8.",
         ) from error
 
     for number, line in enumerate(lines, 1):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nnunet_dro import __version__
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair
 from nnunet_dro.evaluation.scoring.scoring import Scoring
@@ -121,8 +122,9 @@ def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
             raise
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(f"interrupted. {_ADVICE}") from error
-        if type(error) in (ValueError, FileNotFoundError, PermissionError):
-            raise type(error)(f"{error} {_ADVICE}") from error
+        for kind in (ValueError, FileNotFoundError, PermissionError):
+            if type(error) in (kind, InputError):
+                raise kind(f"{error} {_ADVICE}") from error
         raise
     kept.remove()
 

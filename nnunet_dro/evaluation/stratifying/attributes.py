@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
@@ -132,10 +133,11 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> MeasuredCase:
     """Measure a case, but for its rarity among others."""
     has_segments = is_dicom(files.reference)
     if has_segments and files.images is None and "volume" in names:
-        got = f"none for {str(files.reference)!r}"
-        cure = "Add --images FOLDER."
-        raise ValueError(
-            f"`by` must come with images for auto:volume of DICOM segmentations, got {got}. {cure}"
+        raise InputError(
+            "by",
+            must="come with images for auto:volume of DICOM segmentations",
+            got=f"none for {str(files.reference)!r}",
+            cure="Add --images FOLDER.",
         )
 
     labels = files.labels

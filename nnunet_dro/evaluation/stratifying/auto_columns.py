@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import (
     ATTRIBUTES,
@@ -33,8 +34,12 @@ def auto_names(specs: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in ATTRIBUTES]
     if unknown:
         choices = ", ".join(_PREFIX + name for name in ATTRIBUTES)
-        got = _PREFIX + unknown[0]
-        raise ValueError(f"`by` must name a known attribute, got {got!r}. Choose from: {choices}.")
+        raise InputError(
+            "by",
+            must="name a known attribute",
+            got=repr(_PREFIX + unknown[0]),
+            cure=f"Choose from: {choices}.",
+        )
     return list(dict.fromkeys(names))
 
 
@@ -71,8 +76,12 @@ def with_auto_columns(
     if options.images is None:
         needy = [_PREFIX + name for name in names if ATTRIBUTES[name].needs_image]
         if needy:
-            cure = "Add --images FOLDER."
-            raise ValueError(f"`by` must come with images for {name_some(needy)}, got none. {cure}")
+            raise InputError(
+                "by",
+                must=f"come with images for {name_some(needy)}",
+                got="none",
+                cure="Add --images FOLDER.",
+            )
 
     measured = measure_cases(
         files,
@@ -108,8 +117,12 @@ def _n_groups(name: str, entries: Collection[str]) -> int:
     n_groups = len(set(entries) - {MISSING})
     if n_groups == 0:
         needed = ATTRIBUTES[name].needs
-        got = f"no case with {_PREFIX + name!r}"
-        raise ValueError(f"`by` must be computed from {needed}, got {got}. Leave it out.")
+        raise InputError(
+            "by",
+            must=f"be computed from {needed}",
+            got=f"no case with {_PREFIX + name!r}",
+            cure="Leave it out.",
+        )
     return n_groups
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.stratifying.parts import Part, number_in
 from nnunet_dro.files.case_table import MISSING
 
@@ -59,15 +60,22 @@ def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[flo
 
         value = number_in(entry)
         if value is None or math.isinf(value):
-            rule = "must be a finite number to be cut"
-            cure = "Correct the entry, or leave it empty."
-            raise ValueError(f"column `{part.column}` {rule}, got {entry!r} for {case!r}. {cure}")
+            raise InputError(
+                part.column,
+                must="be a finite number to be cut",
+                got=f"{entry!r} for {case!r}",
+                cure="Correct the entry, or leave it empty.",
+                kind="column",
+            )
 
         is_inside = float(first) <= value <= float(last)
         if not is_inside:
-            rule = f"must be between the edges {first} and {last}"
-            raise ValueError(
-                f"column `{part.column}` {rule}, got {entry!r} for {case!r}. Widen the edges."
+            raise InputError(
+                part.column,
+                must=f"be between the edges {first} and {last}",
+                got=f"{entry!r} for {case!r}",
+                cure="Widen the edges.",
+                kind="column",
             )
         values.append(value)
     return values
@@ -80,9 +88,16 @@ def _quantiles(
     known_values = [value for value in values if value is not None]
     counts = Counter(known_values)
     if len(counts) < part.n_quantiles:
-        rule = f"at least {part.n_quantiles} different numbers to be cut into as many quantiles"
-        cure = "Ask for fewer, or give edges."
-        raise ValueError(f"column `{part.column}` must have {rule}, got {len(counts)}. {cure}")
+        raise InputError(
+            part.column,
+            must=(
+                f"have at least {part.n_quantiles} different numbers to be cut into as many "
+                "quantiles"
+            ),
+            got=len(counts),
+            cure="Ask for fewer, or give edges.",
+            kind="column",
+        )
 
     entry_of_value = dict(zip(values, entries, strict=True))
     starts = []

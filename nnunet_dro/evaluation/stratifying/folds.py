@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.naming import name_some
 
 #: How many orders of the groups are tried until no fold is empty.
@@ -19,17 +20,22 @@ def centres_apart(
     if groups is not None:
         for patient, centres in centre_of_case.astype(str).groupby(groups.to_numpy()):
             if centres.nunique() > 1:
-                rule = f"must keep the cases of {groups.name!r} together"
-                got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
-                cure = "Correct the case table, or leave out another column."
-                raise ValueError(f"`leave_out` {rule}, got {got}. {cure}")
+                raise InputError(
+                    "leave_out",
+                    must=f"keep the cases of {groups.name!r} together",
+                    got=f"{patient!r} in {name_some(sorted(centres.unique()))}",
+                    cure="Correct the case table, or leave out another column.",
+                )
 
     n_centres = len(centre_of_case.cat.categories)
     if n_centres < 2:
-        column = centre_of_case.name
-        rule = "must have two entries or more to leave one out"
-        got = f"{centre_of_case.iloc[0]!r} only"
-        raise ValueError(f"column `{column}` {rule}, got {got}.")
+        column = str(centre_of_case.name)
+        raise InputError(
+            column,
+            must="have two entries or more to leave one out",
+            got=f"{centre_of_case.iloc[0]!r} only",
+            kind="column",
+        )
 
     centre_codes = centre_of_case.cat.codes.to_numpy()
     return [np.flatnonzero(centre_codes == code) for code in range(n_centres)]
@@ -108,7 +114,9 @@ def _stratified(
             if all(len(validation) for validation in validations):
                 return validations
 
-    cure = "Give fewer folds, or leave out --stratify."
-    raise ValueError(
-        f"`folds` must be few enough for every fold to have a case, got {folds}. {cure}"
+    raise InputError(
+        "folds",
+        must="be few enough for every fold to have a case",
+        got=folds,
+        cure="Give fewer folds, or leave out --stratify.",
     )

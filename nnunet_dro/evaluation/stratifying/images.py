@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.scoring.dicom_series import read_series
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
 from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
@@ -90,8 +91,11 @@ def read_colours(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[
         try:
             values, grid = _read_voxels(path, reader)
         except ValueError as error:
-            raise ValueError(
-                f"`images` must be readable images, got {str(path)!r}: {error}. Write it again."
+            raise InputError(
+                "images",
+                must="be readable images",
+                got=f"{str(path)!r}: {error}",
+                cure="Write it again.",
             ) from error
 
     values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
@@ -206,9 +210,14 @@ def find_image(images: Path, case: str) -> Path:
     if series.is_dir():
         return series
 
-    got = f"none for {case!r} in {str(images)!r}"
-    cure = f"Name it {case}_0000.nii.gz, or leave the images out."
-    raise FileNotFoundError(f"`images` must have an image for every case, got {got}. {cure}")
+    raise FileNotFoundError(
+        bad_input(
+            "images",
+            must="have an image for every case",
+            got=f"none for {case!r} in {str(images)!r}",
+            cure=f"Name it {case}_0000.nii.gz, or leave the images out.",
+        )
+    )
 
 
 def find_channels(images: Path, case: str) -> list[Path]:
@@ -234,10 +243,9 @@ def align(
         if grid.shape == reference.shape:
             return values
 
-        shape = f"{grid.shape} in {str(path)!r}"
-        reference_shape = f"{reference.shape} in {str(reference_path)!r}"
-        cure = "Use the images that the label maps belong to."
-        raise ValueError(
-            "`images` must have the shape of the label maps, got "
-            f"{shape} and {reference_shape}. {cure}"
+        raise InputError(
+            "images",
+            must="have the shape of the label maps",
+            got=(f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"),
+            cure="Use the images that the label maps belong to.",
         ) from error

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
@@ -66,8 +67,11 @@ def parse_by(spec: str, columns: Sequence[str], *, option: str = "by") -> tuple[
         cuts_of_columns.append((column, cuts))
 
     if len(dict(cuts_of_columns)) < len(cuts_of_columns):
-        raise ValueError(
-            f"`{option}` must name every column once, got {spec!r}. Cut it in one way at a time."
+        raise InputError(
+            option,
+            must="name every column once",
+            got=repr(spec),
+            cure="Cut it in one way at a time.",
         )
     return tuple(_part(column, cuts, option) for column, cuts in cuts_of_columns)
 
@@ -85,18 +89,22 @@ def _part(column: str, cuts: list[str], option: str) -> Part:
     is_increasing = all(low < high for low, high in itertools.pairwise(edges))
     if len(edges) < max(2, len(cuts)) or not is_increasing:
         got = f"{column}:{','.join(cuts)}"
-        cure = "Write, for example, age:0,18,65 or volume:q3 (three parts of equal size)."
-        raise ValueError(
-            f"`{option}` must cut a column at two or more increasing numbers, got {got!r}. {cure}"
+        raise InputError(
+            option,
+            must="cut a column at two or more increasing numbers",
+            got=repr(got),
+            cure="Write, for example, age:0,18,65 or volume:q3 (three parts of equal size).",
         )
     return Part(column, edges=tuple(cuts))
 
 
 def absent_column(column: str, attributes: Sequence[str], *, option: str = "by") -> ValueError:
     """The error of an option that names a column which the case table lacks."""
-    choices = name_some(attributes, at_most=20)
-    return ValueError(
-        f"`{option}` must be a column of the case table, got {column!r}. Choose from: {choices}."
+    return InputError(
+        option,
+        must="be a column of the case table",
+        got=repr(column),
+        cure=f"Choose from: {name_some(attributes, at_most=20)}.",
     )
 
 

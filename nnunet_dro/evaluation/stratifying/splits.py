@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.stratifying.folds import centres_apart, validation_sets
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
 from nnunet_dro.files.case_table import read_cases
@@ -72,12 +73,13 @@ def make_splits(
         [2, 2]
     """
     if folds < 2:
-        raise ValueError(f"`folds` must be at least 2, got {folds}. Give more folds.")
+        raise InputError("folds", must="be at least 2", got=folds, cure="Give more folds.")
     if leave_out is not None and stratify is not None:
-        cure = "Give one of --stratify and --leave-out."
-        raise ValueError(
-            "`stratify` must be left out where every centre is a fold, got "
-            f"{stratify!r} with `leave_out` {leave_out!r}. {cure}"
+        raise InputError(
+            "stratify",
+            must="be left out where every centre is a fold",
+            got=f"{stratify!r} with `leave_out` {leave_out!r}",
+            cure="Give one of --stratify and --leave-out.",
         )
 
     cases = training_cases(raw_dataset)
@@ -91,8 +93,12 @@ def make_splits(
     n_units = len(cases) if groups is None else groups.nunique()
     if n_units < folds:
         unit = "cases" if groups is None else f"entries of {group!r}"
-        rule = f"at most the number of {unit}, {n_units}"
-        raise ValueError(f"`folds` must be {rule}, got {folds}. Give fewer folds.")
+        raise InputError(
+            "folds",
+            must=f"be at most the number of {unit}, {n_units}",
+            got=folds,
+            cure="Give fewer folds.",
+        )
 
     stratum_of_case = None
     if stratify is not None:
@@ -230,9 +236,16 @@ def split_dataset(
     path = output or splits_path(folder)
     if output is None and not path.parent.is_dir():
         # nnU-Net's own commands decide where this folder is, and what else is in it.
-        cure = "Preprocess it first (nnUNetv2_plan_and_preprocess), or name the file with --output."
         raise FileNotFoundError(
-            f"`dataset` must be preprocessed, got no folder {str(path.parent)!r}. {cure}"
+            bad_input(
+                "dataset",
+                must="be preprocessed",
+                got=f"no folder {str(path.parent)!r}",
+                cure=(
+                    "Preprocess it first (nnUNetv2_plan_and_preprocess), or name the file with "
+                    "--output."
+                ),
+            )
         )
 
     divided_by = stratify or leave_out
@@ -277,10 +290,13 @@ def _check_raw_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path)
     except (ValueError, KeyError, TypeError):
         is_same = False
     if not is_same:
-        cure = "Rename or remove that file, then write the folds."
         raise FileExistsError(
-            f"`dataset` must have no other folds in its raw folder, got {str(path)!r}, with which "
-            f"nnUNetv2_plan_and_preprocess would fail. {cure}"
+            bad_input(
+                "dataset",
+                must="have no other folds in its raw folder",
+                got=f"{str(path)!r}, with which nnUNetv2_plan_and_preprocess would fail",
+                cure="Rename or remove that file, then write the folds.",
+            )
         )
 
 
@@ -294,11 +310,21 @@ def write_splits(
 ) -> None:
     """Write folds as nnU-Net reads them."""
     if path.is_dir():
-        cure = f"Add a name, such as {SPLITS_FILE}."
-        raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. {cure}")
+        raise InputError(
+            "output",
+            must="be a file",
+            got=f"the folder {str(path)!r}",
+            cure=f"Add a name, such as {SPLITS_FILE}.",
+        )
     if path.exists() and not force:
-        cure = "Networks may have been trained with its folds. Give --force to replace it."
-        raise FileExistsError(f"`output` must not exist yet, got {str(path)!r}. {cure}")
+        raise FileExistsError(
+            bad_input(
+                "output",
+                must="not exist yet",
+                got=repr(str(path)),
+                cure="Networks may have been trained with its folds. Give --force to replace it.",
+            )
+        )
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of_segments
 from nnunet_dro.evaluation.stratifying.attributes import (
@@ -62,7 +63,12 @@ def strata_table(
     for name, folder in (("images", images), ("dicom", dicom)):
         if folder is not None and not folder.is_dir():
             raise FileNotFoundError(
-                f"`{name}` must be a folder, got {str(folder)!r}. Check the path."
+                bad_input(
+                    name,
+                    must="be a folder",
+                    got=repr(str(folder)),
+                    cure="Check the path.",
+                )
             )
 
     # Whatever is missing is reported before the long work.
@@ -122,9 +128,11 @@ def _check_columns(table: pd.DataFrame, acquisitions: Mapping[str, Mapping[str, 
 
     both = [column for column in attributes_of(table) if column in computed]
     if both:
-        cure = "Rename the column, or leave --cases out."
-        raise ValueError(
-            f"`cases` must have other columns than those computed, got {name_some(both)}. {cure}"
+        raise InputError(
+            "cases",
+            must="have other columns than those computed",
+            got=name_some(both),
+            cure="Rename the column, or leave --cases out.",
         )
 
 
@@ -195,12 +203,18 @@ def of_sidecar(images: Path, case: str) -> dict[str, str]:
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"`images` must have readable JSON files, got {str(path)!r}. Correct it."
+        raise InputError(
+            "images",
+            must="have readable JSON files",
+            got=repr(str(path)),
+            cure="Correct it.",
         ) from error
     if not isinstance(content, dict):
-        raise ValueError(
-            f"`images` must have JSON files with names and values, got {str(path)!r}. Correct it."
+        raise InputError(
+            "images",
+            must="have JSON files with names and values",
+            got=repr(str(path)),
+            cure="Correct it.",
         )
     return _entries(content, lambda field: field.key)
 
@@ -211,9 +225,13 @@ def of_dicom(folder: Path, case: str) -> dict[str, str]:
 
     folder_of_case = folder / case
     if not folder_of_case.is_dir():
-        cure = "Name the folders like the label maps, without the file ending."
         raise FileNotFoundError(
-            f"`dicom` must hold a folder for every case, got none for {case!r} in {folder}. {cure}"
+            bad_input(
+                "dicom",
+                must="hold a folder for every case",
+                got=f"none for {case!r} in {folder}",
+                cure="Name the folders like the label maps, without the file ending.",
+            )
         )
 
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
@@ -231,9 +249,12 @@ def of_dicom(folder: Path, case: str) -> dict[str, str]:
         metadata = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
         return _entries(metadata, lambda field: field.tag)
 
-    got = f"none in {str(folder_of_case)!r}"
-    cure = "Copy the images there, or leave --dicom out."
-    raise ValueError(f"`dicom` must have a readable DICOM image for every case, got {got}. {cure}")
+    raise InputError(
+        "dicom",
+        must="have a readable DICOM image for every case",
+        got=f"none in {str(folder_of_case)!r}",
+        cure="Copy the images there, or leave --dicom out.",
+    )
 
 
 def _entries(metadata: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.stratifying.column_strata import ranked
 from nnunet_dro.evaluation.stratifying.parts import Part, absent_column, parse_by
 from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases
@@ -43,8 +44,11 @@ def entries_of(
     if column is None:
         return None
     if table is None:
-        raise ValueError(
-            f"`{option}` must come with a case table, got {column!r} alone. {NO_TABLE}"
+        raise InputError(
+            option,
+            must="come with a case table",
+            got=f"{column!r} alone",
+            cure=NO_TABLE,
         )
 
     check_cases(table, cases)
@@ -54,8 +58,13 @@ def entries_of(
     entries = strata(table, column).loc[list(cases)]
     without = entries.index[entries == MISSING].tolist()
     if without:
-        rule = f"must have an entry for every case, got none for {name_some(without)}"
-        raise ValueError(f"column `{column}` {rule}. Fill in the entries.")
+        raise InputError(
+            column,
+            must="have an entry for every case",
+            got=f"none for {name_some(without)}",
+            cure="Fill in the entries.",
+            kind="column",
+        )
     return entries
 
 
@@ -101,9 +110,12 @@ def stratify(table: pd.DataFrame, spec: str, *, option: str = "by") -> "tuple[st
 
     twice = repeated(name_of_ranks.values())
     if twice:
-        got = f"{twice[0]!r} twice for {spec!r}"
-        cure = "Replace the commas in the entries of the case table."
-        raise ValueError(f"`{option}` must give every stratum a name of its own, got {got}. {cure}")
+        raise InputError(
+            option,
+            must="give every stratum a name of its own",
+            got=f"{twice[0]!r} twice for {spec!r}",
+            cure="Replace the commas in the entries of the case table.",
+        )
 
     strata_of_cases = pd.Categorical(
         [name_of_ranks[ranks] for ranks in ranks_of_cases],
@@ -138,8 +150,11 @@ def stratify_all(
     if not specs:
         return {ALL: _in_one_stratum(cases)}
     if table is None:
-        raise ValueError(
-            f"`{option}` must come with a case table, got {specs[0]!r} alone. {NO_TABLE}"
+        raise InputError(
+            option,
+            must="come with a case table",
+            got=f"{specs[0]!r} alone",
+            cure=NO_TABLE,
         )
 
     check_cases(table, cases)
@@ -150,8 +165,12 @@ def stratify_all(
         _, strata_of_spec = stratify(evaluated, spec, option=option)
         stratum_of_case[attribute] = strata_of_spec.rename(attribute)
     if ALL in stratum_of_case:
-        rule = f"must not be a column {ALL!r}, the name of all cases"
-        raise ValueError(f"`{option}` {rule}, got {specs!r}. Rename the column.")
+        raise InputError(
+            option,
+            must=f"not be a column {ALL!r}, the name of all cases",
+            got=repr(specs),
+            cure="Rename the column.",
+        )
 
     if overall:
         stratum_of_case[ALL] = _in_one_stratum(cases)
@@ -233,17 +252,24 @@ def divide(
     is_repeated = stratum_of_case.index.duplicated()
     if is_repeated.any():
         case = stratum_of_case.index[is_repeated][0]
-        got = f"two in {attribute!r} for {case!r}"
-        raise ValueError(f"`strata` must give every case one stratum, got {got}. Name one.")
+        raise InputError(
+            "strata",
+            must="give every case one stratum",
+            got=f"two in {attribute!r} for {case!r}",
+            cure="Name one.",
+        )
 
     # In the order of the cases.
     strata_of_cases = stratum_of_case.reindex(pd.Index(cases))
     is_unknown = strata_of_cases.isna().to_numpy()
     if is_unknown.any():
         unknown = [str(case) for case in strata_of_cases.index[is_unknown]]
-        got = f"none in {attribute!r} for {name_some(unknown)}"
-        cure = "Add it to the case table."
-        raise ValueError(f"`strata` must give every case a stratum, got {got}. {cure}")
+        raise InputError(
+            "strata",
+            must="give every case a stratum",
+            got=f"none in {attribute!r} for {name_some(unknown)}",
+            cure="Add it to the case table.",
+        )
 
     # Text is put in its natural order by being stratified.
     if not isinstance(strata_of_cases.dtype, pd.CategoricalDtype):
