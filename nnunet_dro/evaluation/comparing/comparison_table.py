@@ -23,7 +23,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     TYPICAL,
 )
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values, worst_metric
-from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
+from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p_values
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
 
@@ -148,6 +148,7 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
     are_repeated = compared.trainings.are_repeated
     rows = []
     values = []
+    ranked = []
     for pair in _pairs(compared):
         # Of the pairs themselves, which hold more, there is one at a time.
         values.append(pair.values)
@@ -155,10 +156,12 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
         if are_repeated:
             row |= _without_tests(pair)
         else:
-            row |= _tests(pair, with_interval=with_intervals)
+            ranked.append(_ranked(pair))
+            row |= _typical(pair, with_interval=with_intervals) | _wins(pair, ranked[-1])
         rows.append(row)
 
     table: pd.DataFrame = pd.DataFrame(rows)
+    table["wilcoxon_p"] = np.nan if are_repeated else wilcoxon_p_values(ranked)
     families = table.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
     table["holm_p"] = families.transform(lambda column: holm(column.to_numpy(dtype=np.float64)))
     differences = differences_over_trainings(
@@ -268,8 +271,8 @@ def _counts(pair: _Pair) -> dict[str, int]:
     }
 
 
-def _tests(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
-    """The tests of one training of each method, and the typical difference."""
+def _ranked(pair: _Pair) -> _FloatArray:
+    """The differences of one training of each method, as their test ranks them."""
     (before,), (after,) = pair.values
     differences = after - before
 
@@ -277,21 +280,25 @@ def _tests(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
     gain = METRICS[pair.key["metric"]].sign * np.inf
     failed_before = pair.failed_before[0, pair.defined]
     failed_after = pair.failed_after[0, pair.defined]
+    if not (failed_before.any() or failed_after.any()):
+        return differences
     decided = np.select([failed_before, failed_after], [gain, -gain], 0.0)
     ranked = differences + pair.of_patients(decided)
     # A patient of whom either method failed a case has the difference of the values.
-    ranked = np.where(np.isnan(ranked), differences, ranked)
+    return np.where(np.isnan(ranked), differences, ranked)
 
-    typical = typical_value(differences, with_interval=with_interval)
-    row: dict[str, Any] = dict(zip(TYPICAL, typical, strict=True))
-    row["wilcoxon_p"] = wilcoxon_p(ranked)
-    return row | _wins(pair, ranked)
+
+def _typical(pair: _Pair, *, with_interval: bool) -> dict[str, float]:
+    """The typical difference of one training of each method."""
+    (before,), (after,) = pair.values
+    typical = typical_value(after - before, with_interval=with_interval)
+    return dict(zip(TYPICAL, typical, strict=True))
 
 
 def _without_tests(pair: _Pair) -> dict[str, Any]:
     """Several trainings of each method, of which there is no test."""
     before, after = pair.values
-    row: dict[str, Any] = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
+    row: dict[str, Any] = dict.fromkeys(TYPICAL, np.nan)
     row["n_trainings_baseline"] = len(before)
     row["n_trainings_method"] = len(after)
     return row | _wins(pair, after.mean(axis=0) - before.mean(axis=0))

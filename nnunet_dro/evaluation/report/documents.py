@@ -6,7 +6,6 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
-import pandas as pd
 from rich.console import RenderableType
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
@@ -22,9 +21,7 @@ from nnunet_dro.evaluation.report.page_parts import (
     most_changed_labels,
     worst_labels,
 )
-from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.report.views import ComparisonView, EvaluationView
-from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.latex import latex
 from nnunet_dro.pages.markdown import markdown
@@ -114,10 +111,8 @@ def evaluation_latex(evaluation: Evaluation) -> str:
 
     Names are escaped.
     """
-    strata = evaluation.strata.assign(method=evaluation.method)
-    tables = _as_in_papers(strata, evaluation.scores, evaluation.options.failure)
-    lesions = EvaluationView.of(evaluation).lesion_tables
-    return latex([*tables, *lesions], *_on_protocol(evaluation.about))
+    view = EvaluationView.of(evaluation)
+    return latex([*view.paper_tables, *view.lesion_tables], *_on_protocol(evaluation.about))
 
 
 def comparison_latex(comparison: Comparison) -> str:
@@ -125,18 +120,8 @@ def comparison_latex(comparison: Comparison) -> str:
 
     Numbers that improve on every other method by 5 percentage points or more are in bold.
     """
-    tables = _as_in_papers(comparison.strata, comparison.scores, comparison.failure)
-    return latex(list(tables), *_on_protocol(comparison.about))
-
-
-def _as_in_papers(
-    strata: pd.DataFrame, scores: pd.DataFrame, failure: str | None
-) -> Iterator[Table]:
-    """The tables of strata, with rows named as in Tables 2 and 3 of Fidon et al. 2022 (MELBA)."""
-    for attribute, rows in strata.groupby("attribute", sort=False):
-        names = ("label", "method") if attribute == ALL else ("stratum", "method", "label")
-        for _, table in strata_tables(rows, scores, failure, names=names):
-            yield table
+    view = ComparisonView.of(comparison)
+    return latex(view.paper_tables, *_on_protocol(comparison.about))
 
 
 def _on_protocol(about: Mapping[str, Any]) -> list[str]:

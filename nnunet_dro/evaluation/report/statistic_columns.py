@@ -1,10 +1,11 @@
 """The statistics in tables of strata: numbers with their intervals, marks and shades."""
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting as fmt
@@ -34,106 +35,124 @@ FOOTNOTES = {
 MOST_LISTED = 5
 N_OF_FEW = 2
 
-
-def statistic_columns(
-    records: Sequence[Record], metric: Metric, statistics: Sequence[str], *, several: bool
-) -> list[tuple[Column, Any]]:
-    """The columns of the statistics.
-
-    Of ``several`` methods, those are marked that are notably better than all others.
-    """
-    sizes = []
-    for name in statistics:
-        if name not in ("min", "max"):
-            sizes += [abs(float(record[name])) for record in records]
-    largest = max(filter(math.isfinite, sizes), default=0.0)
-
-    # The methods whose numbers stand side by side are those of one stratum and label.
-    rivals: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    if several:
-        for record in records:
-            rivals[record["stratum"], record["label"]].append(record)
-
-    columns: list[tuple[Column, Any]] = []
-    for place, name in enumerate(statistics):
-        is_minor = name not in ("mean", metric.tail)
-        column = Column(STATISTICS[name].title, spare="below", is_minor=is_minor)
-        entries = _Entries(
-            name,
-            place,
-            metric,
-            largest,
-            rivals,
-        )
-        columns.append((column, entries.cell))
-    return columns
+#: The entry of a statistic that is left out for them.
+_SPARED = Cell(kind="shade0", strong=True)
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """The entries of a column: one statistic of every row."""
+@dataclass(frozen=True, eq=False)
+class StratumRow:
+    """A row of a table of strata, and what all its entries need of it."""
 
-    statistic: str
-    place: int  # among the statistics of the table, from 0
-    metric: Metric
-    largest: float  # number of the table, which has the darkest shade where there is no natural end
-    #: The rows of every method, by stratum and label; empty for a single method.
-    rivals: Mapping[tuple[str, str], Sequence[Record]]
+    record: Record
+    n_values: int  # how many values its statistics rest on
+    n_left_out: int  # in how many cases the label was missed or invented, without a value
+    listed: Sequence[float]  # the values of a row that rests on few of them; see `values_of_few`
 
-    def cell(self, record: Record) -> Cell:
-        """The statistic with its interval, marks and shade."""
-        is_listed = bool(values_of_few(record))
-        if is_listed and self.place >= N_OF_FEW:
-            return Cell(kind="shade0", strong=True)
+    @classmethod
+    def of(cls, record: Record) -> "StratumRow":
+        """Look up what the entries need."""
+        return cls(record, n_units(record), whole(record, "n_left_out"), values_of_few(record))
 
-        value, low, high = fmt.estimate(record, self.statistic)
-        below = fmt.bounds(low, high, self.metric)
-        if is_listed:
-            below = ""
-
-        marks = self._marks(record)
-        shade = shade_of(
-            value,
-            self.metric,
-            self.statistic,
-            largest=self.largest,
-        )
-        kinds = [f"shade{shade}"]
-        if FEW in marks:
-            kinds.append("few")
-        if self._is_best(record):
-            kinds.append("best")
-
-        return Cell(
-            fmt.number(value, self.metric),
-            tuple(filter(None, [below])),
-            marks,
-            kind=" ".join(kinds),
-            strong=True,
-        )
-
-    def _marks(self, record: Record) -> dict[str, str]:
-        n_values = n_units(record)
-        n_left_out = whole(record, "n_left_out")
-
+    def marks(self, statistic: str) -> dict[str, str]:
+        """The marks of a statistic, and what they say here."""
         marks = {}
-        if n_values > 0 and not enough_cases(self.statistic, n_values):
+        if self.n_values > 0 and not enough_cases(statistic, self.n_values):
             marks[FEW] = "too few cases for this statistic"
-        if n_left_out:
+        if self.n_left_out:
             marks[LEFT_OUT] = (
-                f"without {n_left_out} cases in which the label was missed or invented"
+                f"without {self.n_left_out} cases in which the label was missed or invented"
             )
         return marks
 
-    def _is_best(self, record: Record) -> bool:
+
+@dataclass(frozen=True, eq=False)
+class StatisticColumns:
+    """The columns of the statistics of one attribute and metric, column by column."""
+
+    rows: Sequence[StratumRow]
+    metric: Metric
+    statistics: Sequence[str]
+
+    @cached_property
+    def estimates(self) -> dict[str, list[tuple[float, float, float]]]:
+        """Statistic to its value in every row, and the ends of its interval."""
+        estimates = {}
+        for name in self.statistics:
+            estimates[name] = [fmt.estimate(row.record, name) for row in self.rows]
+        return estimates
+
+    @cached_property
+    def n_bounds(self) -> set[int]:
+        """How many bounds the statistics that are not listed have: 0, 1 or 2."""
+        n_bounds = set()
+        for estimates in self.estimates.values():
+            for row, (_, low, high) in zip(self.rows, estimates, strict=True):
+                if not row.listed:
+                    n_bounds.add(2 - math.isnan(low) - math.isnan(high))
+        return n_bounds
+
+    @cached_property
+    def _largest(self) -> float:
+        """The number that has the darkest shade, where there is no natural end."""
+        sizes = []
+        for name, estimates in self.estimates.items():
+            if name not in ("min", "max"):
+                sizes += [abs(value) for value, _, _ in estimates]
+        return max(filter(math.isfinite, sizes), default=0.0)
+
+    @cached_property
+    def _rivals(self) -> Mapping[tuple[str, str], Sequence[Record]]:
+        """The rows of every method, by stratum and label; empty for a single method."""
+        rivals: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        if len({row.record.get("method") for row in self.rows}) > 1:
+            for row in self.rows:
+                rivals[row.record["stratum"], row.record["label"]].append(row.record)
+        return rivals
+
+    @cached_property
+    def columns(self) -> list[tuple[Column, list[Cell]]]:
+        """Each column with its cells; those are marked that are notably better than all others."""
+        columns = []
+        for place, name in enumerate(self.statistics):
+            is_minor = name not in ("mean", self.metric.tail)
+            column = Column(STATISTICS[name].title, spare="below", is_minor=is_minor)
+            # Of few values the values themselves are shown.
+            is_spared = place >= N_OF_FEW
+            cells = []
+            for row, estimate in zip(self.rows, self.estimates[name], strict=True):
+                if is_spared and row.listed:
+                    cells.append(_SPARED)
+                else:
+                    cells.append(self._cell(name, row, estimate))
+            columns.append((column, cells))
+        return columns
+
+    def _cell(self, statistic: str, row: StratumRow, estimate: tuple[float, float, float]) -> Cell:
+        """The statistic with its interval, marks and shade."""
+        value, low, high = estimate
+        below: tuple[str, ...] = ()
+        if not row.listed:
+            ends = fmt.bounds(low, high, self.metric)
+            below = (ends,) if ends else ()
+
+        marks = row.marks(statistic)
+        shade = shade_of(value, self.metric, statistic, largest=self._largest)
+        kind = f"shade{shade}"
+        if FEW in marks:
+            kind += " few"
+        if self._rivals and self._is_best(row.record, statistic):
+            kind += " best"
+        return Cell(fmt.number(value, self.metric), below, marks, kind=kind, strong=True)
+
+    def _is_best(self, record: Record, statistic: str) -> bool:
         """Whether a row is notably better than those of all other methods, if there are any."""
-        rivals = self.rivals.get((record["stratum"], record["label"]), ())
+        rivals = self._rivals[record["stratum"], record["label"]]
         others = [rival for rival in rivals if rival is not record]
-        value = float(record[self.statistic])
+        value = float(record[statistic])
 
         for other in others:
-            lead = value - float(other[self.statistic])
-            if not notable(lead, self.metric.name, statistic=self.statistic):
+            lead = value - float(other[statistic])
+            if not notable(lead, self.metric.name, statistic=statistic):
                 return False
         return bool(others)
 
@@ -186,4 +205,4 @@ def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0
         steps = SPREAD_SHADES
         badness = value * 100
     # Compared with the one decimal that is shown, so that 90.0 and its shade never disagree.
-    return sum(round(badness, 1) > step for step in steps)
+    return bisect_left(steps, round(badness, 1))

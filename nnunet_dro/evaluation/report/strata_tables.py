@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -14,8 +14,8 @@ from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import (
     FOOTNOTES,
     N_OF_FEW,
-    statistic_columns,
-    values_of_few,
+    StatisticColumns,
+    StratumRow,
 )
 from nnunet_dro.evaluation.report.words import say, sentences
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
@@ -24,6 +24,9 @@ from nnunet_dro.evaluation.statistics.columns import FEWEST_TO_READ, n_units, un
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column, Table
+
+#: What a row is about.
+NAMES = ("label", "stratum", "method")
 
 #: The columns that are there where a label was missed or invented.
 _FAILURES = {
@@ -37,7 +40,7 @@ def strata_tables(
     scores: pd.DataFrame | None = None,
     failure: str | None = None,
     *,
-    names: Sequence[str] = ("label", "stratum", "method"),
+    names: Sequence[str] = NAMES,
 ) -> Iterator[tuple[Metric, Table]]:
     """The metric and the table of each attribute and metric, metrics of one attribute together.
 
@@ -45,28 +48,121 @@ def strata_tables(
     as rows are sorted by them; those that the frame does not have, and a single stratum, are left
     out.
     """
-    failed_if = Failure.of(failure or DEFAULT_FAILURE)
+    shown = [name for name in names if name in strata]
+    for rows in StrataRows.of(strata, scores, failure):
+        yield rows.metric, rows.table(shown)
 
-    for attribute in strata["attribute"].unique():
-        rows = strata[strata["attribute"] == attribute]
 
-        shown = [name for name in names if name in strata]
-        if attribute == ALL:
-            shown = [name for name in shown if name != "stratum"]
+@dataclass(frozen=True, eq=False)
+class StrataRows:
+    """The rows of one attribute and metric, whose cells are the same in every document."""
 
-        for name in rows["metric"].unique():
-            metric = fmt.metric_named(str(name), scores)
-            inside = rows[rows["metric"] == name]
-            records = in_order(inside, shown)
-            yield (
-                metric,
-                _strata_table(
-                    records,
-                    metric,
-                    shown,
-                    failed_if,
-                ),
+    metric: Metric
+    rows: Sequence[StratumRow]
+    failed_if: Failure
+
+    @classmethod
+    def of(
+        cls,
+        strata: pd.DataFrame,
+        scores: pd.DataFrame | None = None,
+        failure: str | None = None,
+    ) -> "list[StrataRows]":
+        """The rows of every attribute and metric, metrics of one attribute together."""
+        failed_if = Failure.of(failure or DEFAULT_FAILURE)
+        made = []
+        for attribute in strata["attribute"].unique():
+            inside = strata[strata["attribute"] == attribute]
+            for name in inside["metric"].unique():
+                metric = fmt.metric_named(str(name), scores)
+                records = inside[inside["metric"] == name].to_dict("records")
+                made.append(cls(metric, [StratumRow.of(record) for record in records], failed_if))
+        return made
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return [row.record for row in self.rows]
+
+    @cached_property
+    def _statistics(self) -> StatisticColumns:
+        statistics = fmt.shown_statistics(self.metric)
+        if all(row.listed for row in self.rows):
+            statistics = statistics[:N_OF_FEW]
+        return StatisticColumns(self.rows, self.metric, statistics)
+
+    @cached_property
+    def _columns(self) -> list[tuple[Column, Sequence[Cell]]]:
+        """The columns after the names, each with its cells."""
+        columns: list[tuple[Column, Sequence[Cell]]] = [
+            (Column("n"), [n_cell(record) for record in self._records]),
+        ]
+        for name, column in _FAILURES.items():
+            if any(whole(record, name) for record in self._records):
+                columns.append((column, [_n_failed(name, record) for record in self._records]))
+
+        columns += self._statistics.columns
+        if any(row.listed for row in self.rows):
+            columns.append((Column("Values"), [_values(self.metric, row) for row in self.rows]))
+        if self._has_failures:
+            shares = [_share_failed(record) for record in self._records]
+            columns.append((Column(self._failure_title), shares))
+        return columns
+
+    @cached_property
+    def _has_failures(self) -> bool:
+        return any(record.get("n_failed", math.nan) >= 0 for record in self._records)
+
+    @property
+    def _failure_title(self) -> str:
+        bound = fmt.scaled(self.failed_if.bound, self.metric)
+        return f"{self.failed_if.comparison} {bound:g}"
+
+    @cached_property
+    def _notes(self) -> tuple[str, ...]:
+        """What the numbers of failures and the marks mean."""
+        notes: list[str] = []
+        if self._has_failures:
+            notes += sentences(
+                "failing",
+                title=self._failure_title,
+                unit=unit_of_rows(self._records),
+                n=len(self.rows),
+                n_repeated=sum(whole(record, "n_trainings") > 0 for record in self._records),
             )
+        marks = set()
+        for _, cells in self._statistics.columns:
+            marks.update(*(cell.marks for cell in cells))
+        notes += [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
+        return tuple(notes)
+
+    def table(self, names: Sequence[str]) -> Table:
+        """The table with rows that are named, and sorted, by some columns of the strata."""
+        attribute = str(self._records[0]["attribute"])
+        if attribute == ALL:
+            names = [name for name in names if name != "stratum"]
+
+        columns = []
+        for column, name_of in name_columns(names):
+            columns.append((column, [Cell(name_of(record)) for record in self._records]))
+        columns += self._columns
+
+        cells = list(zip(*(cells for _, cells in columns), strict=True))
+        statistics = self._statistics
+        several = "method" in names
+        return Table(
+            f"{fmt.attribute_title(attribute)}: {self.metric.title} ({fmt.unit_sign(self.metric)})",
+            tuple(column for column, _ in columns),
+            [cells[place] for place in order_by(self._records, names)],
+            notes=self._notes,
+            about=say(
+                "definitions",
+                metric=self.metric,
+                statistics=statistics.statistics,
+                several=several,
+            ),
+            kind="strata",
+            notes_below=tuple(sentences("bounds", n_bounds=statistics.n_bounds)),
+        )
 
 
 def unit_of_rows(records: Sequence[Record]) -> str:
@@ -77,16 +173,19 @@ def unit_of_rows(records: Sequence[Record]) -> str:
 
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
     """The rows sorted by columns, whose values have the order in which they first appear."""
-    places = {}
+    records: list[Record] = frame.to_dict("records")
+    return [records[place] for place in order_by(records, names)]
+
+
+def order_by(records: Sequence[Record], names: Sequence[str]) -> list[int]:
+    """The places of rows as `in_order` sorts them."""
+    ranks = []
     for name in names:
-        values = frame[name].unique()
-        places[name] = {value: n for n, value in enumerate(values)}
-
-    def place(record: Record) -> list[int]:
-        return [places[name][record[name]] for name in names]
-
-    records: list[Any] = frame.to_dict("records")
-    return sorted(records, key=place)
+        values = [record[name] for record in records]
+        rank = {value: n for n, value in enumerate(dict.fromkeys(values))}
+        ranks.append([rank[value] for value in values])
+    keys = list(zip(*ranks, strict=True))
+    return sorted(range(len(records)), key=keys.__getitem__)
 
 
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
@@ -101,62 +200,6 @@ def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
 
 def _stratum_title(record: Record) -> str:
     return fmt.stratum_title(record["attribute"], record["stratum"])
-
-
-def _strata_table(
-    records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure
-) -> Table:
-    """The table of the rows of one attribute and metric."""
-    statistics = fmt.shown_statistics(metric)
-    if all(map(values_of_few, records)):
-        statistics = statistics[:N_OF_FEW]
-
-    several = "method" in names
-    columns = [
-        *name_columns(names),
-        (Column("n"), n_cell),
-        *_failure_columns(records),
-        *statistic_columns(records, metric, statistics, several=several),
-    ]
-    if any(map(values_of_few, records)):
-        columns.append((Column("Values"), partial(_values, metric)))
-
-    on_failures = []
-    if any(record.get("n_failed", math.nan) >= 0 for record in records):
-        bound = fmt.scaled(failure.bound, metric)
-        title = f"{failure.comparison} {bound:g}"
-        columns.append((Column(title), _share_failed))
-        on_failures = sentences(
-            "failing",
-            title=title,
-            unit=unit_of_rows(records),
-            n=len(records),
-            n_repeated=sum(whole(record, "n_trainings") > 0 for record in records),
-        )
-
-    attribute = fmt.attribute_title(str(records[0]["attribute"]))
-    unit = fmt.unit_sign(metric)
-    table = Table.of(
-        f"{attribute}: {metric.title} ({unit})",
-        columns,
-        records,
-        about=say("definitions", metric=metric, statistics=statistics, several=several),
-        kind="strata",
-    )
-    marks = {mark for row in table.rows for cell in row for mark in cell.marks}
-    on_marks = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
-    return replace(
-        table,
-        notes=(*on_failures, *on_marks),
-        notes_below=tuple(_on_intervals(records, statistics)),
-    )
-
-
-def _failure_columns(records: Sequence[Record]) -> Iterator[tuple[Column, Any]]:
-    """The columns of labels that were missed or invented, where some were."""
-    for name, column in _FAILURES.items():
-        if any(whole(record, name) for record in records):
-            yield column, partial(_n_failed, name)
 
 
 def counted(column: str, record: Record) -> str:
@@ -194,8 +237,8 @@ def _n_failed(column: str, record: Record) -> Cell:
     return Cell(str(n), kind=kind, strong=n > 0)
 
 
-def _values(metric: Metric, record: Record) -> Cell:
-    values = [fmt.number(value, metric) for value in values_of_few(record)]
+def _values(metric: Metric, row: StratumRow) -> Cell:
+    values = [fmt.number(value, metric) for value in row.listed]
     return Cell(", ".join(values), kind="values")
 
 
@@ -210,13 +253,3 @@ def _share_failed(record: Record) -> Cell:
 
     bound = f"≤ {100 * most:.1f} %"
     return Cell(text, (bound,))
-
-
-def _on_intervals(records: Sequence[Record], statistics: Sequence[str]) -> list[str]:
-    """What the brackets and signs below statistics mean, as far as there are any."""
-    n_bounds = set()
-    for record in records:
-        for name in () if values_of_few(record) else statistics:
-            _, *ends = fmt.estimate(record, name)
-            n_bounds.add(sum(not math.isnan(end) for end in ends))
-    return sentences("bounds", n_bounds=n_bounds)

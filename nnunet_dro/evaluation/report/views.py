@@ -25,8 +25,9 @@ from nnunet_dro.evaluation.report.findings import (
 from nnunet_dro.evaluation.report.formatting import metrics_of
 from nnunet_dro.evaluation.report.further_tables import lesion_tables
 from nnunet_dro.evaluation.report.gains import Verdict, verdicts
-from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.report.strata_tables import NAMES, StrataRows
 from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note, Prose, Table
 
 MetricTables = list[tuple[Metric, Table]]
@@ -60,24 +61,44 @@ class StrataView:
         """The rows of an attribute and of some labels; None for all."""
         return inside(self.strata, attribute, labels)
 
+    @property
+    def method(self) -> str | None:
+        """The method of all rows; None where each says its own."""
+        return None
+
     @cached_property
-    def _tables(self) -> dict[str, MetricTables]:
+    def _rows(self) -> dict[str, list[StrataRows]]:
         return {name: self._made(name) for name in self.attributes}
 
-    def _made(self, attribute: str, labels: Sequence[str] | None = None) -> MetricTables:
-        return list(strata_tables(self.rows(attribute, labels), self.scores, self.failure))
+    def _made(self, attribute: str, labels: Sequence[str] | None = None) -> list[StrataRows]:
+        rows = self.rows(attribute, labels)
+        if self.method is not None:
+            rows = rows.assign(method=self.method)
+        return StrataRows.of(rows, self.scores, self.failure)
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in NAMES if name in self.strata]
 
     def tables(self, attribute: str, labels: Sequence[str]) -> MetricTables:
         """The tables of an attribute and some labels, each with its metric."""
         n_labels = self.rows(attribute)["label"].nunique()
-        if len(labels) < n_labels:
-            return self._made(attribute, labels)
-        return self._tables[attribute]
+        made = self._made(attribute, labels) if len(labels) < n_labels else self._rows[attribute]
+        return [(rows.metric, rows.table(self._names)) for rows in made]
 
     @property
     def all_tables(self) -> list[Table]:
         """The tables of all attributes and labels."""
-        return [table for tables in self._tables.values() for _, table in tables]
+        return [rows.table(self._names) for made in self._rows.values() for rows in made]
+
+    @property
+    def paper_tables(self) -> list[Table]:
+        """The same with rows named as in Tables 2 and 3 of Fidon et al. 2022 (MELBA)."""
+        tables = []
+        for attribute, made in self._rows.items():
+            names = ("label", "method") if attribute == ALL else ("stratum", "method", "label")
+            tables += [rows.table(names) for rows in made]
+        return tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +106,11 @@ class EvaluationView(StrataView):
     """What documents say of an evaluation."""
 
     evaluation: Evaluation
+
+    @property
+    def method(self) -> str:
+        """The method of all rows."""
+        return self.evaluation.method
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "EvaluationView":

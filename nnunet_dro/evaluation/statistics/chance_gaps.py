@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.statistics.samples import Sample
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 
 FloatArray = npt.NDArray[np.float64]
+OrderArray = npt.NDArray[np.int32]
 
 #: The most random divisions, and the fewest, of many cases.
 MOST_DRAWS = 1999
@@ -30,7 +31,11 @@ FEWEST_DRAWS = 99
 #: So many values are drawn for an attribute and label, as far as `FEWEST_DRAWS` allow.
 _VALUES_DRAWN = 1_000_000
 
-#: So many are drawn at a time.
+#: Up to so many values of a label have random orders of their own; more share those of the label
+#: with most, since drawing them would take longer than all that is made of them.
+_MOST_OF_THEIR_OWN = _VALUES_DRAWN // MOST_DRAWS
+
+#: So many are divided at a time.
 _AT_A_TIME = 2_000_000
 
 
@@ -83,32 +88,40 @@ def chance_gaps(
             place = (sample.key["attribute"], str(sample.key["label"]))
             strata[place][sample.key["stratum"]] = defined
 
+    largest = max((sum(map(len, values.values())) for values in strata.values()), default=0)
     gaps = {}
     for place, values in strata.items():
         if len(values) < 2:
             continue
         names = list(values)
         compared = names.index(reference) if reference in names else None
-        gaps[place] = _chance_gap(list(values.values()), metric, compared, seed)
+        n = sum(map(len, values.values()))
+        orders = _random_orders(n if n <= _MOST_OF_THEIR_OWN else largest, seed)
+        gaps[place] = _chance_gap(list(values.values()), metric, compared, orders)
     return gaps
 
 
 def _chance_gap(
-    values: Sequence[FloatArray], metric: Metric, reference: int | None, seed: int
+    values: Sequence[FloatArray], metric: Metric, reference: int | None, orders: OrderArray
 ) -> ChanceGap:
-    """The gap of some strata, and those of random ones."""
+    """The gap of some strata, and those of random ones.
+
+    They are divided by `_random_orders` of as many values or more.
+    """
     sizes = [len(stratum) for stratum in values]
     statistic = told_statistic(metric, sizes)
     every = np.concatenate(values)
     gap = float(_gaps(every[None], sizes, statistic, metric, reference)[0])
 
-    n_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, _VALUES_DRAWN // len(every)))
-    n_rows = max(1, _AT_A_TIME // len(every))
-    orders = _random_orders(len(every), n_draws, seed)
+    n_draws, n_ordered = orders.shape
+    n_rows = max(1, _AT_A_TIME // n_ordered)
     drawn = []
     for start in range(0, n_draws, n_rows):
-        divided = every[orders[start : start + n_rows]]
-        drawn.append(_gaps(divided, sizes, statistic, metric, reference))
+        inside = orders[start : start + n_rows]
+        # Without the places beyond its values, a random order is one of these.
+        if len(every) < n_ordered:
+            inside = inside[inside < len(every)].reshape(-1, len(every))
+        drawn.append(_gaps(every[inside], sizes, statistic, metric, reference))
     by_chance = np.concatenate(drawn)
 
     # Sums in another order differ in the last digits.
@@ -123,8 +136,9 @@ def _chance_gap(
 
 
 @lru_cache(maxsize=4)
-def _random_orders(n: int, n_draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """Random orders of n values, shape (n_draws, n). Labels of as many cases share them."""
+def _random_orders(n: int, seed: int) -> OrderArray:
+    """Random orders of n values, shape (n_draws, n)."""
+    n_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, _VALUES_DRAWN // n))
     rows = np.tile(np.arange(n, dtype=np.int32), (n_draws, 1))
     return np.random.default_rng(seed).permuted(rows, axis=1, out=rows)
 
@@ -140,15 +154,16 @@ def _gaps(
 
     Each row of ``divided``, shape (n_draws, n), has the values of the strata one after the other.
     """
-    strata = np.split(divided, np.cumsum(sizes)[:-1], axis=1)
-    statistics = []
-    for stratum in strata:
-        if statistic == "mean":
-            statistics.append(stratum.mean(axis=1))
-        else:
-            statistics.append(np.percentile(stratum, PERCENTILES[statistic], axis=1))
+    ends = np.cumsum(sizes)
+    if statistic == "mean":
+        sums = np.add.reduceat(divided, ends - sizes, axis=1)
+        statistics = (sums / sizes).T
+    else:
+        strata = np.split(divided, ends[:-1], axis=1)
+        percent = PERCENTILES[statistic]
+        statistics = np.array([np.percentile(stratum, percent, axis=1) for stratum in strata])
 
-    goodness = np.asarray([metric.goodness(values) for values in statistics])
+    goodness = np.asarray(metric.goodness(statistics))
     if reference is None:
         return np.asarray(goodness.max(axis=0) - goodness.min(axis=0))
     others = np.delete(goodness, reference, axis=0)

@@ -1,6 +1,8 @@
 """Tests of paired differences, their typical value, and the correction for the number of tests."""
 
 import warnings
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -25,24 +27,42 @@ def wilcoxon_p(differences: FloatArray) -> float:
 
     Source: Wilcoxon 1945, Individual comparisons by ranking methods.
     """
-    if not len(differences):
-        return float("nan")
+    return float(wilcoxon_p_values([differences])[0])
 
-    # Zeros are left out here, because scipy would use the normal approximation for a small sample
-    # with a zero.
-    nonzero = differences[differences != 0]
-    if not len(nonzero):
-        return 1.0
 
-    if len(nonzero) > _MOST_BY_SCIPY:
-        return _approximate_wilcoxon_p(nonzero)
+def wilcoxon_p_values(samples: Sequence[FloatArray]) -> FloatArray:
+    """The p value of each sample, shape (n_samples,); see `wilcoxon_p`."""
+    p_values = np.full(len(samples), np.nan)
+    small: defaultdict[object, list[int]] = defaultdict(list)
+    nonzero: dict[int, FloatArray] = {}
+    for place, differences in enumerate(samples):
+        # Zeros are left out here, because scipy would use the normal approximation for a small
+        # sample with a zero.
+        changes = differences[differences != 0]
+        if len(changes) > _MOST_BY_SCIPY:
+            p_values[place] = _approximate_wilcoxon_p(changes)
+        elif len(changes):
+            nonzero[place] = changes
+            has_ties = len(np.unique(np.abs(changes))) < len(changes)
+            # Scipy decides on one method for all samples that it is given.
+            alike = ("ties", place) if has_ties else len(changes)
+            small[alike].append(place)
+        elif len(differences):
+            p_values[place] = 1.0
 
+    for places in small.values():
+        p_values[places] = _wilcoxon_by_scipy(np.stack([nonzero[place] for place in places]))
+    return p_values
+
+
+def _wilcoxon_by_scipy(samples: FloatArray) -> FloatArray:
+    """The p values of samples without zeros, shape (n_samples, n)."""
     from scipy.stats import wilcoxon
 
     with warnings.catch_warnings():
         # Older versions of scipy warn that the normal approximation is rough for few cases.
         warnings.simplefilter("ignore")
-        return float(wilcoxon(nonzero, alternative="two-sided").pvalue)
+        return np.asarray(wilcoxon(samples, alternative="two-sided", axis=1).pvalue)
 
 
 def _approximate_wilcoxon_p(nonzero: FloatArray) -> float:
@@ -68,6 +88,7 @@ def _approximate_wilcoxon_p(nonzero: FloatArray) -> float:
     return float(2 * ndtr(-np.abs((rank_sum - n * (n + 1) * 0.25) / error)))
 
 
+@lru_cache(maxsize=4096)
 def mcnemar_p(n_new: int, n_recovered: int) -> float:
     """Two-sided exact p value of McNemar's test of paired failures.
 
