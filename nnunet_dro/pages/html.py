@@ -3,8 +3,11 @@
 A page is one file that sends no request and loads nothing from elsewhere.
 """
 
+import base64
+import json
 import math
 import re
+import zlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,6 +47,13 @@ _LEVEL_OF_FOLDED = 2.5
 _MANY_DOTS = 6_000
 
 
+#: How data are written as JSON: a table of many cases has a million separators.
+_JSON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")}
+
+#: Data of more characters are packed, to a third of them and less.
+_LARGEST_PLAIN = 1_000_000
+
+
 @cache
 def page_environment(*folders: Path) -> Environment:
     """The templates in some folders, and those that all pages share.
@@ -58,8 +68,7 @@ def page_environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = breakable
-    # A table of many cases has a million separators.
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = _JSON
     environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
     environment.globals["table_cell"] = table_cell
     return environment
@@ -143,8 +152,17 @@ def page(
         appendix=html(appendix),
         table=table,
         payload=payload,
+        packed=_packed(payload),
         **head,
     )
+
+
+def _packed(payload: Mapping[str, Any]) -> str:
+    """Many data as JSON that is compressed by zlib, in base64; empty for few data."""
+    text = json.dumps(payload, **_JSON)
+    if len(text) <= _LARGEST_PLAIN:
+        return ""
+    return base64.b64encode(zlib.compress(text.encode("ascii"))).decode("ascii")
 
 
 def html(blocks: Sequence[Block]) -> Markup:

@@ -1,8 +1,10 @@
 """What pages hold, and fixtures that open a page in headless Chromium."""
 
+import base64
 import json
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -134,10 +136,13 @@ class Parts(HTMLParser):
 
 
 def payload(html: str) -> dict:
-    """What the script of a page gets."""
-    return json.loads(
-        re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1]
-    )
+    """What the script of a page gets, which is packed where there are many data."""
+    kind, text = re.search(
+        r'<script type="application/(json|zlib)" id="data">(.*?)</script>', html, re.DOTALL
+    ).groups()
+    if kind == "zlib":
+        text = zlib.decompress(base64.b64decode(text))
+    return json.loads(text)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
 "use strict";
-(() => {
+(async () => {
   const find = (selector, inside = document) => inside.querySelector(selector);
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
   const make = (tag, content = "", attributes = {}) => {
@@ -8,7 +8,19 @@
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
     return element;
   };
-  const data = JSON.parse(find("#data").textContent);
+  // Many data are packed.
+  const unpacked = async (text) => {
+    const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).json();
+  };
+  const withoutTable = () => {
+    find("#cases .about").append(" This browser is too old to unpack the table.");
+    return { columns: [] };
+  };
+  const stored = find("#data");
+  const isPlain = stored.type === "application/json";
+  const data = isPlain ? JSON.parse(stored.textContent) : await unpacked(stored.textContent).catch(withoutTable);
   const columns = data.columns;
   const links = data.links || {}; // row to its address in the viewer
   const size = columns.length ? columns[0].codes.length : 0;

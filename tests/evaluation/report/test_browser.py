@@ -8,7 +8,9 @@ import pytest
 
 from nnunet_dro.evaluation.report import comparison_html, evaluation_html
 from nnunet_dro.evaluation.report.gallery import GalleryEntry, _planes
+from nnunet_dro.pages import html as html_pages
 from nnunet_dro.pages.pictures import Plane
+from tests.pages.browser import payload
 
 from .made import HOSTILE, comparison_of, evaluation_of, scores_of
 
@@ -60,6 +62,23 @@ def test_request_check_sees_a_request(open_page):
     page = open_page(html.replace("</main>", '<img src="http://127.0.0.1:9/x"></main>'))
 
     assert page.requests() == ["http://127.0.0.1:9/x"]
+
+
+def test_packed_table_is_unpacked_by_the_page(open_page, monkeypatch):
+    plain = report(cases=[f"früh_{n}" for n in range(30)])
+    monkeypatch.setattr(html_pages, "_LARGEST_PLAIN", 0)
+    packed = report(cases=[f"früh_{n}" for n in range(30)])
+    assert payload(packed) == payload(plain)
+
+    page = open_page(packed)
+
+    page.driver.execute_async_script(
+        "const done = arguments[0];"
+        "const look = () => document.querySelector('#casetable td') ? done() : setTimeout(look, 9);"
+        "look();"
+    )
+    assert all(case.startswith("früh_") for case in page.column(0))
+    assert page.requests() == []
 
 
 @pytest.mark.parametrize("make", [report, comparison])
