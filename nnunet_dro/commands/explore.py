@@ -58,7 +58,7 @@ def explore(options: _Options) -> None:
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.page import exploration_files
     from nnunet_dro.exploration.search import Limits
-    from nnunet_dro.exploration.words import exploration_table
+    from nnunet_dro.exploration.tables import exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
     check_output(options.output, overwrite=options.overwrite, inputs=[options.results])

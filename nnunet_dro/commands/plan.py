@@ -78,7 +78,7 @@ def plan(options: _Options) -> None:
 
 def _check_pilot(requirement: "Requirement", options: _Options) -> None:
     """Check that a pilot tells of a requirement, and that nothing else is expected."""
-    from nnunet_dro.commands.protocol_file import sorted_requirements
+    from nnunet_dro.evaluation.judging.subjects import STRATA
 
     if options.expect or options.spread:
         raise InputError(
@@ -87,8 +87,7 @@ def _check_pilot(requirement: "Requirement", options: _Options) -> None:
             got="both",
             cure="Leave out either.",
         )
-    on_strata, _ = sorted_requirements([requirement.text])
-    if not on_strata:
+    if requirement.subject is not STRATA:
         raise InputError(
             "pilot",
             must="come with a requirement on one evaluation",
@@ -99,13 +98,10 @@ def _check_pilot(requirement: "Requirement", options: _Options) -> None:
 
 def _parsed(text: str) -> "Requirement":
     """A requirement of evaluate, or of compare."""
-    from nnunet_dro.commands.protocol_file import sorted_requirements
     from nnunet_dro.evaluation.judging.outcomes import metric_meant
-    from nnunet_dro.evaluation.judging.requirements import parse_requirement
-    from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
+    from nnunet_dro.evaluation.judging.requirements import read_requirement
 
-    on_strata, _ = sorted_requirements([text])
-    requirement = parse_requirement(text, STRATA if on_strata else COMPARISON)
+    requirement = read_requirement(text)
     metric_meant(requirement, [requirement.metric or "dice"])
     return requirement
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from nnunet_dro import __version__
-from nnunet_dro.commands.shared import RequireFile, argument, option, takes
+from nnunet_dro.commands.shared import RequireFile, argument, option, requirement_texts, takes
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.comparing.options import LockedComparison
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
@@ -40,12 +40,9 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
 def write(options: _WriteOptions) -> None:
     """Lock the options of evaluate and compare in a file."""
     from nnunet_dro.commands.protocol_file import Protocol, sorted_requirements, write_protocol
-    from nnunet_dro.evaluation.judging.requirements import requirement_lines
     from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 
-    requirements = list(options.requirements)
-    if options.require_file:
-        requirements += [text for _, text in requirement_lines(options.require_file)]
+    requirements = requirement_texts(options.requirements, options.require_file)
     on_strata, on_differences = sorted_requirements(requirements)
 
     locked = _values(options, LockedEvaluation)

@@ -22,7 +22,11 @@ from nnunet_dro.evaluation.comparing.options import SECTIONS, LockedComparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
-from nnunet_dro.evaluation.judging.requirements import parse_requirement
+from nnunet_dro.evaluation.judging.requirements import (
+    Requirement,
+    parse_requirement,
+    read_requirement,
+)
 from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
 from nnunet_dro.evaluation.options import LockedEvaluation
 from nnunet_dro.files.output_folder import check_new_file, replacing
@@ -105,10 +109,15 @@ class Protocol:
             options = _options(SECTIONS[name], section)
             if isinstance(options, LockedEvaluation):
                 options.check()
-        for text in self.evaluate["require"]:
-            parse_requirement(text)
-        for text in self.compare["require"]:
-            parse_requirement(text, COMPARISON)
+        _ = self.requirements
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """The requirements of both commands."""
+        return [
+            *(parse_requirement(text, STRATA) for text in self.evaluate["require"]),
+            *(parse_requirement(text, COMPARISON) for text in self.compare["require"]),
+        ]
 
     @property
     def sections(self) -> dict[str, Mapping[str, Any]]:
@@ -162,31 +171,10 @@ class Protocol:
 
 def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Requirements on strata, and those on differences, by the statistic that they are about."""
-    on_strata = []
-    on_differences = []
-    for text in texts:
-        if _is_on_strata(text):
-            on_strata.append(text.strip())
-        else:
-            on_differences.append(text.strip())
+    requirements = [read_requirement(text) for text in texts]
+    on_strata = [entry.text for entry in requirements if entry.subject is STRATA]
+    on_differences = [entry.text for entry in requirements if entry.subject is COMPARISON]
     return on_strata, on_differences
-
-
-def _is_on_strata(text: str) -> bool:
-    """Whether a requirement is on strata, and not on differences.
-
-    Raises:
-        ValueError: If it is neither; the error is that of what it looks like.
-    """
-    try:
-        parse_requirement(text, STRATA)
-    except ValueError as error:
-        try:
-            parse_requirement(text, COMPARISON)
-        except ValueError as other:
-            raise (other if "_difference" in text else error) from None
-        return False
-    return True
 
 
 def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> None:
@@ -195,10 +183,8 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
     With ``force``, it takes the place of an existing file.
     """
     metrics = _options(LockedEvaluation, protocol.evaluate).scoring.metrics
-    for text in protocol.evaluate["require"]:
-        metric_meant(parse_requirement(text, STRATA), metrics)
-    for text in protocol.compare["require"]:
-        metric_meant(parse_requirement(text, COMPARISON), metrics)
+    for requirement in protocol.requirements:
+        metric_meant(requirement, metrics)
 
     check_new_file(path, overwrite=force, name="protocol", option="--force")
     with replacing(path) as partial_file:

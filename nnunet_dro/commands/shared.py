@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin, get_type_
 
 import typer
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.usage import Command
 from nnunet_dro.evaluation.comparing.options import SECTIONS
@@ -143,8 +144,13 @@ def _with_flag(parameter: inspect.Parameter, entry: Declared) -> inspect.Paramet
     return parameter.replace(annotation=Annotated[kind, settings], default=default)
 
 
-def requirement_texts(texts: Sequence[str], file: Path | None, subject: "Subject") -> list[str]:
-    """Requirements of a command: those that were typed, then those of a file."""
+def requirement_texts(
+    texts: Sequence[str], file: Path | None, subject: "Subject | None" = None
+) -> list[str]:
+    """Requirements of a command: those that were typed, then those of a file.
+
+    Those of a file are read as being about the subject; without any, about whatever each is about.
+    """
     from nnunet_dro.evaluation.judging.requirements import read_requirements
 
     requirements = list(texts)
@@ -188,6 +194,9 @@ def show(table: Any, page: Path) -> None:
 #: what is evaluated.
 REFUSED = ("require_file", "by")
 
+#: Where the context of a command has the options that its protocol locks.
+_LOCKED = "nnunet_dro.locked"
+
 #: Sources of a parameter that a user has set, by their names in click.
 _SET_BY_USER = ("COMMANDLINE", "ENVIRONMENT")
 
@@ -200,8 +209,10 @@ def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
 
     command = str(ctx.info_name)
     flags = declared(SECTIONS[command])
+    locked = read_protocol(path).sections[command]
+    ctx.meta[_LOCKED] = locked
     defaults = {}
-    for name, value in read_protocol(path).sections[command].items():
+    for name, value in locked.items():
         if value is None:
             continue
         has_commas = name in flags and flags[name].flag.has_commas
@@ -228,19 +239,14 @@ class LockedCommand(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then refuse options that differ from the protocol."""
         rest = super().parse_args(ctx, args)
-        path = ctx.params.get("protocol")
-        if path is not None and not ctx.resilient_parsing:
-            _check_locked(ctx, Path(path))
+        if _LOCKED in ctx.meta:
+            _check_locked(ctx, ctx.meta[_LOCKED])
         return rest
 
 
-def _check_locked(ctx: typer.Context, path: Path) -> None:
+def _check_locked(ctx: typer.Context, locked: Mapping[str, Any]) -> None:
     """Refuse options that differ from those of a protocol."""
-    from nnunet_dro.commands.protocol_file import read_protocol
-
-    command = str(ctx.info_name)
-    locked = read_protocol(path).sections[command]
-    flags = declared(SECTIONS[command])
+    flags = declared(SECTIONS[str(ctx.info_name)])
 
     for name, value in ctx.params.items():
         source = ctx.get_parameter_source(name)
@@ -254,9 +260,11 @@ def _check_locked(ctx: typer.Context, path: Path) -> None:
         locked_value = locked.get(name)
         if value != locked_value:
             must = "be left out" if locked_value is None else f"be {_shown(locked_value)}"
-            cure = "Leave the option out, or write another protocol."
-            raise ValueError(
-                f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(value)}. {cure}"
+            raise InputError(
+                name,
+                must=f"{must}, as locked in {str(ctx.params['protocol'])!r}",
+                got=_shown(value),
+                cure="Leave the option out, or write another protocol.",
             )
 
 

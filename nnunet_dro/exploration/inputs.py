@@ -19,8 +19,9 @@ from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, pars
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
+from nnunet_dro.exploration.words import WORDS
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import name_some
 
 #: What `--by auto:size` and the like begin with.
 _COMPUTED = "auto:"
@@ -144,27 +145,23 @@ def _usable(
             got=got,
             cure="Evaluate with --by, or name a case table with --cases.",
         )
-    if constant:
-        notes.append(f"Left out, because it is the same in all cases: {name_some(constant)}.")
-    if small and large:
-        left_out = name_some([attribute.name for attribute in small])
-        notes.append(f"Left out, because no stratum has {min_cases} cases: {left_out}.")
-    notes += _note_on_small_strata(large, min_cases)
-    # Without a large one, the search says that there are too few cases.
-    return large or small
-
-
-def _note_on_small_strata(attributes: Sequence[Attribute], min_cases: int) -> list[str]:
-    """A note on the strata that have too few cases, if there are any."""
     scarce = []
-    for attribute in attributes:
-        for stratum, n in attribute.n_cases.items():
-            if n < min_cases:
-                scarce.append(f"{stratum} ({n}) of {attribute.name}")
-
-    if not scarce:
-        return []
-    return [f"Too few cases to be looked at, fewer than {min_cases}: {name_some(scarce)}."]
+    for attribute in large:
+        scarce += [
+            f"{stratum} ({n}) of {attribute.name}"
+            for stratum, n in attribute.n_cases.items()
+            if n < min_cases
+        ]
+    # Without a large one, the search says that there are too few cases.
+    left_out = [attribute.name for attribute in small if large]
+    notes += WORDS.sentences(
+        "left_out",
+        constant=constant,
+        small=left_out,
+        scarce=scarce,
+        min_cases=min_cases,
+    )
+    return large or small
 
 
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
@@ -306,27 +303,11 @@ def _notes_on_undefined(
     scores: Sequence[LabelScores], labels: Sequence[str], metric: Metric
 ) -> list[str]:
     """What becomes of labels without scores, and of scores without a value."""
-    notes = []
     scored = {scores_of_label.label for scores_of_label in scores}
-    gone = [label for label in labels if label not in scored]
-    if gone:
-        notes.append(f"No case has a value of {', '.join(gone)}.")
-
-    n_failed = sum(int(scores_of_label.failed.sum()) for scores_of_label in scores)
-    if n_failed:
-        counts = "counts" if n_failed == 1 else "count"
-        worst = "0"
-        if not metric.more_is_better:
-            worst = f"the largest {metric.noun} of any case for the label"
-        notes.append(
-            f"{count(n_failed, 'score')} without a value, of a label that was missed or invented, "
-            f"{counts} as the worst; in means as {worst}."
-        )
-
-    n_left_out = sum(int(np.isnan(scores_of_label.goodness).sum()) for scores_of_label in scores)
-    if n_left_out:
-        do = "does" if n_left_out == 1 else "do"
-        notes.append(
-            f"{count(n_left_out, 'score')} without a value for another reason {do} not count."
-        )
-    return notes
+    return WORDS.sentences(
+        "undefined",
+        labels=[label for label in labels if label not in scored],
+        n_failed=sum(int(scores_of_label.failed.sum()) for scores_of_label in scores),
+        n_left_out=sum(int(np.isnan(scores_of_label.goodness).sum()) for scores_of_label in scores),
+        metric=metric,
+    )

@@ -12,14 +12,8 @@ from nnunet_dro.evaluation.report.figures import StratumCases, about_distributio
 from nnunet_dro.evaluation.report.formatting import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.exploration.words import (
-    findings,
-    heading,
-    parts_of,
-    size,
-    tested_combinations,
-    title,
-)
+from nnunet_dro.exploration.tables import findings, heading, size, tested_combinations
+from nnunet_dro.exploration.words import parts_of, title
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table

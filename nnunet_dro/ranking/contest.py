@@ -1,20 +1,129 @@
-"""A contest: the scores of all teams in all tasks and units, and what follows from them alone."""
+"""A contest: the scores of all teams in all tasks and units, and what follows from them alone.
 
+A task is what is ranked at once, and its weight how much it counts in the overall ranking.
+"""
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.patients import patient_values
-from nnunet_dro.ranking.competition import competition_ranks
+from nnunet_dro.naming import name_some
+from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.signed_rank import one_sided_p
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 CodeArray = npt.NDArray[np.intp]
+
+#: Scores that differ by less are equal: sums in another order differ by rounding.
+_DECIMALS = 10
+
+
+def competition_ranks(scores: FloatArray) -> FloatArray:
+    """Ranks over the last axis: one plus the number of teams that are better.
+
+    A team without a score (NaN) where others have one has failed nowhere, and is the first: each
+    of its failures would have given it a score. Where no team has a score, all ranks are NaN.
+    """
+    rounded = np.round(scores, _DECIMALS)
+    is_nothing = np.isnan(rounded)
+    rounded[is_nothing] = np.inf
+
+    # Teams first: each is compared with all others at once.
+    by_team = np.ascontiguousarray(np.moveaxis(rounded, -1, 0))
+    n_teams = len(by_team)
+    n_better = np.zeros(by_team.shape, dtype=np.min_scalar_type(n_teams))
+    for scores_of_team in by_team:
+        n_better += (scores_of_team > by_team).astype(n_better.dtype)
+
+    ranks = np.moveaxis(n_better + 1.0, 0, -1)
+    ranks[is_nothing.all(axis=-1)] = np.nan
+    return ranks
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is ranked at once: a metric of a label."""
+
+    metric: str
+    label: str
+
+    @property
+    def sign(self) -> float:
+        """1 where more is better, and otherwise -1."""
+        return METRICS[self.metric].sign
+
+
+def task_weights(
+    metrics: Sequence[str], labels: Sequence[str], options: RankOptions
+) -> tuple[tuple[Task, ...], FloatArray]:
+    """The tasks that are ranked, metric by metric, and the weight of each.
+
+    A task has the weight of its metric times that of its label. What has the weight 0 is not
+    ranked.
+    """
+    metric_weights = parsed_weights(options.metric_weights, metrics, name="metric_weight")
+    label_weights = parsed_weights(options.label_weights, labels, name="label_weight")
+
+    weights = {}
+    for metric in metrics:
+        for label in labels:
+            weight = metric_weights[metric] * label_weights[label]
+            if weight:
+                weights[Task(metric, label)] = weight
+    return tuple(weights), np.array(list(weights.values()))
+
+
+def parsed_weights(entries: Sequence[str], names: Sequence[str], *, name: str) -> dict[str, float]:
+    """The weight of each of the names, 1 unless an entry ``NAME=NUMBER`` says otherwise."""
+    weights = dict.fromkeys(names, 1.0)
+    weighed: set[str] = set()
+    for entry in entries:
+        weighted, _, number = entry.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not (math.isfinite(weight) and weight >= 0 and weighted):
+            raise InputError(
+                name,
+                must="be NAME=NUMBER, 0 or more",
+                got=repr(entry),
+                cure=f"Write, for example, {names[0]}=2; what has the weight 0 is not ranked.",
+            )
+        if weighted not in weights:
+            raise InputError(
+                name,
+                must="name what all evaluations have",
+                got=repr(entry),
+                cure=f"Choose from: {name_some(names, at_most=20)}.",
+            )
+        if weighted in weighed:
+            raise InputError(
+                name,
+                must="weigh each once",
+                got=f"{weighted!r} twice",
+                cure="Leave one out.",
+            )
+        weighed.add(weighted)
+        weights[weighted] = weight
+
+    if not any(weights.values()):
+        raise InputError(
+            name,
+            must="leave something to rank",
+            got="only zeros",
+            cure="Leave one of them out.",
+        )
+    return weights
 
 
 @dataclass(frozen=True, eq=False)

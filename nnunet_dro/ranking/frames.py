@@ -9,8 +9,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.statistics.significance import holm
-from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.contest import FloatArray
+from nnunet_dro.ranking.contest import FloatArray, competition_ranks
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     LEVEL,

@@ -4,7 +4,8 @@ A contest has the scores of all teams. What a team has in a case depends on the 
 that team alone, so that its score is that of its own evaluation, whoever else takes part.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,10 +24,16 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
-from nnunet_dro.naming import count
-from nnunet_dro.ranking.contest import BoolArray, CodeArray, Contest, FloatArray
+from nnunet_dro.ranking.contest import (
+    BoolArray,
+    CodeArray,
+    Contest,
+    FloatArray,
+    Task,
+    task_weights,
+)
 from nnunet_dro.ranking.options import RankOptions
-from nnunet_dro.ranking.weights import Task, task_weights
+from nnunet_dro.ranking.words import WORDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +124,9 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
             got="none",
             cure="Evaluate with labels that the cases have, or with another --empty.",
         )
-    notes = [*_notes(entries)]
-    for team, numbers_of_team in numbers.items():
-        notes += numbers_of_team.notes(tasks, team)
     return replace(
         entries,
-        notes=tuple(notes),
+        notes=tuple(_notes(entries, numbers, tasks)),
         notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
     )
 
@@ -184,19 +188,6 @@ class _Numbers:
             n_reference, _ = self.sizes(task)
             is_possible &= n_reference == 0
         return np.asarray(is_possible & np.isnan(self.values(task)) & ~self.is_right(task))
-
-    def notes(self, tasks: Sequence[Task], team: str) -> Iterator[str]:
-        """Sentences on what counts as 0 here and is left out by the evaluation."""
-        for metric in dict.fromkeys(task.metric for task in tasks):
-            same_metric = [task for task in tasks if task.metric == metric]
-            n_lost = sum(int(self.is_lost(task).sum()) for task in same_metric)
-            if n_lost:
-                verb = "counts" if n_lost == 1 else "count"
-                values = count(n_lost, "value")
-                yield (
-                    f"{team}: {values} of {METRICS[metric].title} that its evaluation leaves out, "
-                    f"as where the label was missed or invented, {verb} as 0."
-                )
 
 
 def _measured(
@@ -261,35 +252,23 @@ def _members(
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
-def _notes(entries: Entries) -> Iterator[str]:
+def _notes(entries: Entries, numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task]) -> list[str]:
     """What is not as one would expect, without the name of a case."""
-    n_cases = len(entries.cases)
-    n_units = entries.contest.n_units
-    if n_units < n_cases:
-        yield (
-            f"The {n_cases} cases are of {n_units} patients ({entries.patient}): every patient "
-            f"counts once, with the {entries.patient_score.value} of its cases."
-        )
-    n_right = int((np.isnan(entries.scores) & ~np.isnan(entries.goodness)).sum())
-    if n_right:
-        yield (
-            f"{count(n_right, 'time')} in a metric, label and case, a team rightly left out a "
-            "label that the reference lacks. It is the best result in ranks of cases and in tests; "
-            "means and medians leave it out, as evaluate does."
-        )
-    yield from _identical(entries)
-
-
-def _identical(entries: Entries) -> Iterator[str]:
-    """A warning for each group of teams that have the same scores everywhere."""
-    groups: dict[bytes, list[str]] = {}
+    teams_by_scores: dict[bytes, list[str]] = {}
     for place, team in enumerate(entries.teams):
-        key = entries.values[:, place].tobytes()
-        groups.setdefault(key, []).append(team)
+        teams_by_scores.setdefault(entries.values[:, place].tobytes(), []).append(team)
 
-    for teams in groups.values():
-        if len(teams) > 1:
-            yield (
-                f"{', '.join(teams)} have the same scores in every metric, label and case: "
-                "are these the same predictions, submitted twice?"
-            )
+    # Team and metric to the number of values that its evaluation leaves out.
+    n_lost: Counter[tuple[str, str]] = Counter()
+    for team, numbers_of_team in numbers.items():
+        for task in tasks:
+            lost = int(numbers_of_team.is_lost(task).sum())
+            n_lost[team, METRICS[task.metric].title] += lost
+
+    return WORDS.sentences(
+        "notes",
+        entries=entries,
+        n_right=int((np.isnan(entries.scores) & ~np.isnan(entries.goodness)).sum()),
+        identical=[teams for teams in teams_by_scores.values() if len(teams) > 1],
+        n_lost=n_lost,
+    )

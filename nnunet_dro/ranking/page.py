@@ -28,7 +28,7 @@ from nnunet_dro.ranking.figures import Stop, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 from nnunet_dro.ranking.stability_blocks import consensus, podiums, stability
-from nnunet_dro.ranking.words import WORDS, findings, lede, say
+from nnunet_dro.ranking.words import WORDS
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
@@ -109,14 +109,14 @@ def ranking_html(ranking: Ranking) -> str:
         table=table,
         kind="nnunet-dro · ranking",
         title=f"Ranking of {len(ranking.teams)} teams",
-        heading=say("heading", ranking),
-        lede=lede(ranking),
+        heading=tables.say("heading", ranking),
+        lede=tables.lede(ranking),
     )
 
 
 def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Ranking", anchor="ranking", short="Ranking")
-    yield Prose(findings(ranking), kind="points")
+    yield Prose(tables.findings(ranking), kind="points")
     yield tables.overall_table(ranking, list(ranking.strata))
     yield from (Note(text) for text in ranking.notes)
     if not ranking.invalid.empty:
@@ -141,7 +141,7 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Tests of all pairs", anchor="tests", short="Tests")
-    yield Prose(say("tests", ranking, level=LEVEL))
+    yield Prose(tables.say("tests", ranking, level=LEVEL))
     yield tables.wins_table(ranking)
 
 

@@ -12,7 +12,7 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.contest import BoolArray, FloatArray
+from nnunet_dro.ranking.contest import BoolArray, FloatArray, Task
 from nnunet_dro.ranking.frames import (
     About,
     agreement_table,
@@ -43,7 +43,6 @@ from nnunet_dro.ranking.stability import (
     stability_of_tasks,
     stability_table,
 )
-from nnunet_dro.ranking.weights import Task
 
 #: What tells a ranking over all tasks from others.
 _OVERALL_KEY = ("scheme", "kind", "attribute", "stratum")

@@ -12,8 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.contest import BoolArray, Contest, FloatArray
+from nnunet_dro.ranking.contest import BoolArray, Contest, FloatArray, competition_ranks
 from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, resampled_z
 
 #: The metric and the label of what is over all tasks.

@@ -3,13 +3,14 @@
 They are of the units themselves (cases or patients), and of resamples of them.
 """
 
-import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
+from scipy.stats import rankdata
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -31,21 +32,15 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     no difference is left, p is 1. The first p value is against "not greater than zero", the second
     against "not less than zero".
     """
-    if not differences.shape[1]:
-        nothing = np.ones(len(differences))
-        return nothing, nothing.copy()
-
     sizes = np.where(differences == 0, np.nan, np.abs(differences))
-    order = np.argsort(sizes, axis=1)
-    ascending = np.take_along_axis(sizes, order, axis=1)
-    lowest, highest = _tied_places(ascending)
-    is_counted = ~np.isnan(ascending)
-    is_positive = np.take_along_axis(differences, order, axis=1) > 0
-
+    is_counted = ~np.isnan(sizes)
+    ranks = rankdata(sizes, axis=1, nan_policy="omit")
     n = is_counted.sum(axis=1)
-    plus = np.where(is_positive, (lowest + highest) / 2, 0.0).sum(axis=1)
+    plus = np.where(differences > 0, ranks, 0.0).sum(axis=1)
+
     # Of a group of t ties, each member brings t^2 - 1, together t^3 - t.
-    n_tied = highest - lowest + 1.0
+    last = rankdata(sizes, method="max", axis=1, nan_policy="omit")
+    n_tied = 2 * (last - ranks) + 1
     ties = np.where(is_counted, n_tied**2 - 1, 0.0).sum(axis=1)
 
     greater, less = _normal_p(plus, n.astype(np.float64), ties)
@@ -66,27 +61,6 @@ def _exact_p(plus: FloatArray, n: IntArray) -> tuple[FloatArray, FloatArray]:
         # The sum of the negative ranks is what is left of all ranks.
         less[is_size] = upper[len(upper) - 1 - w]
     return greater, less
-
-
-def _tied_places(ascending: FloatArray) -> tuple[IntArray, IntArray]:
-    """The first and the last place (1 ...) of the values that equal each one, by row.
-
-    A single row stands for all where no value equals another.
-    """
-    n_rows, n = ascending.shape
-    places = np.arange(1, n + 1)[None]
-    is_other = ascending[:, 1:] != ascending[:, :-1]
-    if is_other.all():
-        return places, places
-    edge = np.ones((n_rows, 1), dtype=bool)
-
-    is_first = np.concatenate([edge, is_other], axis=1)
-    lowest = np.maximum.accumulate(np.where(is_first, places, 0), axis=1)
-
-    is_last = np.concatenate([is_other, edge], axis=1)
-    last_places = np.where(is_last, places, n)
-    highest = np.minimum.accumulate(last_places[:, ::-1], axis=1)[:, ::-1]
-    return lowest, highest
 
 
 @cache
@@ -117,17 +91,7 @@ def _normal_z(plus: FloatArray, n: FloatArray, ties: FloatArray) -> FloatArray:
 def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The normal approximation, in both directions; 1 where nothing deviates."""
     z = _normal_z(plus, n, ties)
-    is_nothing = np.isnan(z)
-    greater = np.where(is_nothing, 1.0, _upper_tail(z))
-    less = np.where(is_nothing, 1.0, _upper_tail(-z))
-    return greater, less
-
-
-def _upper_tail(z: FloatArray) -> FloatArray:
-    """The probability that a standard normal number is above each z."""
-    # Importing scipy.special takes longer than these few numbers.
-    tails = [math.erfc(value) / 2 for value in (z / math.sqrt(2)).ravel().tolist()]
-    return np.array(tails).reshape(z.shape)
+    return np.nan_to_num(ndtr(-z), nan=1.0), np.nan_to_num(ndtr(z), nan=1.0)
 
 
 def resampled_z(differences: FloatArray, counts: IntArray) -> FloatArray:

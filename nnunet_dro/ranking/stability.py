@@ -12,8 +12,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.contest import FloatArray
+from nnunet_dro.ranking.contest import FloatArray, Task, competition_ranks
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,
@@ -24,7 +23,6 @@ from nnunet_dro.ranking.ranks import (
     stability,
     task_scores,
 )
-from nnunet_dro.ranking.weights import Task
 
 #: The columns of `stability_table`.
 STABILITY_COLUMNS = (

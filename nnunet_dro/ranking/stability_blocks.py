@@ -10,7 +10,7 @@ from nnunet_dro.ranking.figures import blob_plot, team_legend
 from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.stability import consensus_shares
-from nnunet_dro.ranking.words import say
+from nnunet_dro.ranking.tables import say
 
 
 def stability(ranking: Ranking) -> Iterator[Block]:

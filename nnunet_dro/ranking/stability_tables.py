@@ -10,11 +10,11 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.naming import NO_VALUE, name_some, share, written
 from nnunet_dro.pages.document import Cell, Column, Table
-from nnunet_dro.ranking import words
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import OVERALL, TITLES
 from nnunet_dro.ranking.stability import Part
-from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text
+from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text, score_text
+from nnunet_dro.ranking.words import first_teams
 
 #: Below this number of cases a stratum has few.
 FEW_CASES = 10
@@ -47,7 +47,7 @@ def parts_table(ranking: Ranking) -> Table:
         parts.append(rows.set_index("team"))
 
     def how_often(rows: pd.DataFrame) -> str:
-        names = words.first_teams(rows["rank"])
+        names = first_teams(rows["rank"])
         return share(rows["share_1"][names[0]]) if names else NO_VALUE
 
     columns: list[ColumnOf] = [
@@ -121,7 +121,7 @@ def tasks_table(ranking: Ranking) -> Table:
             shade = 0
             if n_teams > 1 and not math.isnan(rank):
                 shade = round(6 * (rank - 1) / (n_teams - 1))
-            below = [words.score_text(row, ranking)]
+            below = [score_text(row, ranking)]
             if (team, metric, label) in intervals:
                 below.append(intervals[team, metric, label])
             return Cell(

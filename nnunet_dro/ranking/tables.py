@@ -1,4 +1,4 @@
-"""The tables of a ranking, and the ranking in Markdown and in the terminal."""
+"""The sentences and tables of a ranking, and the ranking in Markdown and in the terminal."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,15 +8,16 @@ import pandas as pd
 from rich.console import RenderableType
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.report.formatting import attribute_title, quantity, stratum_title
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count, share, written
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.ranking import words
 from nnunet_dro.ranking.ranking import Ranking
-from nnunet_dro.ranking.ranks import TITLES
+from nnunet_dro.ranking.ranks import OVERALL, TITLES
+from nnunet_dro.ranking.words import WORDS, first_teams
 
 #: A note may list the cases of a team; the page has all notes.
 _MOST_NOTES = 4
@@ -28,15 +29,74 @@ rank_text = partial(written, form=".0f")
 ColumnOf = tuple[Column, Callable[[Any], Cell | str]]
 
 
+def say(macro: str, ranking: Ranking, **values: Any) -> str:
+    """What a macro of words.jinja says of a ranking."""
+    return WORDS.sentence(macro, ranking=ranking, **values)
+
+
+def lede(ranking: Ranking) -> str:
+    """What is ranked, and how."""
+    return f"{say('size', ranking)}. {say('rule', ranking)}"
+
+
+def findings(ranking: Ranking) -> list[str]:
+    """Sentences on what the ranking rests on."""
+    own = first_teams(ranking.overall())
+    others = {}
+    for scheme in RankingScheme:
+        if scheme is not ranking.scheme:
+            others[TITLES[scheme]] = first_teams(ranking.overall(scheme))
+
+    differing = {title: first for title, first in others.items() if not set(first) & set(own)}
+    always = [team for team in own if all(team in first for first in others.values())]
+    return WORDS.sentences("findings", ranking=ranking, differing=differing, always=always)
+
+
+def score_text(row: Any, ranking: Ranking) -> str:
+    """The score of a row of `Ranking.ranks`, in its unit."""
+    value = float(row["score"])
+    scheme = RankingScheme(row["scheme"])
+    is_rank = scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN)
+    if row["metric"] == OVERALL or is_rank:
+        return written(value, ".2f")
+    if scheme is RankingScheme.TEST:
+        return written(value, ".0f")
+    return quantity(value, ranking.metric(str(row["metric"])))
+
+
+def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
+    """The heading and the values of what the teams are ranked by.
+
+    The mean rank, or the score of the only task.
+    """
+    if len(ranking.tasks) > 1:
+        title = "mean rank"
+        rows = ranking.selected(kind="all", metric=OVERALL)
+    else:
+        task = ranking.tasks[0]
+        metric = METRICS[task.metric].title
+        titles = {
+            RankingScheme.MEAN: f"mean {metric}",
+            RankingScheme.MEDIAN: f"median {metric}",
+            RankingScheme.RANK_MEAN: "mean rank of cases",
+            RankingScheme.RANK_MEDIAN: "median rank of cases",
+            RankingScheme.TEST: "wins",
+        }
+        title = titles[ranking.scheme]
+        rows = ranking.selected(kind="all", metric=task.metric, label=task.label)
+    scores = {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
+    return title, scores
+
+
 def ranking_markdown(ranking: Ranking) -> str:
     """The findings, the ranking, and the ranks by scheme and by stratum.
 
     Names from files are escaped.
     """
     blocks: list[Block] = [
-        Heading(words.say("heading", ranking), 1),
-        Prose(words.lede(ranking)),
-        Prose(words.findings(ranking), kind="points"),
+        Heading(say("heading", ranking), 1),
+        Prose(lede(ranking)),
+        Prose(findings(ranking), kind="points"),
         *map(Note, ranking.notes),
         overall_table(ranking, list(ranking.strata)),
         _schemes_table(ranking),
@@ -57,9 +117,9 @@ def ranking_table(ranking: Ranking) -> RenderableType:
 
     return printed(
         [
-            Heading(f"{words.say('heading', ranking)} ({words.say('size', ranking)})"),
+            Heading(f"{say('heading', ranking)} ({say('size', ranking)})"),
             overall_table(ranking, list(ranking.strata)[:2]),
-            Prose((words.say("rule", ranking), *words.findings(ranking))),
+            Prose((say("rule", ranking), *findings(ranking))),
             *map(Note, notes),
         ]
     )
@@ -70,7 +130,7 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
 
     Worst strata are those of ``attributes``.
     """
-    title, scores = words.main_score(ranking)
+    title, scores = main_score(ranking)
     ranks = ranking.overall()
     columns: list[ColumnOf] = [
         (Column("Rank"), lambda team: Cell(rank_text(ranks[team]), kind="place")),
@@ -157,7 +217,7 @@ def _reason(row: Any) -> Cell:
 
 def first_cell(ranks: "pd.Series[float]") -> Cell:
     """The teams of rank 1."""
-    return Cell(", ".join(words.first_teams(ranks)) or NO_VALUE, kind="names")
+    return Cell(", ".join(first_teams(ranks)) or NO_VALUE, kind="names")
 
 
 def leaving_out_table(ranking: Ranking, attribute: str) -> Table:

@@ -15,7 +15,7 @@ from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.search import Attribute, Limits, Search
-from nnunet_dro.exploration.words import findings
+from nnunet_dro.exploration.tables import findings
 from tests.exploration.made import made
 from tests.ranking.made import evaluation_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.page import exploration_files
-from nnunet_dro.exploration.words import exploration_table
+from nnunet_dro.exploration.tables import exploration_table
 from tests.exploration.made import made
 from tests.pages.screen import screen
 from tests.ranking.made import evaluation_of

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.competition import competition_ranks
-from nnunet_dro.ranking.contest import Contest
+from nnunet_dro.ranking.contest import Contest, competition_ranks
 from nnunet_dro.ranking.ranks import (
     draw_units,
     kendall_tau,

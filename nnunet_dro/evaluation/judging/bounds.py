@@ -5,7 +5,10 @@ A bound knows whether it can be meant for a quantity, and how to write what may 
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from nnunet_dro.bad_input import InputError
 
 _BOUND = re.compile(
     r"(?P<number>(?P<mantissa>[+-]?(?:\d+\.?\d*|\.\d+))(?:[eE](?P<exponent>[+-]?\d{1,4}))?)"
@@ -38,43 +41,54 @@ class Bound:
         """The number per value."""
         return 100 if self.unit in _HUNDREDTHS else 1
 
-    def doubt(
+    def check(
         self,
-        name: str,
-        unit: str,
+        quantity: tuple[str, str],
+        refused: Callable[..., InputError],
         *,
         is_difference: bool,
         end: str,
         is_bounded: bool = True,
-    ) -> tuple[str, str] | None:
-        """The rule that this bound of a quantity breaks, and what to write instead.
+    ) -> None:
+        """Check that the bound can be meant for a quantity.
 
-        None if the bound can be meant. ``name`` and ``unit`` are those of the quantity, and ``end``
-        is the end of an interval that has to meet the bound.
+        Args:
+            quantity: Its name and its unit.
+            refused: Makes an error of the rule ``must`` and the ``cure``.
+            is_difference: Whether it is a difference.
+            end: The end of an interval that has to meet the bound.
+            is_bounded: Whether a fraction is between 0 and 1.
         """
+        name, unit = quantity
         if _UNIT_OF_METRICS.get(self.unit, unit) != unit:
-            return self._doubt_about_unit(name, unit)
+            must, cure = self._doubt_about_unit(name, unit)
+            raise refused(must=must, cure=cure)
         if unit != "fraction" or (self.unit and not is_bounded):
-            return None
+            return
 
         least = -1 if is_difference or not is_bounded else 0
         if not least <= self.value <= 1:
             what = "a difference of fractions" if is_difference else "a fraction"
-            rule = f"compare {name} with {what} from {least} to 1"
-            return rule, self._spelled(is_difference)
+            raise refused(
+                must=f"compare {name} with {what} from {least} to 1",
+                cure=self._spelled(is_difference),
+            )
 
         # 0.7% of a fraction, where 70% may be meant.
         if not is_difference and self.unit and end == "low" and 0 < self.value < 0.01:
             number = float(self.number)
-            rule = f"ask for 1{self.unit} or more where it has a unit"
-            return rule, f"Write {100 * number:g}{self.unit} or {number:g}."
+            raise refused(
+                must=f"ask for 1{self.unit} or more where it has a unit",
+                cure=f"Write {100 * number:g}{self.unit} or {number:g}.",
+            )
 
         # -0.5 may be meant in points, and so may -0.09.
         tolerates_loss = self.value < 0 if end == "low" else self.value > 0
         if is_difference and tolerates_loss and not self.unit:
-            rule = f"have a unit if it allows a loss of {abs(self.value):g}"
-            return rule, self._spelled(is_difference)
-        return None
+            raise refused(
+                must=f"have a unit if it allows a loss of {abs(self.value):g}",
+                cure=self._spelled(is_difference),
+            )
 
     def _doubt_about_unit(self, name: str, unit: str) -> tuple[str, str]:
         if unit == "fraction":

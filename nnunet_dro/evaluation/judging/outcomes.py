@@ -4,10 +4,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.judging.estimands import estimand_of
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
@@ -275,16 +277,13 @@ def _check_bound(metric: str, requirement: Requirement) -> None:
     else:
         return
 
-    doubt = requirement.bound.doubt(
-        name,
-        unit,
+    requirement.bound.check(
+        (name, unit),
+        partial(InputError, "requirement", got=repr(requirement.text)),
         is_difference="_difference" in statistic,
         end=requirement.end,
         is_bounded=is_bounded,
     )
-    if doubt:
-        rule, cure = doubt
-        raise refusal(rule, requirement.text, cure)
 
 
 def _check_name(

@@ -10,7 +10,11 @@ import pandas as pd
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
-from nnunet_dro.evaluation.judging.power import chance_after_pilot, is_of_measurements
+from nnunet_dro.evaluation.judging.power import (
+    chance_after_pilot,
+    is_of_measurements,
+    least_number,
+)
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.scoring.failures import (
@@ -89,23 +93,17 @@ def chance_of_failures(requirement: Requirement, n: int, share: float) -> float:
 
 def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
     """The least number of cases with which the requirement is met although some miss the bound."""
-    enough = 1
-    while worse_allowed(requirement, enough) < n_worse:
-        enough *= 2
-        if enough > _MOST_CASES:
-            raise refusal(
-                "need fewer than a million cases",
-                requirement.text,
-                "Ask for less confidence.",
-            )
-
-    # The number that is allowed never falls with the number of cases.
-    return bisect_left(
-        range(enough),
-        n_worse,
-        lo=enough // 2 + 1,
-        key=lambda n: worse_allowed(requirement, n),
+    n_needed = least_number(
+        lambda n: worse_allowed(requirement, n) >= n_worse,
+        most=_MOST_CASES,
     )
+    if n_needed is None:
+        raise refusal(
+            "need fewer than a million cases",
+            requirement.text,
+            "Ask for less confidence.",
+        )
+    return n_needed
 
 
 def cases_to_collect(n_with_label: int, share: float) -> int:

@@ -8,8 +8,9 @@ the same each time.
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -101,21 +102,23 @@ def _share_that_meets(requirement: Requirement, samples: FloatArray) -> float:
     return float(np.mean([requirement.holds_for(end) for end in ends]))
 
 
+def least_number(is_enough: Callable[[int], bool], *, most: int) -> int | None:
+    """The least number of cases that is enough, as every larger one is; None above ``most``."""
+    enough = 1
+    while not is_enough(enough):
+        if enough == most:
+            return None
+        enough = min(2 * enough, most)
+    return bisect_left(range(enough), True, lo=enough // 2 + 1, key=is_enough)
+
+
 def cases_for_chance(requirement: Requirement, expected: Expected, chance: float) -> int | None:
     """The least number of cases that meet a requirement with a chance; None above `MOST_CASES`."""
     if not requirement.holds_for(expected.mean):
         return None
-    enough = 1
-    while chance_to_meet(requirement, expected, enough) < chance:
-        if enough == MOST_CASES:
-            return None
-        enough = min(2 * enough, MOST_CASES)
-
-    return bisect_left(
-        range(enough),
-        chance,
-        lo=enough // 2 + 1,
-        key=lambda n: chance_to_meet(requirement, expected, n),
+    return least_number(
+        lambda n: chance_to_meet(requirement, expected, n) >= chance,
+        most=MOST_CASES,
     )
 
 
@@ -157,7 +160,6 @@ def expected_of(requirement: Requirement, mean: str | None, spread: str | None) 
 def read_expected(text: str, name: str, metric: str) -> float:
     """A value of a metric that is expected, with its unit where that is a fraction: ``1.6pt``."""
     bound = parse_bound(text)
-    unit = METRICS[metric].unit
     if bound is None:
         raise InputError(
             name,
@@ -168,16 +170,13 @@ def read_expected(text: str, name: str, metric: str) -> float:
     if name == "spread" and bound.value < 0:
         raise InputError("spread", must="be 0 or more", got=repr(text), cure="Write 3pt.")
 
-    doubt = bound.doubt(
-        metric,
-        unit,
+    bound.check(
+        (metric, METRICS[metric].unit),
+        partial(InputError, name, got=repr(text)),
         is_difference=True,
         end="low",
         is_bounded=is_bounded(metric),
     )
-    if doubt:
-        rule, cure = doubt
-        raise InputError(name, must=rule, got=repr(text), cure=cure)
     return bound.value
 
 

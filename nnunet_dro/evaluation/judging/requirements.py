@@ -6,7 +6,8 @@ its table, such as: the mean difference is surely at least 0.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from nnunet_dro.bad_input import InputError, bad_input
@@ -63,6 +64,8 @@ class Requirement:
     #: (``*``).
     method: str | None = None
     identifier: str = ""  # what the user calls it; empty without any
+    #: What it is about: the strata of an evaluation, or the differences of a comparison.
+    subject: Subject = field(default=STRATA, compare=False, repr=False)
 
     @property
     def end(self) -> str:
@@ -119,10 +122,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     statistic = condition.statistic
     number, at, percent = condition.right.partition("@")
 
-    doubt = subject.doubt(statistic)
-    if doubt:
-        rule, cure = doubt
-        raise refusal(rule, text, cure)
+    subject.check(statistic, text)
     if beside.allowed and subject is COMPARISON:
         raise refusal(
             "allow no missed or invented labels in a comparison",
@@ -141,8 +141,24 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         least=beside.least,
         confidence=confidence,
         identifier=identifier,
+        subject=subject,
         **names,
     )
+
+
+def read_requirement(text: str) -> Requirement:
+    """Read a requirement on strata or on differences: its statistic tells what it is about.
+
+    Raises:
+        ValueError: If it is neither; the error is that of what it looks like.
+    """
+    try:
+        return parse_requirement(text, STRATA)
+    except ValueError as error:
+        try:
+            return parse_requirement(text, COMPARISON)
+        except ValueError as other:
+            raise (other if "_difference" in text else error) from None
 
 
 def _cut_identifier(text: str) -> tuple[str, str]:
@@ -176,10 +192,7 @@ def _read_bound(number: str, statistic: str, text: str, subject: Subject) -> Bou
 def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) -> float:
     is_number = _PERCENT.fullmatch(percent) is not None
     if "_difference" in statistic:
-        doubt = subject.doubt(bound_of_difference(statistic, "low"))
-        if doubt:
-            rule, cure = doubt
-            raise refusal(rule, text, cure)
+        subject.check(bound_of_difference(statistic, "low"), text)
         if not is_number or float(percent) != CONFIDENCE_OF_DIFFERENCES:
             raise refusal(
                 f"have a confidence of 97.5 per cent in a difference, not {percent!r}",
@@ -206,12 +219,13 @@ def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) 
     return float(percent)
 
 
-def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement]:
-    """Read a file of requirements."""
+def read_requirements(path: Path, subject: Subject | None = STRATA) -> list[Requirement]:
+    """Read a file of requirements, on whatever each is about if no subject is given."""
+    read = partial(parse_requirement, subject=subject) if subject else read_requirement
     requirements: list[Requirement] = []
     for number, text in requirement_lines(path):
         try:
-            requirements.append(parse_requirement(text, subject))
+            requirements.append(read(text))
         except ValueError as error:
             raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
     COMPARED_TRAININGS,
@@ -64,22 +65,28 @@ class Subject:
     names: tuple[str, ...]  # what a requirement can name beside an attribute
     choices: str  # the statistics in words
 
-    def doubt(self, statistic: str) -> tuple[str, str] | None:
-        """The rule that a statistic breaks, and what to write instead; None if it can be meant."""
+    def check(self, statistic: str, text: str) -> None:
+        """Check that a requirement, which is written as ``text``, can be about a statistic."""
         if statistic in self.statistics:
-            return None
+            return
         if _BOUND_OF_MEAN.fullmatch(statistic):
-            cure = (
+            raise refusal(
+                f"say what the bound of the mean assumes, not only {statistic!r}",
+                text,
                 f"Write {statistic}{GUARANTEED}, which is proven and what {statistic} was up to "
                 f"version 0.3, or {statistic}{BY_T}, by Student's t: it holds if failures like "
-                "those of the sample are all there are."
+                "those of the sample are all there are.",
             )
-            return f"say what the bound of the mean assumes, not only {statistic!r}", cure
         if _NEVER_BOUNDED.fullmatch(statistic):
-            cure = "Means and percentiles have bounds: ask for p5 or p75, or for the number itself."
-            return f"be about a bound that exists, not {statistic!r}", cure
-        return f"be about a statistic of {self.file}, not {statistic!r}", (
-            f"Choose from: {self.choices}."
+            raise refusal(
+                f"be about a bound that exists, not {statistic!r}",
+                text,
+                "Means and percentiles have bounds: ask for p5 or p75, or for the number itself.",
+            )
+        raise refusal(
+            f"be about a statistic of {self.file}, not {statistic!r}",
+            text,
+            f"Choose from: {self.choices}.",
         )
 
 
