@@ -17,6 +17,7 @@ from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_dro import GroupDRO
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupRule
 from nnunet_dro.sampling.guarded_ball import GuardedBall
+from nnunet_dro.sampling.hardest import Hardest
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.rules import (
     KL,
@@ -47,6 +48,7 @@ __all__ = [
     "GroupDRO",
     "GroupRule",
     "GuardedBall",
+    "Hardest",
     "HardnessTable",
     "KLBall",
     "Rule",

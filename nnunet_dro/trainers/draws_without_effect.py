@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nnunet_dro.sampling import EarnedBall, GuardedBall, HardnessTable
+from nnunet_dro.sampling import EarnedBall, GuardedBall, Hardest, HardnessTable
 from nnunet_dro.trainers.options import TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -25,8 +25,9 @@ def warnings_of_draws(
         fold: The fold that they are of.
     """
     lines = []
-    if isinstance(table.rule, EarnedBall | GuardedBall):
-        word = "guarded" if isinstance(table.rule, GuardedBall) else "earned"
+    words = {EarnedBall: "earned", GuardedBall: "guarded", Hardest: "hardest"}
+    word = words.get(type(table.rule))
+    if word is not None:
         lines += _of_losses_never_learnt(word, loss, options.history.hardness)
 
     if len(cases) == 1:

@@ -10,6 +10,7 @@ EXAMPLES = {
     "share<s>": "share0.3",
     "guarded<s>": "guarded0.3",
     "tried<s>": "tried0.3",
+    "hardest<d>": "hardest0.2",
     "rare<c>": "rare4",
     "beta<x>": "beta10",
     "betaauto": "betaauto",

@@ -381,11 +381,14 @@ def test_guards_and_rare_images_decide_together_or_alone():
     both_guarded = DROOptions(rare=4.0, guarded=0.3).rule_of_training(**facts)
     alone = DROOptions(rare=4.0, beta=0.0).rule_of_training(**facts)
     tried = DROOptions(rare=4.0, tried=0.4).rule_of_training(**facts)
+    hardest = DROOptions(rare=8.0, hardest=0.1).rule_of_training(**facts)
 
     assert (guarded.share, guarded.base) == (0.3, None)
     assert (both.share, both.is_earned) == (0.5, True)
     assert (both_guarded.share, both_guarded.is_earned) == (0.3, False)
     np.testing.assert_array_equal(both.base, weights)
+    assert (hardest.part, hardest.cap) == (0.1, 8.0)
+    np.testing.assert_array_equal(hardest.base, weights)
     assert tried.ball.share == 0.4
     np.testing.assert_array_equal(tried.ball.base, weights)
     np.testing.assert_allclose(8 * alone.probabilities(np.zeros(8)), weights)

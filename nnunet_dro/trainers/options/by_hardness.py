@@ -135,8 +135,9 @@ class DROOptions(HWSOptions):
 
     ``earned`` is the least share of the cases, which is reached only as far as the hardest cases
     are learnt. ``share`` is a fixed share in its place, ``guarded`` one of the cases that are
-    learnt, and ``tried`` one that trials within the training have to earn. ``rare`` bounds how much
-    more often a case is drawn because of what its image looks like.
+    learnt, and ``tried`` one that trials within the training have to earn. ``hardest`` is a part of
+    the draws in place of a share of the cases. ``rare`` bounds how much more often a case is drawn
+    because of what its image looks like.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
@@ -148,6 +149,7 @@ class DROOptions(HWSOptions):
     share: float | None = None
     guarded: float | None = None
     tried: float | None = None
+    hardest: float | None = None
     rare: float | None = None  # type: ignore[misc]
     beta: float | None = None
     importance_sampling: bool = False
@@ -156,7 +158,7 @@ class DROOptions(HWSOptions):
 
     def _without_effect(self) -> str | None:
         other = self._rule_in_place_of_shares()
-        shares = self.given_options("earned", "share", "guarded", "tried")
+        shares = self.given_options("earned", "share", "guarded", "tried", "hardest")
         if other is not None and shares:
             return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
         if len(shares) > 1:
@@ -179,7 +181,7 @@ class DROOptions(HWSOptions):
         if words:
             return (
                 f"`rare` has no effect with `{words[0]}`: it goes with `earned`, `guarded`, "
-                "`tried` and `beta0`."
+                "`tried`, `hardest` and `beta0`."
             )
         if math.prod(self.subvolumes) > 1:
             return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
@@ -212,6 +214,8 @@ class DROOptions(HWSOptions):
             return sampling.KLBall(0.0, self.share)
         if self.guarded is not None:
             return sampling.GuardedBall(self.guarded)
+        if self.hardest is not None:
+            return sampling.Hardest(self.hardest)
         if self.rare is not None:
             return sampling.GuardedBall(self.earned, is_earned=True)
         return sampling.EarnedBall(0.0, self.earned)
@@ -223,10 +227,11 @@ class DROOptions(HWSOptions):
         if rarity is not None and self.beta == 0:
             return sampling.ByWeight(rarity)
 
-        cap = max(sampling.GuardedBall.cap, float(self.rare or 0))
+        rare = float(self.rare or 0)
         if self.tried is not None:
+            cap = max(sampling.GuardedBall.cap, rare)
             return sampling.TriedBall(cases, n_updates, share=self.tried, cap=cap, base=rarity)
         rule = self.rule()
-        if rarity is not None and isinstance(rule, sampling.GuardedBall):
-            return replace(rule, cap=cap, base=rarity)
+        if rarity is not None and isinstance(rule, sampling.GuardedBall | sampling.Hardest):
+            return replace(rule, cap=max(rule.cap, rare), base=rarity)
         return rule

@@ -58,6 +58,11 @@ OPTIONS = (
         "other half: where that improves, draws as guarded<s> does from then on; 0 < s < 1.",
     ),
     number_option(
+        "hardest<d>",
+        "Gives a part d of the draws to the hardest cases, as far as they are learnt, none more "
+        "than 6 times as often as by chance; every case keeps 1 - d of its draws; 0 < d < 1.",
+    ),
+    number_option(
         "rare<c>",
         "Draws a rare kind of images more often, as if it had a fifth of the cases, at most c "
         "times as often as others, and on top of that as earned<s> does, guarded, or as "

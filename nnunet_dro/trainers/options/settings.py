@@ -35,7 +35,7 @@ _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
         "a number > 0",
         lambda value: 0 < value < math.inf,
     ),
-    ("earned", "share", "guarded", "tried", "cvar"): (
+    ("earned", "share", "guarded", "tried", "hardest", "cvar"): (
         "a number in (0, 1)",
         lambda value: 0 < value < 1,
     ),

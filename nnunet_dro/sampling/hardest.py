@@ -1,0 +1,227 @@
+"""A part of the draws goes to the hardest cases, as far as these are learnt; all else by chance.
+
+`Hardest` draws by the pure functions before it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling.cap import check_cap
+from nnunet_dro.sampling.divergences import FloatArray, checked_losses
+from nnunet_dro.sampling.guarded_ball import learnt
+from nnunet_dro.sampling.rules import SeparableRule
+
+#: How far the hardest are learnt, relative to the others, where they earn nothing and all of their
+#: part of the draws.
+_EARNS_NOTHING = 0.1
+_EARNS_ALL = 0.3
+#: Before the others are learnt this far, nothing can be told.
+_LEAST_LEARNT = 0.05
+#: The largest share of the cases that is set aside as hopeless.
+_MOST_HOPELESS = 0.05
+
+
+@dataclass(frozen=True)
+class HardestPart:
+    """Which cases get the part of the draws that goes to the hardest, and how much of it.
+
+    With d the largest such part, s what of it is earned, b_i the base weight of a case, relative to
+    uniform, and c the bound, the weight of a case is
+
+        w_i = (1 - s d) b_i + s f_i (c - (1 - d) b_i),
+
+    where f_i is 1 above the threshold, 0 below it, and at the threshold what is left, each times
+    how far the case is learnt.
+    """
+
+    part: float  # d
+    earned: float  # s
+    cap: float  # c
+    threshold: float  # on the losses
+    at_threshold: float  # f of a case with just this loss
+    median: float  # of all losses
+
+    def weights(self, losses: FloatArray, base: FloatArray) -> FloatArray:
+        """Weights of some cases relative to uniform draws, shape (b,).
+
+        Args:
+            losses: Their losses, shape (b,), finite.
+            base: Their base weights, of which the mean over all cases is 1, shape (b,).
+        """
+        if self.earned == 0:
+            return base
+        is_above = losses > self.threshold
+        taken = np.where(losses == self.threshold, self.at_threshold, is_above)
+        taken = taken * learnt(losses, median=self.median)
+        more = taken * (self.cap - (1 - self.part) * base)
+        return np.asarray((1 - self.earned * self.part) * base + self.earned * more)
+
+
+#: Draws every case by its base weight.
+NO_PART = HardestPart(
+    part=0.0, earned=0.0, cap=math.inf, threshold=math.inf, at_threshold=0.0, median=-1.0
+)
+
+
+def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: float) -> HardestPart:
+    """The part of the draws that the hardest cases have earned by being learnt.
+
+    With the base weights b, relative to uniform, the worst mean loss
+
+        max_w  mean(w_i l_i)  over  (1 - d) b_i <= w_i <= c,  mean(w_i) = 1
+
+    gives 1 - d of the draws to the cases as they were, and d to the hardest, each up to c: every
+    case keeps 1 - d of the draws that it has without. With h the mean loss of what d would go to,
+    and o that of the rest, d is multiplied by
+
+        min(1, max(0, (h / o - 0.1) / (0.3 - 0.1))):
+
+    by 0, draws by the base weights, where next to nothing is found of what is hard (its label is
+    wrong, it is too small or faint, or it is too early).
+
+    A few cases of which nothing is found say nothing of the others: up to a twentieth of all cases
+    they are set aside. Above that fewer are, and none from a tenth on: then what is hard here
+    cannot be learnt, or not yet.
+
+    Args:
+        losses: Negative Dice plus cross-entropy, about 0 where nothing of a case is found, shape
+            (n,), finite.
+        base: Base weights, shape (n,), > 0, at most ``cap``, with a mean of 1: all 1 for uniform.
+        part: d, in (0, 1).
+        cap: c, > 1.
+
+    Returns:
+        What turns a loss into a weight.
+
+    Raises:
+        ValueError: If a number is out of range, or a loss is not finite.
+
+    Example:
+        >>> losses = np.where(np.arange(100) < 4, -0.5, -0.9)
+        >>> losses[0] = 0.1  # hopeless
+        >>> part = hardest_part(losses, np.ones(100), part=0.2, cap=6.0)
+        >>> part.weights(losses, np.ones(100))[[0, 1, 2, 3, 4]].round(2).tolist()
+        [0.8, 6.0, 6.0, 6.0, 0.84]
+
+    Source: these weights are Huber's contamination neighbourhood with a bounded density, whose
+    worst case mixes the mean with a conditional value at risk (Rockafellar and Uryasev 2000). What
+    is earned is ours.
+    """
+    check_part(part)
+    check_cap(cap)
+    losses = checked_losses(losses)
+    median = float(np.median(losses))
+    told = np.delete(np.arange(len(losses)), _hopeless(losses, median=median))
+    losses = losses[told]
+    base = base[told]
+
+    room = cap - (1 - part) * base
+    threshold, at_threshold = _hardest(losses, room, amount=part * float(base.sum()))
+    taken = np.where(losses == threshold, at_threshold, losses > threshold)
+    earned = _earned(losses, more=taken * room, rest=(1 - taken) * base)
+    if earned == 0:
+        return NO_PART
+    return HardestPart(part, earned, cap, threshold, at_threshold, median)
+
+
+def _hopeless(losses: FloatArray, *, median: float) -> NDArray[np.intp]:
+    """Positions of the few cases of which nothing is found that say nothing of the others."""
+    not_learnt = np.flatnonzero(learnt(losses, median=median) == 0)
+    most = int(_MOST_HOPELESS * len(losses))
+    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
+    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
+    return np.asarray(hardest_first[:n_aside])
+
+
+def _hardest(losses: FloatArray, room: FloatArray, *, amount: float) -> tuple[float, float]:
+    """The loss from which on an amount fills the room of the hardest, and what is left for it.
+
+    Returns:
+        The threshold, above which all room is filled, and the part of the room of the cases with
+        just this loss.
+    """
+    hardest_first = np.argsort(-losses, kind="stable")
+    filled = np.cumsum(room[hardest_first])
+    last = min(int(np.searchsorted(filled, amount)), len(losses) - 1)
+    threshold = float(losses[hardest_first[last]])
+
+    left = amount - float(room[losses > threshold].sum())
+    at_threshold = left / float(room[losses == threshold].sum())
+    return threshold, min(1.0, at_threshold)
+
+
+def _earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
+    """How far what gets more draws is learnt, relative to the rest, from 0 to 1."""
+    if not rest.any():
+        return 0.0
+    hardest = float(more @ losses / more.sum())
+    others = float(rest @ losses / rest.sum())
+    if others > -_LEAST_LEARNT:
+        return 0.0
+    strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
+    return min(1.0, max(0.0, strength))
+
+
+def check_part(part: float) -> None:
+    """Raise ValueError unless ``part`` is in (0, 1)."""
+    if not 0 < part < 1:
+        raise ValueError(
+            f"`part` must be in (0, 1), got {part!r}. 0.2 gives a fifth of the draws to the "
+            "hardest cases."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Hardest(SeparableRule):
+    """Gives a part of the draws to the hardest cases, as far as these are learnt.
+
+    Args:
+        part: The largest part of the draws that goes to the hardest, in (0, 1).
+        cap: How many times as often as by chance a case is drawn at most, > 1.
+        base: How often each case is drawn where its loss does not decide, relative to uniform
+            draws: shape (n,), > 0, at most ``cap``, with a mean of 1. Uniformly if None.
+        now: What the losses decide, see `following`.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Source: see `hardest_part`.
+    """
+
+    part: float = 0.2
+    cap: float = 6.0
+    base: FloatArray | None = None
+    now: HardestPart = NO_PART
+    follows_losses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
+        check_cap(self.cap)
+
+    def __str__(self) -> str:
+        words = (
+            f"{100 * self.part:g} % of the draws for the hardest cases as far as they are learnt, "
+            f"none more than {self.cap:g} times as often as by chance"
+        )
+        if self.base is None:
+            return words
+        return f"{words}, and what looks rare more often"
+
+    def following(self, losses: FloatArray) -> "Hardest":
+        """The rule with what these losses decide; itself before any case has one."""
+        has_loss = ~np.isnan(losses)
+        if not has_loss.any():
+            return self
+        base = np.ones(len(losses)) if self.base is None else self.base
+        now = hardest_part(losses[has_loss], base[has_loss], part=self.part, cap=self.cap)
+        return replace(self, now=now)
+
+    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
+        """Weights of the cases at some positions, from their own losses; 0 for one without."""
+        base = np.ones(len(losses)) if self.base is None else self.base[here]
+        weights = self.now.weights(losses, base)
+        return np.where(np.isnan(losses), 0.0, weights)
