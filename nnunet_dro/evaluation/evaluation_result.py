@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
+from nnunet_dro.evaluation.statistics.equity import equity
 
 _OF_CASE_TABLE = " (case table)"
 
@@ -127,6 +128,11 @@ class Evaluation:
 
         numbers, _ = pd.factorize(patient_of_case.reindex(list(cases)))
         return numbers.astype(np.intp), str(patient_of_case.name)
+
+    @cached_property
+    def equity(self) -> pd.DataFrame:
+        """How far the strata of each attribute lie apart; see `equity`."""
+        return equity(self.strata)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
-from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.exact_csv import csv_text, read_exact
@@ -108,7 +107,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "tables_sha256": sha256,
         "notes": [*evaluation.notes, *percentile_notes(evaluation.strata)],
         "worst": json_records(evaluation.worst),
-        "equity": json_records(equity(evaluation.strata)),
+        "equity": json_records(evaluation.equity),
         "false_positives": json_records(evaluation.false_positives),
         "stratum_of_case": _strata_entries(evaluation.stratum_of_case),
     }

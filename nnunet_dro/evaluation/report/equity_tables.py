@@ -8,7 +8,6 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.strata_tables import estimate_cell, in_order, name_columns
 from nnunet_dro.evaluation.statistics.columns import whole
-from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.pages.document import Cell, Column, Table
 
 #: Column of the frame to that of the table, with what it is.
@@ -26,14 +25,14 @@ _COLUMNS = {
 _INTERVAL = "In brackets: 95 % interval. Where it begins at 0, all strata may be alike."
 
 
-def equity_tables(strata: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
+def equity_tables(equity: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
     """A table per attribute; none where nothing divides the cases.
 
     Args:
-        strata: From `summarise`.
+        equity: From `equity`.
         scores: The scores, which tell the unit of distances.
     """
-    groups = equity(strata).groupby("attribute", sort=False)
+    groups = equity.groupby("attribute", sort=False)
     return [_equity_table(rows, scores) for _, rows in groups]
 
 

@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.equity_tables import equity_tables
 from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution
 from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table
@@ -108,7 +107,7 @@ def _attribute(
 
     yield from parts.strata_blocks(view, attribute, labels)
     strata = view.rows(attribute, labels)
-    for table in equity_tables(strata, view.scores):
+    for table in view.equity_of(attribute, labels):
         yield Heading("How far the strata lie apart", 3)
         yield table
 

@@ -145,7 +145,11 @@ class EvaluationView(StrataView):
     @cached_property
     def equity_tables(self) -> list[Table]:
         """How far the strata lie apart, a table per attribute."""
-        return equity_tables(self.strata, self.scores)
+        return equity_tables(self.evaluation.equity, self.scores)
+
+    def equity_of(self, attribute: str, labels: Sequence[str]) -> list[Table]:
+        """The table of an attribute and some labels, if anything divides the cases."""
+        return equity_tables(inside(self.evaluation.equity, attribute, labels), self.scores)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,8 @@ _VALUES_DRAWN = 1_000_000
 #: with most, since drawing them would take longer than all that is made of them.
 _MOST_OF_THEIR_OWN = _VALUES_DRAWN // MOST_DRAWS
 
-#: So many are divided at a time.
-_AT_A_TIME = 2_000_000
+#: So many are divided at a time: they stay in the cache.
+_AT_A_TIME = 1 << 19
 
 
 @dataclass(frozen=True)
