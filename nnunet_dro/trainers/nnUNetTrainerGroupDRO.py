@@ -7,7 +7,7 @@ from nnunet_dro.trainers.options import GroupDROOptions
 
 
 class nnUNetTrainerGroupDRO(GroupedTrainer):  # noqa: N801
-    """nnU-Net trained for its worst group, a column of cases.csv.
+    """nnU-Net trained for its worst group; a column of cases.csv names each case's group.
 
     The name contains the column: `nnUNetTrainerGroupDRO_centre_nu0.1`.
 

@@ -64,9 +64,9 @@ OPTIONS = (
     ),
     number_option(
         "rare<c>",
-        "Draws a rare kind of images more often, as if it had a fifth of the cases, at most c "
-        "times as often as others, and on top of that as earned<s> does, guarded, or as "
-        "guarded<s> or tried<s>; c > 1. With beta0 the images alone decide.",
+        "Draws images of a rare kind more often, as if that kind had a fifth of the cases, but at "
+        "most c times as often as others; c > 1. Hard cases are drawn more often as well, by "
+        "earned0.5 if no other share or part is named; with beta0 the images alone decide.",
     ),
     number_option(
         "beta<x>",
