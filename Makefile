@@ -60,6 +60,7 @@ dist: install
 
 benchmarks: install
 	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/draws_of_rules.py
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/ranking.py
 

@@ -11,6 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 COMMANDS = {
     "sampler.py": ("--quick",),
+    "draws_of_rules.py": ("--quick",),
     "train_step.py": ("--quick", "--iterations", "2"),
     "ranking.py": ("--quick",),
     "scale.py": ("--quick",),

@@ -31,7 +31,8 @@ def beta_of_divergence(
         wanted: The divergence to reach, > 0.
         start: Where the search begins, > 0.
         largest: The largest beta.
-        tolerance: Relative error of the divergence.
+        tolerance: Relative error of the divergence. A step of Newton's method squares the error, so
+            the last one is taken from where the square is as small as this, and not checked.
 
     Example:
         >>> beta = beta_of_divergence(lambda b: (b**2, 2 * b**2), 9.0, start=1.0, largest=100.0)
@@ -47,8 +48,7 @@ def beta_of_divergence(
     for _ in range(_MOST_STEPS):
         value, slope = divergence(math.exp(position))
         missing = math.log(wanted / max(value, _TINY))
-        is_beyond = position == top and missing > 0
-        if abs(missing) < tolerance or is_beyond:
+        if position == top and missing > 0:
             break
 
         if missing > 0:
@@ -61,4 +61,6 @@ def beta_of_divergence(
             step = (low + high) / 2 - position
         last_step = abs(step)
         position = min(position + step, top)
+        if missing**2 < tolerance:
+            break
     return min(math.exp(position), largest)

@@ -5,7 +5,7 @@ They are kept in blocks, so that a draw and an update stay cheap.
 
 import ctypes
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.sampling.rules import Rule
 
 _C_TYPES: dict[str, Any] = {
     "float64": ctypes.c_double,
@@ -59,39 +60,30 @@ class SharedArrays:
             self.__dict__[name] = np.frombuffer(memory, dtype=memory._type_)
 
 
-#: Below this many cases one block is faster than two levels.
-_SMALLEST_BLOCK = 512
+#: Up to this many cases are in one block.
+_ONLY_BLOCK = 512
+#: More cases are in blocks of at least so many.
+_SMALLEST_BLOCK = 256
+#: The sum of the weights should stay in this range, far from where floats end.
+_SMALLEST_TOTAL = 1e-100
+_LARGEST_TOTAL = 1e100
 
 
 class Blocks:
     """Losses, weights and visits of n cases, in blocks of about sqrt(n).
 
-    If ``weigh`` is None, a block stores the weights w_i = exp(beta (L_i - m)), where m is its
-    largest loss, and their sum: a softmax in which a new loss changes the weights of its own block
-    only. The sums are recomputed, so they do not drift, and no power of e can overflow. Otherwise
-    the blocks store the weights that ``weigh`` gives to all cases together, from their losses, NaN
-    for a case without one. ``weigh_block`` gives those of one block, from its losses and its
-    positions, where a weight depends on the case's own loss alone.
+    The sum of a block's weights is recomputed whenever one of them changes, so it does not drift.
     """
 
-    def __init__(
-        self,
-        n: int,
-        weigh: Callable[[FloatArray], FloatArray] | None,
-        weigh_block: Callable[[FloatArray, slice], FloatArray] | None = None,
-    ) -> None:
+    def __init__(self, n: int) -> None:
         self.n = n
-        self.weigh = weigh
-        self.weigh_block = weigh_block
-        #: Whether a case that was seen may lack a loss.
-        self.has_gaps = False
 
         #: Number of cases of each block but the last, which may be smaller.
-        self.size = max(_SMALLEST_BLOCK, math.isqrt(n))
+        self.size = n if n <= _ONLY_BLOCK else max(_SMALLEST_BLOCK, math.isqrt(n))
         self.n_blocks = math.ceil(n / self.size)
+        self._first = self.size * np.arange(self.n_blocks)
         #: Number of cases of each block, shape (n_blocks,).
-        first = self.size * np.arange(self.n_blocks)
-        self.n_cases = np.minimum(self.size, n - first)
+        self.n_cases = np.minimum(self.size, n - self._first)
 
         #: What the processes share, by case and then by block.
         self.shared = SharedArrays(
@@ -99,10 +91,11 @@ class Blocks:
             weights=(n, "float64"),
             seen=(n, "bool"),  # whether a loss of the case came back
             claimed=(n, "bool"),  # whether the case was drawn before
-            block_max=(self.n_blocks, "float64"),  # the largest loss
             block_sum=(self.n_blocks, "float64"),  # the sum of the weights
+            total=(1, "float64"),  # the sum of all weights
             unseen=(self.n_blocks, "int64"),
             unclaimed=(self.n_blocks, "int64"),
+            any_unseen=(1, "bool"),
             beta=(1, "float64"),
             warming_up=(1, "bool"),
         )
@@ -124,93 +117,47 @@ class Blocks:
             n_seen = np.count_nonzero(seen)
             shared.unseen[block] = len(seen) - n_seen
             self._count_unclaimed(block)
+        shared.any_unseen[0] = shared.unseen.any()
 
-    def refresh(self, blocks: Iterable[int]) -> None:
-        """Recompute the weights of these blocks.
-
-        If the weights of the cases depend on each other, those of all blocks are recomputed.
-        """
-        if self.weigh is not None:
-            weights = self.weigh(self.shared.losses)
-            for block in self.all():
-                self._put(block, weights[self._slice(block)])
-            return
-
-        for block in blocks:
-            if self.weigh_block is None:
-                self._refresh_softmax(block)
-                continue
-            here = self._slice(block)
-            self._put(block, self.weigh_block(self.shared.losses[here], here))
-
-    def _put(self, block: int, weights: FloatArray) -> None:
-        self.shared.weights[self._slice(block)] = weights
-        self.shared.block_sum[block] = np.add.reduce(weights)
-
-    def _refresh_softmax(self, block: int) -> None:
-        """Recompute w_i = exp(beta (L_i - m)) of a block, with its largest loss m."""
+    def weigh_all(self, rule: Rule) -> None:
+        """Recompute the weights of all cases."""
         shared = self.shared
-        beta = shared.beta[0]
-        here = self._slice(block)
-        losses = shared.losses[here]
-        largest = np.fmax.reduce(losses)  # ignores NaN unless there is nothing else
+        weights = rule.weigh(shared.losses, slice(0, self.n))
+        shared.weights[:] = weights
+        shared.block_sum[:] = np.add.reduceat(weights, self._first)
+        shared.total[0] = np.add.reduce(shared.block_sum)
 
-        # In place: the arrays may be long.
-        weights = losses - largest
-        weights *= beta
-        np.exp(weights, out=weights)
+    def weigh(self, rule: Rule, positions: NDArray[np.int64]) -> bool:
+        """Recompute the weights of some cases by a separable rule.
 
-        # A case without a loss has no weight, unless all count the same.
-        if shared.unseen[block] or self.has_gaps:
-            np.nan_to_num(weights, copy=False, nan=0.0)
-        if not beta:
-            weights = shared.seen[here].astype(np.float64)
+        Returns:
+            Whether that is enough. If not, the weights have become so small or large that all
+            should be weighed anew.
+        """
+        shared = self.shared
+        shared.weights[positions] = rule.weigh(shared.losses[positions], positions)
+        for block in self.containing(positions.tolist()):
+            shared.block_sum[block] = np.add.reduce(self.weights(block))
 
-        shared.weights[here] = weights
-        shared.block_max[block] = -np.inf if math.isnan(largest) else largest
-        shared.block_sum[block] = np.add.reduce(weights)
+        total = float(np.add.reduce(shared.block_sum))
+        is_enough = _SMALLEST_TOTAL < total < _LARGEST_TOTAL
+        if is_enough:
+            shared.total[0] = total
+        return is_enough
 
     def weights(self, block: int) -> FloatArray:
         """The weights of a block's cases, a view."""
         return self.shared.weights[self._slice(block)]
-
-    def scaled(self) -> tuple[FloatArray, FloatArray]:
-        """Factors that make the weights of the blocks comparable, and their sums times these.
-
-        The weights of a block are relative to its own largest loss m_b, so its factor is
-        exp(beta (m_b - max m)). The sums are all 0 if no case has a weight. Both are copies, which
-        a change by another process cannot make contradict each other.
-        """
-        shared = self.shared
-        beta = shared.beta[0]
-        sums = shared.block_sum.copy()
-        is_softmax = self.weigh is None and self.weigh_block is None
-        if not is_softmax or not beta:
-            return np.ones(self.n_blocks), sums
-
-        scale: FloatArray = shared.block_max.copy()
-        largest = np.maximum.reduce(scale)
-        if largest == -np.inf:
-            return np.ones(self.n_blocks), np.zeros(self.n_blocks)
-
-        scale -= largest
-        scale *= beta
-        np.exp(scale, out=scale)
-        return scale, scale * sums
 
     def shares(self, positions: NDArray[np.int64]) -> FloatArray:
         """Probabilities of the cases at some positions in a draw by weight, shape (b,).
 
         They are 1/n if no case has a weight.
         """
-        scale, masses = self.scaled()
-        total = np.add.reduce(masses)
+        total = self.shared.total[0]
         if not total > 0:
             return np.full(len(positions), 1 / self.n)
-
-        blocks = positions // self.size
-        weights = self.shared.weights[positions] * scale[blocks]
-        return np.asarray(weights / total)
+        return np.asarray(self.shared.weights[positions] / total)
 
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
@@ -224,8 +171,7 @@ class Blocks:
         n = self.n
         to_block, inside_block, to_explore = rng.random((3, size))
 
-        scale, masses = self.scaled()
-        cumulative = np.add.accumulate(masses)
+        cumulative = np.add.accumulate(self.shared.block_sum)
         total = cumulative[-1]
         if not total > 0:  # all losses so far were refused, or the table is being filled
             return (to_block * n).astype(np.int64), np.full(size, 1 / n)
@@ -243,10 +189,7 @@ class Blocks:
         if n_uniform:
             indices[is_uniform] = rng.integers(n, size=n_uniform)
 
-        blocks = indices // self.size
-
-        weights = self.shared.weights[indices] * scale[blocks]
-        shares = weights / total
+        shares = self.shared.weights[indices] / total
         probabilities = (1 - exploration) * shares + exploration / n
         return indices, probabilities
 

@@ -11,7 +11,7 @@ from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.systematic import all_cases, draw_distinct, draw_uniformly
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Draws:
     """The draws of one batch, and the numbers they were made with; arrays of shape (size,).
 

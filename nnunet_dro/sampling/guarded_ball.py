@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.rules import SeparableRule
-from nnunet_dro.sampling.uncertainty_sets import check_share, earned_share
+from nnunet_dro.sampling.rules import Positions, SeparableRule
+from nnunet_dro.sampling.uncertainty_sets import check_share, earned_share, kl_ball_beta
 
 #: How far a case is learnt, its loss relative to the median: below the first it counts as not
 #: learnt, from the second on as learnt.
@@ -30,8 +29,6 @@ _LEAST_MEDIAN = 0.05
 LARGEST_BETA = 100.0
 #: Exponents beyond this would leave what floats can hold.
 _LARGEST_EXPONENT = 600.0
-#: The relative error of the divergence.
-_TOLERANCE = 1e-3
 #: The largest share of the cases that is set aside as hopeless where a share is earned.
 MOST_HOPELESS = 0.05
 
@@ -60,7 +57,8 @@ def learnt(losses: FloatArray, *, median: float) -> FloatArray:
     """
     if median > -_LEAST_MEDIAN:
         return np.zeros(len(losses))
-    return np.clip((losses / median - NOT_LEARNT) / (LEARNT - NOT_LEARNT), 0.0, 1.0)
+    how_far = (losses / median - NOT_LEARNT) / (LEARNT - NOT_LEARNT)
+    return np.asarray(np.minimum(np.maximum(how_far, 0.0), 1.0))
 
 
 @dataclass(frozen=True)
@@ -81,30 +79,31 @@ class Tilt:
     cap: float
 
     def weights(
-        self, losses: FloatArray, base: FloatArray, answered: ArrayLike = np.nan
+        self, losses: FloatArray, base: FloatArray | float, answered: FloatArray | None = None
     ) -> FloatArray:
         """Weights of some cases relative to uniform draws, shape (b,).
 
         Args:
             losses: Their losses, shape (b,), finite.
-            base: Their base weights, of which the mean over all cases is 1, shape (b,).
+            base: Their base weights, of which the mean over all cases is 1, shape (b,), or 1.
             answered: What stands for g, see `guarded_tilt`.
         """
         if self.beta == 0:
-            return base
+            return np.asarray(base * np.ones(len(losses)))
         g = _participation(losses, self.median, answered)
         ratio = self.kappa * _growth(losses - self.largest, self.beta)
-        return np.asarray(base * (1 - g + g * np.minimum(self.cap / base, ratio)))
+        bounded = np.minimum(self.cap / base, ratio)
+        return np.asarray(base * (1 + g * (bounded - 1)))
 
 
 #: Draws every case by its base weight.
 NO_TILT = Tilt(beta=0.0, kappa=1.0, largest=0.0, median=-1.0, cap=math.inf)
 
 
-def _participation(losses: FloatArray, median: float, answered: ArrayLike) -> FloatArray:
+def _participation(losses: FloatArray, median: float, answered: FloatArray | None) -> FloatArray:
     """g: what a trial has found of a case, or else how far it is learnt, shape (b,)."""
-    g = np.broadcast_to(np.asarray(answered, dtype=np.float64), losses.shape)
-    return np.where(np.isnan(g), learnt(losses, median=median), g)
+    g = learnt(losses, median=median)
+    return g if answered is None else np.where(np.isnan(answered), g, answered)
 
 
 def guarded_tilt(
@@ -113,7 +112,8 @@ def guarded_tilt(
     *,
     share: float,
     cap: float,
-    answered: ArrayLike = np.nan,
+    answered: FloatArray | None = None,
+    start: float = 0.0,
 ) -> Tilt:
     """The tilt towards hard cases of a guarded ball.
 
@@ -133,7 +133,9 @@ def guarded_tilt(
         base: Base weights, shape (n,), > 0, at most ``cap``, with a mean of 1: all 1 for uniform.
         share: Effective number of the learnt cases over their number, in (0, 1].
         cap: c, how many times as often as uniformly a case is drawn at most, > 1.
-        answered: What stands for g, in [0, 1], shape (n,) or one number; NaN for g of `learnt`.
+        answered: What stands for g, in [0, 1], shape (n,); NaN, or None for all, for g of `learnt`.
+        start: Where the search of beta begins, such as that of slightly other losses; 0 if nothing
+            is known.
 
     Returns:
         The tilt.
@@ -153,7 +155,7 @@ def guarded_tilt(
     check_share(share)
     check_cap(cap)
     losses = checked_losses(losses)
-    median = float(np.median(losses))
+    median = _median(losses)
     g = _participation(losses, median, answered)
     part = base * g
     if share == 1 or not part.any():
@@ -169,29 +171,36 @@ def guarded_tilt(
 
     def divergence(beta: float) -> tuple[float, float]:
         ratio, _ = _ratio(excess, part, bounds, beta)
-        value = float(part @ (ratio * np.log(np.maximum(ratio, 1e-300))))
+        value = float(part @ (ratio * np.log(ratio)))
 
         # Cases at their bounds stay there: only the others change with beta.
-        free = np.where(ratio < bounds, part * ratio, 0.0)
+        free = part * ratio * (ratio < bounds)
         exponents = beta * excess
         mean = float(free @ exponents) / max(float(free.sum()), 1e-300)
         return value, float(free @ (exponents - mean) ** 2)
 
     wanted = math.log(1 / share)
-    # For small beta, the divergence is beta^2 variance / 2.
-    start = math.sqrt(2 * wanted) / deviation
     beta = beta_of_divergence(
         divergence,
         wanted,
-        start=start,
+        # For small beta, the divergence is beta^2 variance / 2.
+        start=start or math.sqrt(2 * wanted) / deviation,
         largest=LARGEST_BETA,
-        tolerance=_TOLERANCE,
     )
     _, kappa = _ratio(excess, part, bounds, beta)
     return Tilt(beta, kappa, largest, median, cap)
 
 
-def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
+def _median(losses: FloatArray) -> float:
+    """The median, as numpy computes it, in a tenth of the time for a hundred losses."""
+    middle = len(losses) // 2
+    ascending = np.sort(losses)
+    if len(losses) % 2:
+        return float(ascending[middle])
+    return float(ascending[middle - 1] + ascending[middle]) / 2
+
+
+def earned_without_hopeless(losses: FloatArray, *, share: float, start: float = 0.0) -> float:
     """The share that the hardest cases have earned, whatever a few hopeless cases do.
 
     A case that is not learnt (g = 0 in `learnt`) is drawn by its base weight in any case. Up to a
@@ -201,6 +210,7 @@ def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
         share: The least share, in (0, 1].
+        start: Where the search of beta begins, as in `kl_ball_beta`.
 
     Returns:
         A share from ``share`` to 1, see `earned_share`.
@@ -215,11 +225,14 @@ def earned_without_hopeless(losses: FloatArray, *, share: float) -> float:
         >>> earned_without_hopeless(losses, share=0.5) > 0.9
         True
     """
-    not_learnt = np.flatnonzero(learnt(losses, median=float(np.median(losses))) == 0)
+    not_learnt = np.flatnonzero(learnt(losses, median=_median(losses)) == 0)
     most = int(MOST_HOPELESS * len(losses))
     n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
-    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
-    return earned_share(np.delete(losses, hardest_first[:n_aside]), share=share)
+    if n_aside:
+        hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
+        losses = np.delete(losses, hardest_first[:n_aside])
+    beta = kl_ball_beta(losses, share=share, start=start)
+    return earned_share(losses, share=share, beta=beta)
 
 
 def _ratio(
@@ -231,21 +244,22 @@ def _ratio(
     left: the set of them grows until it fits.
     """
     growth = _growth(excess, beta)
+    kappa = 1 / float(part @ growth)
+    ratio = kappa * growth
     is_bound = np.zeros(len(excess), dtype=bool)
-    while True:
-        left = 1.0 - float(part[is_bound] @ bounds[is_bound])
-        kappa = left / float(part[~is_bound] @ growth[~is_bound])
-        ratio = np.minimum(bounds, kappa * growth)
-        is_new = (kappa * growth > bounds) & ~is_bound
-        if not is_new.any():
-            ratio[is_bound] = bounds[is_bound]
-            return ratio, kappa
+    while (is_new := (ratio > bounds) & ~is_bound).any():
         is_bound |= is_new
+        left = 1 - float(part[is_bound] @ bounds[is_bound])
+        kappa = left / float(part[~is_bound] @ growth[~is_bound])
+        ratio = kappa * growth
+    ratio[is_bound] = bounds[is_bound]
+    return ratio, kappa
 
 
 def _growth(excess: FloatArray, beta: float) -> FloatArray:
     """exp(beta excess), never 0 or infinite: a new loss may be far from those of the last look."""
-    return np.exp(np.clip(beta * excess, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+    exponents = np.minimum(beta * excess, _LARGEST_EXPONENT)
+    return np.asarray(np.exp(np.maximum(exponents, -_LARGEST_EXPONENT)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,23 +313,26 @@ class GuardedBall(SeparableRule):
         if not has_loss.any():
             return self
 
-        base = np.ones(len(losses)) if self.base is None else self.base
-        answered = np.full(len(losses), np.nan) if self.answered is None else self.answered
+        stored = losses[has_loss]
+        base = np.ones(len(stored)) if self.base is None else self.base[has_loss]
+        answered = None if self.answered is None else self.answered[has_loss]
+        start = self.tilt.beta
         share = self.share
         if self.is_earned:
-            share = earned_without_hopeless(losses[has_loss], share=share)
+            share = earned_without_hopeless(stored, share=share, start=start)
         tilt = guarded_tilt(
-            losses[has_loss],
-            base[has_loss],
+            stored,
+            base,
             share=share,
             cap=self.cap,
-            answered=answered[has_loss],
+            answered=answered,
+            start=start,
         )
         return replace(self, tilt=tilt)
 
-    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
+    def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""
-        base = np.ones(len(losses)) if self.base is None else self.base[here]
-        answered: ArrayLike = np.nan if self.answered is None else self.answered[here]
+        base = 1.0 if self.base is None else self.base[here]
+        answered = None if self.answered is None else self.answered[here]
         weights = self.tilt.weights(losses, base, answered)
-        return np.where(np.isnan(losses), 0.0, weights)
+        return np.asarray(np.fmax(weights, 0.0))  # fmax ignores NaN

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
@@ -36,6 +36,8 @@ _CASES_PER_LOOK = 4096
 #: hundred.
 _CASES_PER_NEW_LOSS = 8
 _LEAST_NEW_LOSSES = 32
+#: Stands for the probability by exploration where there is none.
+_SMALLEST_FLOOR = 1e-300
 
 
 class HardnessTable:
@@ -47,10 +49,11 @@ class HardnessTable:
     probability of a moment ago.
 
     Cases are kept in blocks of about sqrt(n). A draw walks along the sums of the blocks' weights,
-    then along one block; an update recomputes one block. So the cost of a draw and an update is
-    O(sqrt(n)) with a small constant. Rules other than KL look at all cases, in O(n log n). To keep
-    their cost per update constant, they do so after every n // 4096 updates if that is more than
-    one, so that the probabilities are at most that many updates old.
+    then along one block; an update weighs its own cases, and adds up their blocks. So the cost of a
+    draw and an update is O(sqrt(n)) with a small constant. A rule whose weights depend on each
+    other looks at all cases, in O(n log n). To keep its cost per update constant, it does so after
+    every n // 4096 updates if that is more than one, so that the probabilities are at most that
+    many updates old.
 
     Unless the rule needs no losses, cases that were never seen are drawn first, uniformly (the
     warm-start epoch of Fidon et al. 2020): those that were not drawn yet before those whose loss is
@@ -116,17 +119,11 @@ class HardnessTable:
         n_least = min(_LEAST_NEW_LOSSES, len(cases))
         self._n_new_losses_to_follow = max(n_least, len(cases) // _CASES_PER_NEW_LOSS)
 
-        # The weights of a softmax, and of a separable rule, depend on no loss of another case.
-        if self.rule.is_separable:
-            self._blocks = Blocks(len(cases), None, self._weigh_block)
-        elif isinstance(self.rule, KL):
-            self._blocks = Blocks(len(cases), None)
-        else:
-            self._blocks = Blocks(len(cases), self._weigh)
+        self._blocks = Blocks(len(cases))
         self._shared = self._blocks.shared
         self._stale = StaleLosses(self._blocks, momentum=momentum, auto_beta=auto_beta)
-        self._adopt(self.rule)
-        self._recompute()
+        self._look()
+        self._blocks.count(self._blocks.all())
 
     @property
     def losses(self) -> FloatArray:
@@ -186,8 +183,8 @@ class HardnessTable:
             return None
 
         beta = 1 / deviation
-        self._adopt(replace(self.rule, beta=beta))
-        self._blocks.refresh(self._blocks.all())
+        self.rule = replace(self.rule, beta=beta)
+        self._look()
         return beta
 
     def probabilities(self) -> FloatArray:
@@ -226,7 +223,7 @@ class HardnessTable:
         shared = self._shared
         exploration = self.exploration
         beta = float(shared.beta[0])
-        if self.rule.needs_losses and shared.unseen.any():
+        if self.rule.needs_losses and shared.any_unseen[0]:
             visits = first_visits if self.replace else distinct_first_visits
             indices, probabilities = visits(blocks, size, rng, exploration=exploration)
             return draws_of_weight_one(indices, probabilities)
@@ -240,18 +237,17 @@ class HardnessTable:
             indices, expected = draw_distinct(blocks, size, rng, exploration=exploration)
             probabilities = expected / size
 
-        shares = blocks.shares(indices)
-        floor = exploration / len(self)
-        total = (1 - exploration) * shares + floor
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
-        explored = np.divide(floor, total, out=np.ones(size), where=total > 0)
+        shares = blocks.shares(indices)
+        floor = exploration / len(self) or _SMALLEST_FLOOR
+        explored = floor / ((1 - exploration) * shares + floor)
         return Draws(
             indices=indices,
             stale_losses=shared.losses[indices],
             probabilities=probabilities,
             shares=shares,
             explored=explored,
-            betas=np.full(size, beta),
+            betas=np.array([beta] * size),
         )
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
@@ -260,38 +256,25 @@ class HardnessTable:
         Only the training process may call this. A duplicated case takes its losses in their order.
         A loss that is not finite is refused: it is counted, and the case keeps its old loss.
         """
-        shared = self._shared
         blocks = self._blocks
         indices = np.asarray(indices, dtype=np.int64)
         losses = np.asarray(losses, dtype=np.float64)
         positions = indices.tolist()
-        any_unseen = shared.unseen.any()
         self._stale.store(positions, losses.tolist())
+
+        is_finite = np.isfinite(losses)
+        indices = indices[is_finite]
         if not self.warming_up:
-            is_finite = np.isfinite(losses)
-            self.rule.learn(indices[is_finite], losses[is_finite])
-
-        # The numbers of the rule follow the losses now and then, once every case was seen.
-        touched = blocks.containing(positions)
-        is_first = bool(any_unseen and shared.seen.all())
-        self._n_not_followed += len(positions)
-        is_time = self._n_not_followed >= self._n_new_losses_to_follow
-        if (is_time or is_first) and self._can_follow():
-            self._follow()
-            touched = set(blocks.all())
-
-        # A rule that looks at all cases does so now and then, and when the last one was seen.
-        self._n_updates += 1
-        needs_refresh = blocks.weigh is None
-        if not needs_refresh and self.rule.needs_losses:
-            is_time = self._n_updates >= len(self) // _CASES_PER_LOOK
-            needs_refresh = is_time or is_first
+            self.rule.learn(indices, losses[is_finite])
 
         # Weights before counts: a worker that finds all cases seen must find their weights as well.
-        if needs_refresh:
-            self._n_updates = 0
-            blocks.refresh(touched)
-        blocks.count(touched)
+        any_unseen = self._shared.any_unseen[0]
+        is_last_first_visit = bool(any_unseen and self._shared.seen.all())
+        self._n_updates += 1
+        self._n_not_followed += len(positions)
+        self._weigh(indices, must_look=is_last_first_visit)
+        if any_unseen:
+            blocks.count(blocks.containing(positions))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, by the names of the cases."""
@@ -314,9 +297,8 @@ class HardnessTable:
         self._stale.load_state_dict(state, here, there)
         if state["rule"]:
             self.rule.load_state_dict(state["rule"])
-        if self._can_follow():
-            self._follow()
-        self._recompute()
+        self._look()
+        self._blocks.count(self._blocks.all())
         return change_of_cases(self.cases, state["cases"])
 
     def __len__(self) -> int:
@@ -325,30 +307,31 @@ class HardnessTable:
     def __repr__(self) -> str:
         return f"HardnessTable({len(self)} cases, {self.rule}, {self.n_unseen} unseen)"
 
-    def _can_follow(self) -> bool:
-        """Whether the rule has numbers that follow from the losses of all cases."""
-        return self.rule.follows_losses and bool(self._shared.seen.all())
+    def _weigh(self, positions: NDArray[np.int64], *, must_look: bool) -> None:
+        """Weigh the cases with new losses, or all of them if it is time to."""
+        rule = self.rule
+        is_time = self._n_not_followed >= self._n_new_losses_to_follow
+        if must_look or (is_time and rule.follows_losses):
+            self._look()
+        elif rule.is_separable:
+            if not self._blocks.weigh(rule, positions):
+                self._look()
+        elif rule.needs_losses and self._n_updates >= len(self) // _CASES_PER_LOOK:
+            self._n_updates = 0
+            self._blocks.weigh_all(rule)
 
-    def _follow(self) -> None:
+    def _look(self) -> None:
+        """Weigh all cases, by a rule that follows their losses once all were seen."""
+        shared = self._shared
+        self._n_updates = 0
         self._n_not_followed = 0
-        self._adopt(self.rule.following(self._shared.losses))
+        if not self.rule.follows_losses or shared.seen.all():
+            self.rule = self.rule.following(shared.losses)
 
-    def _adopt(self, rule: Rule) -> None:
-        self.rule = rule
         # Only the draws of a softmax can be corrected by importance weights, and these need its
         # beta.
-        self._shared.beta[0] = rule.beta if isinstance(rule, KL) else 0.0
-
-    def _recompute(self) -> None:
-        """Compute all that follows from the losses."""
-        self._blocks.count(self._blocks.all())
-        self._blocks.refresh(self._blocks.all())
-
-    def _weigh(self, losses: FloatArray) -> FloatArray:
-        return self.rule.probabilities(losses)
-
-    def _weigh_block(self, losses: FloatArray, here: slice) -> FloatArray:
-        return self.rule.weigh(losses, here)
+        shared.beta[0] = self.rule.beta if isinstance(self.rule, KL) else 0.0
+        self._blocks.weigh_all(self.rule)
 
 
 def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None:

@@ -1,7 +1,8 @@
 """Rules that decide how likely each case is to be drawn: a class for each, with its parameters."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling import divergences, uncertainty_sets
 from nnunet_dro.sampling.divergences import FloatArray
+
+#: Positions of some cases among all.
+Positions = slice | NDArray[np.int64]
+#: A weight with a larger exponent would leave what floats can hold when it is divided.
+_LARGEST_EXPONENT = 300.0
 
 
 class Rule:
@@ -25,8 +31,7 @@ class Rule:
     needs_losses: ClassVar[bool] = True
     #: Whether `following` returns other rules for other losses.
     follows_losses: ClassVar[bool] = False
-    #: Whether the weight of a case depends on its own loss alone until `following` is called again,
-    #: see `weigh`.
+    #: Whether the weight of a case depends on its own loss alone until `following` is called again.
     is_separable: ClassVar[bool] = False
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
@@ -43,14 +48,17 @@ class Rule:
             probabilities[has_loss] = self._probabilities(losses[has_loss])
         return probabilities
 
-    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
-        """Weights of some cases, which need not sum to 1; for a separable rule only.
+    def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
+        """Weights of some cases, which need not sum to 1; all cases unless the rule is separable.
 
         Args:
             losses: Their losses, shape (b,), NaN for a case without one.
             here: Their positions.
+
+        Returns:
+            Weights, shape (b,); 0 for a case without a loss, if the rule needs losses.
         """
-        raise NotImplementedError
+        return self.probabilities(losses)
 
     def robust_loss(self, losses: FloatArray) -> float:
         """The value that the rule minimises: the worst weighted mean of the losses it allows.
@@ -205,11 +213,31 @@ class RuleWithBeta(Rule):
 class KL(RuleWithBeta):
     """Kullback-Leibler divergence: p = softmax(beta * losses).
 
+    Args:
+        beta: Robustness, 1/loss units, >= 0.
+        largest: The loss that weights are relative to, so that no power of e overflows:
+            probabilities do not depend on it.
+
     Source: Fidon et al. 2022 (MELBA).
     """
 
+    largest: float = field(default=0.0, kw_only=True, compare=False, repr=False)
+    is_separable: ClassVar[bool] = True
+
     def __str__(self) -> str:
         return f"beta {self.beta:g}"
+
+    def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
+        """exp(beta (losses - largest)), 0 for a case without a loss; 1 for all if beta is 0."""
+        if self.beta == 0:
+            return np.ones(len(losses))
+        exponents = np.minimum(self.beta * (losses - self.largest), _LARGEST_EXPONENT)
+        return np.asarray(np.exp(np.fmax(exponents, -np.inf)))  # fmax ignores NaN
+
+    def following(self, losses: FloatArray) -> "KL":
+        """The rule with weights relative to the largest of these losses."""
+        largest = float(np.fmax.reduce(losses))
+        return self if math.isnan(largest) else replace(self, largest=largest)
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         return divergences.kl_probabilities(losses, beta=self.beta)
@@ -254,13 +282,11 @@ class KLBall(KL):
         if not len(stored):
             return self
 
-        share = self._effective_share(stored)
-        beta = uncertainty_sets.kl_ball_beta(stored, share=share)
-        return replace(self, beta=beta)
+        return replace(self, beta=self._beta(stored), largest=float(stored.max()))
 
-    def _effective_share(self, losses: FloatArray) -> float:
-        """The effective number of cases over their number, which may depend on the losses."""
-        return self.share
+    def _beta(self, losses: FloatArray) -> float:
+        """The beta of these losses, which is looked for near the last one."""
+        return uncertainty_sets.kl_ball_beta(losses, share=self.share, start=self.beta)
 
     def _robust_loss(self, losses: FloatArray) -> float:
         """The worst weighted mean on the ball, which has the probabilities as weights."""
@@ -278,8 +304,12 @@ class EarnedBall(KLBall):
     def __str__(self) -> str:
         return f"{super().__str__()}, as far as the hardest are learnt"
 
-    def _effective_share(self, losses: FloatArray) -> float:
-        return uncertainty_sets.earned_share(losses, share=self.share)
+    def _beta(self, losses: FloatArray) -> float:
+        beta = super()._beta(losses)
+        share = uncertainty_sets.earned_share(losses, share=self.share, beta=beta)
+        if share == self.share:
+            return beta
+        return uncertainty_sets.kl_ball_beta(losses, share=share, start=beta)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,6 @@ class StaleLosses:
                     self.spread.record(i, loss)
             else:
                 self.refused += 1
-                self._blocks.has_gaps = True
             shared.seen[i] = True
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,9 +124,6 @@ class StaleLosses:
         shared.seen[:] = False
         shared.seen[here] = seen[there]
 
-        # A case whose losses were all refused was seen, but has none.
-        has_gap = shared.seen & np.isnan(shared.losses)
-        self._blocks.has_gaps = bool(has_gap.any())
         self.refused = int(state["refused"])
 
         # Updates are counted from 0 again: those of the state come before.

@@ -12,7 +12,6 @@ from nnunet_dro.sampling.divergences import FloatArray
 #: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn
 #: anyway.
 _ROUNDING = 1 + 1e-12
-_ONLY_BLOCK = np.zeros(1, dtype=np.int64)
 
 
 def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
@@ -119,14 +118,13 @@ def draw_distinct(
     if without:
         line.take(without)
 
-    certain = _take_certain(line, size)
-    n_certain = len(certain)
-    others, expected = _draw_along(line, size - n_certain, rng)
+    drawn = [(position, 1.0) for position in _take_certain(line, size)]
+    drawn += _draw_along(line, size - len(drawn), rng)
+    rng.shuffle(drawn)
 
-    order = rng.permutation(size)
-    all_indices = np.array(certain + others, dtype=np.int64)
-    all_expected = np.array([1.0] * n_certain + expected)
-    return all_indices[order], all_expected[order]
+    indices = [position for position, _ in drawn]
+    expected = [draws for _, draws in drawn]
+    return np.array(indices, dtype=np.int64), np.array(expected)
 
 
 def _draw_in_rounds(
@@ -160,26 +158,24 @@ class _Line:
 
     def __init__(self, blocks: Blocks, exploration: float) -> None:
         self.blocks = blocks
-        scale, masses = blocks.scaled()
-        total = np.add.reduce(masses)
-        if not total > 0:  # no case has a weight
-            exploration = 1.0
-            total = 1.0
-
-        # A case has the length (1 - exploration) w_i / sum(w) + exploration / n.
-        unit = (1 - exploration) / total
-        self._scale = scale * unit
-        self._floor = exploration / blocks.n
-
-        #: Lengths of the blocks, shape (n_blocks,).
-        self.lengths = masses * unit + blocks.n_cases * self._floor
-        #: Length of the whole line.
-        self.length = 1.0
-
         #: Lengths of the cases in blocks that were looked at.
         self._inside: dict[int, FloatArray] = {}
         #: Positions of the cases that were taken off the line.
         self._taken: list[int] = []
+
+        #: Whether all cases have the same length, or else each its weight and some more.
+        self._is_equal = False
+        total = float(blocks.shared.total[0])
+        if exploration == 1 or not total > 0:
+            self.make_equal()
+            return
+
+        # A case has the length (1 - exploration) w_i / sum(w) + exploration / n, here in units in
+        # which the first term is w_i.
+        self.length = total / (1 - exploration)
+        self._floor = exploration * self.length / blocks.n
+        #: Lengths of the blocks, shape (n_blocks,).
+        self.lengths = blocks.shared.block_sum + blocks.n_cases * self._floor
 
     def inside(self, block: int) -> FloatArray:
         """Lengths of a block's cases.
@@ -188,8 +184,8 @@ class _Line:
         """
         lengths = self._inside.get(block)
         if lengths is None:
-            lengths = self.blocks.weights(block) * self._scale[block]
-            lengths += self._floor
+            weights = self.blocks.weights(block)
+            lengths = np.ones(len(weights)) if self._is_equal else weights + self._floor
             self._inside[block] = lengths
         return lengths
 
@@ -210,14 +206,15 @@ class _Line:
 
     def make_equal(self) -> None:
         """Give all cases the same length, except those that were taken."""
-        self._scale[:] = 0.0
-        self._floor = 1.0
-        self.lengths = self.blocks.n_cases.astype(np.float64)
+        self._is_equal = True
         self._inside = {}
+        self.lengths = self.blocks.n_cases.astype(np.float64)
+        self.length = float(self.blocks.n)
 
         taken = self._taken
         self._taken = []
-        self.take(taken)
+        if taken:
+            self.take(taken)
 
 
 def _take_certain(line: _Line, n_places: int) -> list[int]:
@@ -235,8 +232,10 @@ def _take_certain(line: _Line, n_places: int) -> list[int]:
         # Only a block that is longer than the limit can have such a case.
         long_blocks = (line.lengths > limit).nonzero()[0]
         for block in long_blocks.tolist():
-            cases = (line.inside(block) > limit).nonzero()[0]
-            longer += (size * block + cases).tolist()
+            lengths = line.inside(block)
+            if np.maximum.reduce(lengths) > limit:
+                cases = (lengths > limit).nonzero()[0]
+                longer += (size * block + cases).tolist()
         if not longer:
             break
 
@@ -245,76 +244,62 @@ def _take_certain(line: _Line, n_places: int) -> list[int]:
     return certain[:n_places]
 
 
-def _draw_along(
-    line: _Line, n_points: int, rng: np.random.Generator
-) -> tuple[list[int], list[float]]:
+def _draw_along(line: _Line, n_points: int, rng: np.random.Generator) -> list[tuple[int, float]]:
     """Positions of the cases that the points fall on, and how often each was expected."""
-    indices: list[int] = []
-    expected: list[float] = []
+    drawn: list[tuple[int, float]] = []
     if n_points == 0:
-        return indices, expected
+        return drawn
 
-    # The blocks in random order.
     if not line.length > 0:
         line.make_equal()
+    points_of_block, distance = _points_by_block(line, n_points, rng)
+    for block, points in points_of_block.items():
+        lengths = line.inside(block)
+        length = float(line.lengths[block])
+        if length <= distance and len(points) == 1:
+            # The order of the cases does not matter to a single point.
+            cases = _at([rng.random()], lengths)
+        else:
+            shuffled = rng.permutation(len(lengths))
+            places = [point / length for point in points]
+            cases = shuffled[_at(places, lengths[shuffled])].tolist()
+
+        first = block * line.blocks.size
+        drawn += [(first + case, float(lengths[case]) / distance) for case in cases]
+    return drawn
+
+
+def _points_by_block(
+    line: _Line, n_points: int, rng: np.random.Generator
+) -> tuple[dict[int, list[float]], float]:
+    """The points that fall on each block, seen from where it begins, and their distance.
+
+    Only blocks that points fall on are there.
+    """
     n_blocks = line.blocks.n_blocks
-    order = rng.permutation(n_blocks) if n_blocks > 1 else _ONLY_BLOCK
-    ends = np.add.accumulate(line.lengths[order])
+    if n_blocks == 1:
+        distance = float(line.lengths[0]) / n_points
+        return {0: _equidistant(n_points, distance, rng)}, distance
+
+    # The blocks in random order.
+    order = rng.permutation(n_blocks)
+    lengths = line.lengths[order]
+    ends = np.add.accumulate(lengths)
     distance = float(ends[-1]) / n_points
     points = _equidistant(n_points, distance, rng)
 
-    # Only blocks that points fall on are looked at.
+    points_of_block: dict[int, list[float]] = defaultdict(list)
     places = ends.searchsorted(points, side="right").tolist()
-    points_at: dict[int, list[float]] = defaultdict(list)
     for place, point in zip(places, points, strict=True):
-        points_at[place].append(point)
-    for place in points_at:
-        block = int(order[place])
-        cases = _draw_inside(
-            line,
-            block,
-            points_at[place],
-            end=float(ends[place]),
-            distance=distance,
-            rng=rng,
-        )
-
-        lengths = line.inside(block)
-        for case in cases:
-            indices.append(block * line.blocks.size + case)
-            expected.append(float(lengths[case]) / distance)
-    return indices, expected
+        begin = float(ends[place] - lengths[place])
+        points_of_block[int(order[place])].append(point - begin)
+    return points_of_block, distance
 
 
 def _equidistant(n_points: int, distance: float, rng: np.random.Generator) -> list[float]:
     """Points at equal distances, with a random start."""
     start = rng.random() / _ROUNDING  # so that rounding moves no point past the end
     return [(k + start) * distance for k in range(n_points)]
-
-
-def _draw_inside(
-    line: _Line,
-    block: int,
-    points: list[float],
-    *,
-    end: float,
-    distance: float,
-    rng: np.random.Generator,
-) -> list[int]:
-    """The cases of a block that points fall on, where the block ends at ``end`` on the line."""
-    lengths = line.inside(block)
-    length = float(line.lengths[block])
-
-    # The order of the cases does not matter to a single point.
-    if length <= distance and len(points) == 1:
-        return _at([rng.random()], lengths)
-
-    begin = end - length
-    places = [(point - begin) / length for point in points]
-    shuffled = rng.permutation(len(lengths))
-    chosen = _at(places, lengths[shuffled])
-    cases: list[int] = shuffled[chosen].tolist()
-    return cases
 
 
 def _at(places: list[float], lengths: FloatArray) -> list[int]:

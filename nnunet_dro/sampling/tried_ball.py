@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nnunet_dro.sampling.changed_cases import positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.guarded_ball import GuardedBall, guarded_tilt
-from nnunet_dro.sampling.rules import SeparableRule
+from nnunet_dro.sampling.rules import Positions, SeparableRule
 from nnunet_dro.sampling.trial import Answer, answer_of, random_halves
 
 #: Where trials begin, and how long each of their parts is, as shares of the training.
@@ -141,8 +141,11 @@ class TriedBall(SeparableRule):
             return
 
         base = self._base
-        tilt = guarded_tilt(losses, base, share=self.ball.share, cap=self.ball.cap, answered=1.0)
-        more = tilt.weights(losses, base, answered=1.0) / base - 1
+        everyone = np.ones(len(losses))
+        tilt = guarded_tilt(
+            losses, base, share=self.ball.share, cap=self.ball.cap, answered=everyone
+        )
+        more = tilt.weights(losses, base, answered=everyone) / base - 1
         is_hard = more > 0
 
         # All ranks of a training have the same losses, and must divide the cases alike.
@@ -215,7 +218,7 @@ class TriedBall(SeparableRule):
             self.ball = self.ball.following(losses)
         return self
 
-    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
+    def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions; 0 for one without a loss."""
         if self._is_earned:
             return self.ball.weigh(losses, here)

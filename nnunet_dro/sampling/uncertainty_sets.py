@@ -113,7 +113,7 @@ def _count(share: float, n: int) -> float:
     return count
 
 
-def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
+def kl_ball_beta(losses: FloatArray, *, share: float, start: float = 0.0) -> float:
     """The beta at which softmax(beta * losses) has a certain share of effective cases.
 
     argmax_q  <q, losses>  over the distributions with  KL(q || uniform) <= log(1 / share)
@@ -126,6 +126,8 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     Args:
         losses: Stale per-case losses, shape (n,), finite.
         share: Effective number of cases over n, in (0, 1].
+        start: Where the search begins, such as the beta of slightly other losses; 0 if nothing is
+            known.
 
     Returns:
         beta, 1/loss units, >= 0. 0 if all losses are equal; a large number where the hardest cases
@@ -146,18 +148,20 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     """
     check_share(share)
     losses = checked_losses(losses)
-    spread = float(np.ptp(losses))
+    smallest = float(losses.min())
+    largest = float(losses.max())
+    spread = largest - smallest
     # Equal losses differ by rounding errors, which must not decide beta.
-    if share == 1 or spread <= 1e-9 * max(1.0, float(np.abs(losses).max())):
+    if share == 1 or spread <= 1e-9 * max(1.0, abs(smallest), abs(largest)):
         return 0.0
 
-    excess = losses - losses.max()
+    excess = losses - largest
     wanted = math.log(1 / share)
-    # For small beta, the divergence is beta^2 variance / 2.
     return beta_of_divergence(
         lambda beta: _divergence(excess, beta),
         wanted,
-        start=math.sqrt(2 * wanted) / float(excess.std()),
+        # For small beta, the divergence is beta^2 variance / 2.
+        start=start or math.sqrt(2 * wanted) / float(excess.std()),
         largest=_LARGEST_EXPONENT / spread,
     )
 
@@ -177,7 +181,7 @@ def _divergence(excess: FloatArray, beta: float) -> tuple[float, float]:
     return mean - math.log(total / len(excess)), variance
 
 
-def earned_share(losses: FloatArray, *, share: float) -> float:
+def earned_share(losses: FloatArray, *, share: float, beta: float | None = None) -> float:
     """The share of effective cases that the hardest cases have earned by being learnt.
 
     A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all
@@ -195,6 +199,7 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
         share: The least share, in (0, 1].
+        beta: That of `kl_ball_beta` for this share, where it is known already.
 
     Returns:
         A share from ``share`` to 1.
@@ -206,17 +211,19 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
         >>> earned_share(np.where(rare, 0.1, -0.8), share=0.5)
         1.0
     """
-    beta = kl_ball_beta(losses, share=share)
-    probabilities = kl_probabilities(losses, beta=beta)
-    tilt = probabilities - 1 / len(losses)
+    if beta is None:
+        beta = kl_ball_beta(losses, share=share)
+    tilt = kl_probabilities(losses, beta=beta) - 1 / len(losses)
 
     more = np.maximum(tilt, 0)
-    less = np.maximum(-tilt, 0)
-    if not more.any() or not less.any():  # equal losses
+    less = more - tilt
+    gained = float(more.sum())
+    lost = float(less.sum())
+    if gained == 0 or lost == 0:  # equal losses
         return 1.0
 
-    hardest = float(more @ losses / more.sum())
-    others = float(less @ losses / less.sum())
+    hardest = float(more @ losses) / gained
+    others = float(less @ losses) / lost
     if others > -_LEAST_LEARNT:
         return 1.0
 

@@ -78,6 +78,13 @@ def test_the_share_is_met_where_one_loss_is_far_above_the_others(n, share):
     assert effective_cases(q) == pytest.approx(max(1, share * n), rel=1e-6)
 
 
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 1.0, 1.01, 1e3])
+def test_it_does_not_matter_where_the_search_begins(factor):
+    beta = kl_ball_beta(LOSSES, share=0.5)
+
+    assert kl_ball_beta(LOSSES, share=0.5, start=factor * beta) == pytest.approx(beta, rel=1e-8)
+
+
 def test_a_table_follows_its_losses():
     """Once all cases were seen the share holds, whatever happens to the spread of the losses."""
     table = HardnessTable([f"case_{i}" for i in range(6)], rule=KLBall(0.0, 0.5), exploration=0.0)
