@@ -88,7 +88,7 @@ def table_cell(column: Column, cell: Cell) -> Markup:
     """
     is_name = column.kind == "name"
     text = breakable(cell.text) if is_name else escape(cell.text)
-    parts = [text]
+    parts: list[str] = [text]
     for sign, why in cell.marks.items():
         title = f' title="{escape(why)}"' if why else ""
         parts.append(f"<sup{title}>{escape(sign)}</sup>")

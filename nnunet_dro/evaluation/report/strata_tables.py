@@ -129,7 +129,7 @@ class StrataRows:
                 n=len(self.rows),
                 n_repeated=sum(whole(record, "n_trainings") > 0 for record in self._records),
             )
-        marks = set()
+        marks: set[str] = set()
         for _, cells in self._statistics.columns:
             marks.update(*(cell.marks for cell in cells))
         notes += [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
@@ -141,7 +141,7 @@ class StrataRows:
         if attribute == ALL:
             names = [name for name in names if name != "stratum"]
 
-        columns = []
+        columns: list[tuple[Column, Sequence[Cell]]] = []
         for column, name_of in name_columns(names):
             columns.append((column, [Cell(name_of(record)) for record in self._records]))
         columns += self._columns
@@ -173,7 +173,7 @@ def unit_of_rows(records: Sequence[Record]) -> str:
 
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
     """The rows sorted by columns, whose values have the order in which they first appear."""
-    records: list[Record] = frame.to_dict("records")
+    records: list[Any] = frame.to_dict("records")
     return [records[place] for place in order_by(records, names)]
 
 

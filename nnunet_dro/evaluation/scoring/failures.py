@@ -6,6 +6,7 @@ They did by what the user calls a failure, or because a label was missed altoget
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -156,6 +157,7 @@ def most_failures(
     return np.where(is_defined, bound, np.nan)
 
 
+@lru_cache(maxsize=4096)
 def most_failures_added(n_new: float, n_recovered: float, n: float) -> float:
     """The exact one-sided 95 % upper bound of the difference of two shares of failures.
 

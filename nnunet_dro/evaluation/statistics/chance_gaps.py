@@ -154,10 +154,11 @@ def _gaps(
 
     Each row of ``divided``, shape (n_draws, n), has the values of the strata one after the other.
     """
-    ends = np.cumsum(sizes)
+    lengths = np.asarray(sizes, dtype=np.intp)
+    ends = np.cumsum(lengths)
     if statistic == "mean":
-        sums = np.add.reduceat(divided, ends - sizes, axis=1)
-        statistics = (sums / sizes).T
+        sums = np.add.reduceat(divided, ends - lengths, axis=1)
+        statistics = (sums / lengths).T
     else:
         strata = np.split(divided, ends[:-1], axis=1)
         percent = PERCENTILES[statistic]
