@@ -17,7 +17,7 @@ from nnunet_dro.commands.protocol_file import (
     write_protocol,
 )
 from nnunet_dro.commands.shared import REFUSED
-from tests.commands import done, run
+from tests.commands import done, refused, run
 from tests.evaluation.made_folders import check_refused, run_evaluate, summary_of, write_study
 
 OPTIONS = (
@@ -126,6 +126,24 @@ def test_the_hash_is_that_of_the_day_the_version_and_the_options():
     texts = ["p5>=0.7@95", "method=DRO mean_difference_low_guaranteed>=0", "n>=20", "wins>=3"]
 
     assert sorted_requirements(texts) == ([texts[0], texts[2]], [texts[1], texts[3]])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("# none yet\n", ("at least one requirement",)),
+        ("p5>=0.7\np5>=70\n\nfoo>=1\n", ("Line 4", "statistic of strata.csv")),
+    ],
+)
+def test_a_file_of_requirements_is_read_as_evaluate_reads_it(content, words, tmp_path):
+    (tmp_path / "wanted.txt").write_text(content)
+
+    result = run(
+        "protocol", "write", tmp_path / "p.toml", "--require-file", tmp_path / "wanted.txt"
+    )
+
+    refused(result, *words)
+    assert not (tmp_path / "p.toml").exists()
 
 
 @pytest.mark.parametrize(("command", "section"), [(evaluate, "evaluate"), (compare, "compare")])

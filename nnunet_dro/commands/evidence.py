@@ -183,14 +183,13 @@ def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
 def _check_verdict_files(folder: Path, files: Mapping[str, str]) -> None:
     """Check that the files of verdicts say what summary.json does."""
     for name in VERDICT_FILES:
-        written = None
-        if (folder / name).is_file():
-            written = _content(folder / name)
+        path = folder / name
+        written = _content(path) if path.is_file() else None
         if written != files.get(name):
             raise InputError(
                 "evaluation",
                 must="have the verdicts of its summary.json",
-                got=f"others in {str(folder / name)!r}",
+                got=f"others in {str(path)!r}",
                 cure="Restore the pack from where it is kept, or write another.",
             )
 

@@ -1,16 +1,29 @@
-"""What the page of a ranking says of how far one can rely on the ranks."""
+"""What the page of a ranking says of how far one can rely on the ranks, in figures and tables.
 
-from collections.abc import Iterator
+They are by samples of the cases, by metric, by label and by stratum.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from nnunet_dro.pages.document import Block, Heading, Prose
-from nnunet_dro.ranking import stability_tables as tables
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.naming import NO_VALUE, name_some, share, written
+from nnunet_dro.pages.document import Block, Cell, Column, Heading, Prose, Table
 from nnunet_dro.ranking.figures import blob_plot, team_legend
 from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking
-from nnunet_dro.ranking.stability import consensus_shares
-from nnunet_dro.ranking.tables import say
+from nnunet_dro.ranking.ranks import OVERALL, TITLES
+from nnunet_dro.ranking.stability import Part, consensus_shares
+from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text, say, score_text
+from nnunet_dro.ranking.words import first_teams
+
+#: Below this number of cases a stratum has few.
+FEW_CASES = 10
 
 
 def stability(ranking: Ranking) -> Iterator[Block]:
@@ -34,10 +47,10 @@ def stability(ranking: Ranking) -> Iterator[Block]:
         label="How often each team has each rank",
     )
     yield Heading("Kendall’s tau of the samples’ rankings and the full one", 3)
-    yield tables.taus_table(ranking)
+    yield taus_table(ranking)
     if not ranking.parts.empty:
         yield Heading("By metric, label and stratum", 3)
-        yield tables.parts_table(ranking)
+        yield parts_table(ranking)
 
 
 def consensus(ranking: Ranking) -> Iterator[Block]:
@@ -56,10 +69,10 @@ def consensus(ranking: Ranking) -> Iterator[Block]:
         draws="rankings",
     )
     yield Heading("Agreement with the consensus", 3)
-    yield tables.agreement_table(ranking)
+    yield agreement_table(ranking)
     yield Heading("Ranks by metric and label", 3)
     yield Prose("The rank of each team, and what it was ranked by. The darker, the further back.")
-    yield tables.tasks_table(ranking)
+    yield tasks_table(ranking)
 
 
 def podiums(ranking: Ranking) -> Iterator[Block]:
@@ -86,3 +99,159 @@ def podiums(ranking: Ranking) -> Iterator[Block]:
             label=f"Podiums of {task.label}",
         )
     yield team_legend(teams)
+
+
+def taus_table(ranking: Ranking) -> Table:
+    """How much the rankings of the bootstrap samples agree with this one, by scheme."""
+
+    def interval(row: Any) -> str:
+        return NO_VALUE if math.isnan(row["mean"]) else _interval(row["low"], row["high"])
+
+    columns: list[ColumnOf] = [
+        (Column("Scheme", "name"), lambda row: TITLES[RankingScheme(row["scheme"])]),
+        (Column("Mean"), lambda row: written(row["mean"], ".2f")),
+        (Column("95 % of the samples"), interval),
+    ]
+    notes = ("1: the same ranking; 0: unrelated; −1: reversed.",)
+    return Table.of(
+        "Kendall’s tau",
+        columns,
+        ranking.taus.to_dict("records"),
+        notes=notes,
+    )
+
+
+def parts_table(ranking: Ranking) -> Table:
+    """How sure the ranks are by each metric and label and in each stratum."""
+    parts = []
+    for _, rows in ranking.parts.groupby(list(Part._fields), sort=False):
+        parts.append(rows.set_index("team"))
+
+    def how_often(rows: pd.DataFrame) -> str:
+        names = first_teams(rows["rank"])
+        return share(rows["share_1"][names[0]]) if names else NO_VALUE
+
+    columns: list[ColumnOf] = [
+        (Column("By", "name"), lambda rows: _part_title(rows.iloc[0])),
+        (Column("Part", "name"), lambda rows: _part_name(rows.iloc[0], ranking)),
+        (Column("Cases"), lambda rows: f"{int(rows['n'].iloc[0]):,}"),
+        (Column("First", "text"), lambda rows: first_cell(rows["rank"])),
+        (Column("First in"), how_often),
+        (Column("Kendall’s tau"), lambda rows: _tau(rows.iloc[0])),
+    ]
+    return Table.of(
+        "How sure the ranks are by metric, label and stratum",
+        columns,
+        parts,
+        notes=tuple(_notes_on_parts(ranking)),
+    )
+
+
+def _notes_on_parts(ranking: Ranking) -> Iterator[str]:
+    yield (
+        "First in: the share of the bootstrap samples of these cases in which the team has rank 1."
+    )
+    small = []
+    for attribute, strata in ranking.strata.items():
+        small += [stratum_title(attribute, name) for name, n in strata.items() if n < FEW_CASES]
+    if small:
+        names = name_some(small)
+        yield f"Fewer than {FEW_CASES} cases, of which ranks say little: {names}."
+    yield "The ranks of every team are in stability.csv."
+
+
+def _part_title(row: Any) -> str:
+    if row["kind"] == "stratum":
+        return attribute_title(str(row["attribute"]))
+    return {"metric": "Metric", "label": "Label", "task": "Metric of a label"}[row["kind"]]
+
+
+def _part_name(row: Any, ranking: Ranking) -> str:
+    if row["kind"] == "stratum":
+        return stratum_title(str(row["attribute"]), str(row["stratum"]))
+    titles = []
+    if row["metric"] != OVERALL:
+        titles.append(ranking.metric(str(row["metric"])).title)
+    if row["kind"] != "metric":
+        titles.append(str(row["label"]))
+    return " of ".join(titles)
+
+
+def _tau(row: Any) -> Cell:
+    interval = _interval(row["kendall_tau_low"], row["kendall_tau_high"])
+    return Cell(written(row["kendall_tau"], ".2f"), (interval,))
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{written(low, '.2f')}, {written(high, '.2f')}]"
+
+
+def tasks_table(ranking: Ranking) -> Table:
+    """The rank of each team in each metric and label, with the score."""
+    rows = ranking.selected(kind="all")
+    records = rows[rows["metric"] != OVERALL].to_dict("records")
+    row_of_team: Any = {(row["team"], row["metric"], row["label"]): row for row in records}
+    n_teams = len(ranking.teams)
+    intervals = _intervals(ranking)
+
+    def cell_of(metric: str, label: str) -> Callable[[str], Cell]:
+        def cell(team: str) -> Cell:
+            row = row_of_team[team, metric, label]
+            rank = float(row["rank"])
+            # The last ranks have the darkest of the shades that scores have in reports.
+            shade = 0
+            if n_teams > 1 and not math.isnan(rank):
+                shade = round(6 * (rank - 1) / (n_teams - 1))
+            below = [score_text(row, ranking)]
+            if (team, metric, label) in intervals:
+                below.append(intervals[team, metric, label])
+            return Cell(
+                rank_text(rank),
+                tuple(below),
+                kind=f"shade{shade}",
+                strong=True,
+            )
+
+        return cell
+
+    columns: list[ColumnOf] = [(Column("Team", "name"), str)]
+    for task in ranking.tasks:
+        column = Column(task.label, above=ranking.metric(task.metric).title)
+        columns.append((column, cell_of(task.metric, task.label)))
+
+    notes = []
+    if intervals:
+        notes.append("[ ]: 95 % of the ranks in the bootstrap samples.")
+    title = "Ranks by metric and label"
+    return Table.of(title, columns, list(ranking.teams), notes=tuple(notes))
+
+
+def _intervals(ranking: Ranking) -> dict[tuple[str, str, str], str]:
+    """Team, metric and label to 95 % of the ranks in the samples; empty without samples."""
+    rows = ranking.parts
+    # Where there is one metric, or one label, what it is ranked by stands for both.
+    kind = "task"
+    if rows[rows["kind"] == kind].empty:
+        kind = "metric" if len({task.label for task in ranking.tasks}) == 1 else "label"
+
+    intervals = {}
+    only = ranking.tasks[0]
+    for row in rows[rows["kind"] == kind].to_dict("records"):
+        metric = only.metric if kind == "label" else row["metric"]
+        label = only.label if kind == "metric" else row["label"]
+        ends = dict.fromkeys(rank_text(row[name]) for name in ("rank_low", "rank_high"))
+        intervals[row["team"], metric, label] = f"[{'–'.join(ends)}]"
+    return intervals
+
+
+def agreement_table(ranking: Ranking) -> Table:
+    """How much the rankings by metric and label agree with the overall one."""
+    rows = ranking.agreement
+    is_part = rows["kind"].isin(["metric", "label", "task"])
+    records = rows[is_part & (rows["scheme"] == ranking.scheme.value)].to_dict("records")
+    columns: list[ColumnOf] = [
+        (Column("By", "name"), _part_title),
+        (Column("Part", "name"), lambda row: _part_name(row, ranking)),
+        (Column("Kendall’s tau"), lambda row: written(row["kendall_tau"], ".2f")),
+    ]
+    return Table.of("Agreement with the overall ranking", columns, records)

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import nnunet_dro
@@ -90,7 +90,7 @@ def selfcheck() -> SelfcheckRecord:
         versions={
             "nnunet-dro": nnunet_dro.__version__,
             "Python": platform.python_version(),
-            **_versions(),
+            **{package: version(package) for package in _PACKAGES},
         },
         sha256=installed_sha256(Path(nnunet_dro.__file__).parent),
         system=f"{platform.system()} {platform.machine()}",
@@ -114,13 +114,3 @@ def installed_sha256(package: Path) -> str:
         digest.update(name)
         digest.update(content)
     return digest.hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions

@@ -22,10 +22,11 @@ from nnunet_dro.evaluation.judging.verdicts import (
     unit_of,
     verdict_of,
 )
+from nnunet_dro.evaluation.judging.words import say
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import name_some
 
 
 @dataclass(frozen=True)
@@ -97,21 +98,11 @@ class Outcome:
         The stratum comes first, unless it is all cases; before it stands what the user calls the
         requirement.
         """
-        requirement = self.requirement
-        statistic = self.statistic
-        if requirement.confidence is not None:
-            end = "lower" if requirement.end == "low" else "upper"
-            statistic += f"'s {end} {requirement.confidence:g} % bound"
-
-        holds = requirement.holds_for(self.value)
-        verb = "is" if holds else "is not"
-        condition = f"{verb} {requirement.comparison} {requirement.bound}"
-        shown = shown_value(self.value, requirement, self.metric, in_pixels=self.in_pixels)
-        statement = f"{statistic} {shown} {condition} ({self._sample()})"
-        name = ""
-        if requirement.identifier:
-            name = f"{requirement.identifier}: "
-        return f"{name}{self._place()}: {'; '.join((statement, *map(str, self.verdict.reasons)))}"
+        shown = shown_value(self.value, self.requirement, self.metric, in_pixels=self.in_pixels)
+        statement = say("statement", outcome=self, shown=shown)
+        reasons = "; ".join((statement, *map(str, self.verdict.reasons)))
+        name = f"{self.requirement.identifier}: " if self.requirement.identifier else ""
+        return f"{name}{self._place()}: {reasons}"
 
     def _place(self) -> str:
         """The row, in the words of a requirement: ``pathology=tumour label="left kidney"``."""
@@ -124,15 +115,6 @@ class Outcome:
         if self.requirement.metric or self.metric != "dice":
             names.append(f"metric={self.metric}")
         return " ".join(names)
-
-    def _sample(self) -> str:
-        """The numbers of cases and patients, in words."""
-        sample = count(self.n, "case")
-        if self.n_undefined:
-            sample = f"{self.n - self.n_undefined} of {sample} with a value"
-        if self.n_patients:
-            sample += f", {count(self.n_patients, 'patient')}"
-        return sample
 
 
 def _quoted(name: str) -> str:

@@ -4,13 +4,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.power import (
+    FloatArray,
     chance_after_pilot,
     is_of_measurements,
     least_number,
@@ -27,8 +27,6 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS, PERCENTILES
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
-
-FloatArray = npt.NDArray[np.float64]
 
 #: More cases than this are not searched for.
 _MOST_CASES = 1 << 20

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.cluster import absolute, each_done
@@ -20,11 +19,9 @@ from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.image_rarity import rarities_of, read_case_image
+from nnunet_dro.evaluation.stratifying.image_rarity import FloatArray, rarities_of, read_case_image
 from nnunet_dro.evaluation.stratifying.images import align, note_on_other_rule
 from nnunet_dro.files.case_table import MISSING
-
-FloatArray = npt.NDArray[np.float64]
 
 _NAN = float("nan")
 

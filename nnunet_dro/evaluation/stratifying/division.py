@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.stratifying.auto_columns import names_columns, with_a
 from nnunet_dro.evaluation.stratifying.parts import has_many_numbers
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
 from nnunet_dro.files.case_table import read_cases_of
+from nnunet_dro.naming import count
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 #: What a row of the strata frame is about, beside its attribute and stratum.
@@ -189,8 +190,7 @@ def _case_table(
 
     table = read_cases_of(path, evaluated)
     n = len(set(table["case"]) - set(expected))
-    if n == 0:
+    if not n:
         return table, []
-    if n == 1:
-        return table, ["1 row of the case table has no reference and is not evaluated."]
-    return table, [f"{n} rows of the case table have no reference and are not evaluated."]
+    verbs = "has no reference and is" if n == 1 else "have no reference and are"
+    return table, [f"{count(n, 'row')} of the case table {verbs} not evaluated."]

@@ -184,20 +184,16 @@ def fold_table(
     ``n_validation``.
     """
     strata = stratum_of_case.astype("category")
-    rows = []
+    folds = []
     for fold, split in enumerate(splits):
         # The counts of a categorical include every category, in order.
-        n_training = strata.loc[list(split["train"])].value_counts(sort=False)
-        n_validation = strata.loc[list(split["val"])].value_counts(sort=False)
-        for stratum in strata.cat.categories:
-            row = {
-                "fold": fold,
-                "stratum": str(stratum),
-                "n_training": int(n_training[stratum]),
-                "n_validation": int(n_validation[stratum]),
-            }
-            rows.append(row)
-    return pd.DataFrame(rows, columns=["fold", "stratum", "n_training", "n_validation"])
+        counts = {
+            f"n_{name}": strata.loc[list(split[key])].value_counts(sort=False)
+            for name, key in (("training", "train"), ("validation", "val"))
+        }
+        folds.append(pd.DataFrame(counts).rename_axis("stratum").reset_index().assign(fold=fold))
+    table = pd.concat(folds, ignore_index=True).astype({"stratum": str})
+    return table[["fold", "stratum", "n_training", "n_validation"]]
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,26 @@ def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     Raises:
         ValueError: If there is no such column; the message names those there are.
     """
+    return _entries_in(table, column, option="by")
+
+
+def _entries_in(table: pd.DataFrame, column: str, *, option: str) -> "pd.Series[str]":
+    """The entries of a column by case; errors call it as the option that names it."""
     if column not in attributes_of(table):
-        raise absent_column(column, attributes_of(table))
+        raise absent_column(column, attributes_of(table), option=option)
     return table.set_index("case")[column]
+
+
+def _needed(table: pd.DataFrame | None, named: str, *, option: str) -> pd.DataFrame:
+    """The case table, which an option needs that names one of its columns."""
+    if table is None:
+        raise InputError(
+            option,
+            must="come with a case table",
+            got=f"{named!r} alone",
+            cure=NO_TABLE,
+        )
+    return table
 
 
 def entries_of(
@@ -43,19 +60,10 @@ def entries_of(
     """
     if column is None:
         return None
-    if table is None:
-        raise InputError(
-            option,
-            must="come with a case table",
-            got=f"{column!r} alone",
-            cure=NO_TABLE,
-        )
 
+    table = _needed(table, column, option=option)
     check_cases(table, cases)
-    if column not in attributes_of(table):
-        raise absent_column(column, attributes_of(table), option=option)
-
-    entries = strata(table, column).loc[list(cases)]
+    entries = _entries_in(table, column, option=option).loc[list(cases)]
     without = entries.index[entries == MISSING].tolist()
     if without:
         raise InputError(
@@ -149,14 +157,8 @@ def stratify_all(
     """
     if not specs:
         return {ALL: _in_one_stratum(cases)}
-    if table is None:
-        raise InputError(
-            option,
-            must="come with a case table",
-            got=f"{specs[0]!r} alone",
-            cure=NO_TABLE,
-        )
 
+    table = _needed(table, specs[0], option=option)
     check_cases(table, cases)
     evaluated = table.set_index("case").loc[list(cases)].reset_index()
 
