@@ -1,10 +1,10 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
-nnU-Net is trained much longer than in the other studies, and tested on the way, on phantoms, on
+nnU-Net is trained much longer than in the other experiments, and tested on the way, on phantoms, on
 slices of them, on lesions, or on real data.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,49 @@ import pandas as pd
 
 from experiments.convergence.methods import METHODS, PLAIN
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
-from experiments.convergence.questions import QUESTIONS, REAL
+from experiments.convergence.pictures import HC18, ISIC, strata_of_pictures
+from experiments.convergence.questions import (
+    Question,
+    hippocampus,
+    lesions,
+    nuclei,
+    partly_wrong,
+    phantoms,
+    tail,
+)
 from experiments.convergence.training import Run, make_run, moments
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
-from experiments.nnunet_runs.study import MINUTES_AROUND
+from experiments.nnunet_runs.data import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
+#: What the page's name ends with to a function of the folder of the data, which phantoms do not
+#: need, and `quick`.
+QUESTIONS: dict[str, Callable[..., Question]] = {
+    "": phantoms,
+    "-long": partial(phantoms, times=2),
+    "-longest": partial(phantoms, times=6),
+    "-tail": tail,
+    "-eroded": partly_wrong,
+    "-eroded-dilated": partial(partly_wrong, kinds=("eroded", "dilated")),
+    "-slices": partial(phantoms, slices=True),
+    "-slices-wrong": partial(phantoms, slices=True, wrong=True),
+    "-lesions": lesions,
+    "-lesions-slices": partial(lesions, slices=True),
+    "-lesions-wrong": partial(lesions, wrong=True),
+    "-lesions-slices-wrong": partial(lesions, slices=True, wrong=True),
+    "-hippocampus": hippocampus,
+    "-nuclei": nuclei,
+    "-hc18": partial(strata_of_pictures, HC18),
+    "-isic": partial(strata_of_pictures, ISIC),
+}
+#: Those with real data.
+REAL = {
+    "-hippocampus": "The hippocampus data",
+    "-nuclei": "The dataset of nuclei",
+    "-hc18": "The ultrasound pictures of HC18",
+    "-isic": "The pictures of ISIC 2017",
+}
 #: What is a section of another one's page.
 SECTIONS = {
     "-long": "convergence",
@@ -38,34 +74,29 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
             f"{options.data / 'cases.csv'} is missing. Give the raw dataset with --data."
         )
     asked = QUESTIONS[kind](options.data, quick=options.quick)
-    methods = dict.fromkeys((PLAIN, *options.methods))
-    if options.add:
-        # What is added needs no plain training once more.
-        methods = dict.fromkeys(options.methods)
+    # What is added needs no plain training once more.
+    plain = () if options.add else (PLAIN,)
 
-    stages: list[Mapping[str, Run]] = []
-    for seed in options.seeds:
-        stage = {}
-        for method in methods:
-            trainer = METHODS[method].format(by=asked.study.by)
-            stage[f"{method}-seed{seed}"] = Run(trainer, seed, asked.iterations)
-        stages.append(stage)
-    return stages
+    def run(method: str, seed: int) -> Run:
+        return Run(METHODS[method].format(by=asked.data.by), seed, asked.iterations)
+
+    return [options.runs_of(run, list(dict.fromkeys((*plain, *options.methods))))]
 
 
 def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]:
     asked = QUESTIONS[kind](options.data, quick=options.quick)
-    if asked.folds:
-        folds = range(1, asked.folds + 1)
-        return make_run(options.work, asked.study, name, run, at=[asked.iterations], folds=folds)
     at = moments(asked.iterations, asked.settling)
-    return make_run(options.work, asked.study, name, run, at=at)
+    folds: Sequence[int] = (0,)
+    if asked.folds:
+        at = [asked.iterations]
+        folds = range(1, asked.folds + 1)
+    return make_run(options.work, asked.data, name, run, at=at, folds=folds)
 
 
 def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     asked = QUESTIONS[kind](options.data, quick=options.quick)
     scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
-    if len(asked.study.labels) > 1:
+    if len(asked.data.labels) > 1:
         scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
 
     parts = [run.dice.assign(method=run.method, seed=run.seed) for run in scored]
@@ -90,7 +121,7 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         percentiles = percentiles_table(tables["-cases"], asked.roles)
         shown = methods_by_statistic(percentiles, asked.roles)
         rule = decision(scores, asked.roles)
-        return Page(asked.study.about, percentiles, shown=shown, more={"-rule": rule})
+        return Page(asked.about, percentiles, shown=shown, more={"-rule": rule})
 
     rows = differences(scores, asked.roles)
     table = results_table(rows[rows["label"] == asked.roles.label], asked.roles)
@@ -99,12 +130,16 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         scores,
         asked.roles,
         asked.n_train,
-        batch_size=asked.study.network.batch_size,
+        batch_size=asked.data.network.batch_size,
     )
+    regrouped = None
+    if any(asked.regrouped):
+        regrouped = tables["-regrouped-all"]
     text = page_text(
         scores,
         asked,
-        regrouped=tables.get("-regrouped-all"),
+        regrouped=regrouped,
+        limits=("Phantoms", "One dataset")[kind in REAL],
         is_section=kind in SECTIONS,
     )
     return Page(
@@ -122,30 +157,19 @@ def _minutes(kind: str, run: Run) -> float:
 
 
 def _experiment(kind: str) -> Experiment:
-    asked = QUESTIONS[kind](None, quick=False)
-    _, column = asked.regrouped
-    ends = ["-all"]
-    if column:
-        ends.append("-regrouped-all")
-    if asked.folds:
-        ends.append("-cases")
     return Experiment(
-        name=asked.study.name,
-        title=asked.study.title,
+        name=f"convergence{kind}",
+        title=QUESTIONS[kind](None, quick=False).title,
         runs=partial(_runs, kind),
         make=partial(_make, kind),
         minutes=partial(_minutes, kind),
         tables=partial(_tables, kind),
         page=partial(_page, kind),
-        inputs={end: {} for end in ends},
-        methods=tuple(METHODS),
-        default_methods=(PLAIN, "DRO", "IW"),
+        methods={method: method in (PLAIN, "DRO", "IW") for method in METHODS},
         data=REAL.get(kind, ""),
-        cache="convergence",
-        folder=kind.removeprefix("-") or "phantoms",
-        page_name=SECTIONS.get(kind, ""),
-        is_section=kind in SECTIONS,
-        formats=dict.fromkeys((*ends, "-rule", "-cases"), "%.4f"),
+        work=f"convergence/{kind.removeprefix('-') or 'phantoms'}",
+        section_of=SECTIONS.get(kind, ""),
+        formats=dict.fromkeys(("-all", "-regrouped-all", "-rule", "-cases"), "%.4f"),
     )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.convergence.studies import phantoms
+from experiments.convergence.questions import phantoms
 from experiments.convergence.training import QUICK, Run, make_run
 from experiments.curves.results import ScoredRun
 from experiments.factorial.effects import Strata, statistics_of
 from experiments.factorial.page import Words
 from experiments.factorial.settings import Setting, settings
-from experiments.nnunet_runs.study import MINUTES_AROUND
+from experiments.nnunet_runs.data import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options
 
 _PHANTOMS = phantoms(quick=False)
@@ -37,7 +37,7 @@ WORDS = Words(
     values={
         "uniform": _PHANTOMS.n_train["rare"] / _N_TRAIN,
         "visits": lambda iterations: round(
-            iterations * _PHANTOMS.study.network.batch_size / _N_TRAIN
+            iterations * _PHANTOMS.data.network.batch_size / _N_TRAIN
         ),
     },
 )
@@ -51,18 +51,18 @@ class FactorialRun(Run):
 
 
 def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
+    by_name = {setting.name: setting for setting in settings()}
     iterations = WORDS.iterations[options.quick]
-    runs = {}
-    for seed in options.seeds:
-        for setting in settings():
-            run = FactorialRun(setting.trainer, seed, iterations, setting)
-            runs[f"{setting.name}-seed{seed}"] = run
-    return [runs]
+
+    def run(name: str, seed: int) -> FactorialRun:
+        return FactorialRun(by_name[name].trainer, seed, iterations, by_name[name])
+
+    return [options.runs_of(run, list(by_name))]
 
 
 def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
-    study = phantoms(quick=options.quick).study
-    return make_run(options.work, study, name, run, at=[run.iterations])
+    data = phantoms(quick=options.quick).data
+    return make_run(options.work, data, name, run, at=[run.iterations])
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -88,7 +88,6 @@ EXPERIMENT = Experiment(
     tables=_tables,
     page=WORDS.page,
     seeds=range(4),
-    page_name="factorial",
-    is_section=True,
+    section_of="nuclei-factorial",
     formats={"-all": "%.2f", "-effects": "%.4f"},
 )

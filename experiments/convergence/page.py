@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from experiments.convergence.studies import ALL_LABELS, Question
+from experiments.convergence.questions import ALL_LABELS, Question
 from experiments.curves.results import Roles, decision, differences, mean_of_rare, results_table
 from experiments.factorial.effects import STATISTICS
 from experiments.record import (
@@ -30,6 +30,7 @@ def page_text(
     asked: Question,
     *,
     regrouped: pd.DataFrame | None = None,
+    limits: str = "Phantoms",
     is_section: bool = False,
 ) -> str:
     """Text of the page or section above its table.
@@ -38,14 +39,15 @@ def page_text(
         scores: `scores_of` by the strata.
         asked: What is asked.
         regrouped: `scores_of` by other strata, if there are any.
+        limits: What the data are.
         is_section: Whether it is a section of another page.
     """
     roles = asked.roles
-    study = asked.study
+    data = asked.data
     iterations = asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
 
-    labels = list(study.labels)
+    labels = list(data.labels)
     label_words = ""
     if roles.label != ALL_LABELS:
         labels = [str(roles.label)]
@@ -68,9 +70,9 @@ def page_text(
 
     return render(
         "convergence/page",
-        about=study.about,
+        about=asked.about,
         gaining=asked.gaining,
-        limits=asked.limits,
+        limits=limits,
         decision=decision(scores, roles, wrong_labels=asked.wrong_labels)[1:].to_dict("records"),
         n_rare=len(roles.rare),
         verdicts=_verdicts(scores, roles, iterations, converged=converged),
@@ -84,8 +86,8 @@ def page_text(
         told=roles.told,
         plain=roles.plain,
         iterations=iterations,
-        configuration=study.network.parent,
-        visits=round(iterations * study.network.batch_size / sum(asked.n_train.values())),
+        configuration=data.network.parent,
+        visits=round(iterations * data.network.batch_size / sum(asked.n_train.values())),
         n_seeds=scores["seed"].nunique(),
         regrouped=regrouped_table,
         regrouped_by=asked.regrouped[0],

@@ -1,19 +1,16 @@
-"""Studies of pictures whose rare strata nobody made: they are rare in the data themselves."""
+"""Pictures whose rare strata nobody made: they are rare in the data themselves."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from experiments.convergence.studies import Question
-from experiments.convergence.training import QUICK
+from experiments.convergence.questions import Question, length
 from experiments.datasets.pictures import training_numbers, write_pictures
-from experiments.nnunet_runs.study import Network, Study
+from experiments.nnunet_runs.data import Data, Network
 from experiments.record import render
 
-#: Test cases of each stratum, and the length of the trainings.
-_N_TEST = 40
-_ITERATIONS = 2000
+#: Test cases of each stratum, and those of a smoke run, which trains on no more than some of each.
+_N_TEST = (40, 2)
+_AT_MOST = (None, 4)
 #: A patch is a whole picture, or nearly so.
 _PATCH = (64, 96)
 
@@ -60,40 +57,33 @@ ISIC = Pictures(
 )
 
 
-def strata_of_pictures(pictures: Pictures, data: Path | None, *, quick: bool) -> Question:
+def strata_of_pictures(pictures: Pictures, data: Path, *, quick: bool) -> Question:
     """Pictures, divided anew for each seed; all that are not tested are trained on."""
-    n_test = _N_TEST
+    n_test = _N_TEST[quick]
+    at_most = _AT_MOST[quick]
     train = training_numbers(pictures.sizes, n_test)
-    at_most = None
-    iterations = _ITERATIONS
-    if quick:
-        n_test = 2
-        at_most = 4
+    if at_most is not None:
         train = dict.fromkeys(train, at_most)
-        iterations = QUICK
-
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        assert data is not None
-        write_pictures(
-            folder,
-            data,
-            pictures.by,
-            n_test=n_test,
-            smaller=pictures.smaller,
-            at_most=at_most,
-            rng=rng,
-        )
-
-    study = Study(
-        name=f"convergence-{pictures.name}",
+    return Question(
+        data=Data(
+            dataset=f"Dataset{pictures.number}_Pictures",
+            by=pictures.by,
+            rare=(pictures.rare,),
+            common=tuple(stratum for stratum in pictures.sizes if stratum != pictures.rare),
+            labels=(pictures.label,),
+            write=lambda folder, rng: write_pictures(
+                folder,
+                data,
+                pictures.by,
+                n_test=n_test,
+                smaller=pictures.smaller,
+                at_most=at_most,
+                rng=rng,
+            ),
+            settings={"train": train, "test": n_test, "smaller": pictures.smaller},
+            network=Network(parent="2d", batch_size=8, patch_size=_PATCH),
+        ),
         title=f"Strata that nobody made: {pictures.title}",
-        dataset=f"Dataset{pictures.number}_Pictures",
-        by=pictures.by,
-        rare=(pictures.rare,),
-        common=tuple(stratum for stratum in pictures.sizes if stratum != pictures.rare),
-        labels=(pictures.label,),
-        write=write,
-        settings={"train": train, "test": n_test, "smaller": pictures.smaller},
         about=render(
             "convergence/pictures",
             name=pictures.name,
@@ -103,13 +93,8 @@ def strata_of_pictures(pictures: Pictures, data: Path | None, *, quick: bool) ->
             patch=_PATCH,
             rare=pictures.rare,
         ),
-        network=Network(parent="2d", batch_size=8, patch_size=_PATCH),
-    )
-    return Question(
-        study,
-        iterations,
-        pictures.gaining,
-        "One dataset",
+        iterations=length(2000, quick=quick),
+        gaining=pictures.gaining,
         regrouped=pictures.regrouped,
         late=(),
         seconds=0.13,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.device import device_name
-from experiments.nnunet_runs.study import PLANS_NAME
+from experiments.nnunet_runs.data import PLANS_NAME
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing, write_files
 

@@ -1,43 +1,366 @@
-"""The data that the experiment is asked about, by what the names of its pages end with."""
+"""What is asked of which data, and what its page calls their strata."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from experiments.convergence.pictures import HC18, ISIC, strata_of_pictures
-from experiments.convergence.studies import (
-    Question,
-    hippocampus,
-    lesions,
-    nuclei,
-    partly_wrong,
-    phantoms,
-    tail,
+from experiments.convergence.methods import LATE, PLAIN, PLAIN_GPU, TOLD
+from experiments.convergence.training import QUICK
+from experiments.curves.results import Roles
+from experiments.datasets.division import FOLDS
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
+from experiments.datasets.lesions import CENTRES, write_lesions
+from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
+from experiments.datasets.phantoms import FAINT_EVERY, SIZE, Counts, write_dataset, write_tail
+from experiments.nnunet_runs.data import Data, Network
+from experiments.record import render
+from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
+
+#: The label of the mean over all labels of a case.
+ALL_LABELS = "all labels"
+#: Share of the cases whose labels are a little wrong, and the share of a label that erosion leaves.
+PARTLY_WRONG_SHARE = 0.15
+PARTLY_WRONG_KEPT = 0.6
+#: The networks of volumes and of slices, and the seconds of their iterations.
+_NETWORKS = (Network(), Network(parent="2d", batch_size=16))
+_SECONDS = (0.06, 0.035)
+#: Times as long as the others to the words of the title.
+_LENGTHS = {1: "", 2: ", twice as long", 6: ", six times as long"}
+#: Numbers of cases, and those of a smoke run: of phantoms, those that are partly wrong, a tail in
+#: training and test, and lesions.
+_PHANTOMS = (
+    Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40),
+    Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3),
 )
+_PARTLY_WRONG = (
+    Counts({"control": 65, "common": 20, "rare": 15}, validation=4, test=20),
+    _PHANTOMS[True],
+)
+_TAIL = (
+    ({"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}),
+    ({"control": 6, "other": 2, "rare": 2}, {"control": 3, "other": 3, "rare": 3}),
+)
+_LESIONS = (
+    Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24),
+    Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3),
+)
+#: Of the hippocampus the training cases of the rare ranges, the cases of the common one, and the
+#: largest number of test cases of a rare one; and those of a smoke run.
+_HIPPOCAMPUS: tuple[tuple[dict[str, int], dict[str, int], int | None], ...] = (
+    ({"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 2, "test": 32}, None),
+    ({"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test": 3}, 3),
+)
+#: The patch is as nnU-Net plans it: almost every crop as a whole.
+_HIPPOCAMPUS_PATCH = (40, 56, 40)
+_HIPPOCAMPUS_FEATURES = (8, 16, 32, 64)
 
-#: What the page's name ends with to a function of the folder of the data, which phantoms do not
-#: need, and `quick`.
-QUESTIONS: dict[str, Callable[..., Question]] = {
-    "": lambda _, quick: phantoms(quick=quick),
-    "-long": lambda _, quick: phantoms(quick=quick, times=2),
-    "-longest": lambda _, quick: phantoms(quick=quick, times=6),
-    "-tail": lambda _, quick: tail(quick=quick),
-    "-eroded": lambda _, quick: partly_wrong(quick=quick),
-    "-eroded-dilated": lambda _, quick: partly_wrong(quick=quick, kinds=("eroded", "dilated")),
-    "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
-    "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
-    "-lesions": lambda _, quick: lesions(quick=quick),
-    "-lesions-slices": lambda _, quick: lesions(quick=quick, slices=True),
-    "-lesions-wrong": lambda _, quick: lesions(quick=quick, wrong=True),
-    "-lesions-slices-wrong": lambda _, quick: lesions(quick=quick, slices=True, wrong=True),
-    "-hippocampus": hippocampus,
-    "-nuclei": nuclei,
-    "-hc18": partial(strata_of_pictures, HC18),
-    "-isic": partial(strata_of_pictures, ISIC),
-}
-#: Those with real data.
-REAL = {
-    "-hippocampus": "The hippocampus data",
-    "-nuclei": "The dataset of nuclei",
-    "-hc18": "The ultrasound pictures of HC18",
-    "-isic": "The pictures of ISIC 2017",
-}
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of some data, and the words of its page."""
+
+    data: Data  # Its ``settings`` have the training cases of each stratum under ``train``.
+    title: str  # Heading of the page.
+    about: str  # The page's paragraphs on the data, markdown.
+    iterations: int  # Length of the trainings.
+    gaining: str  # What the gains are about, as "rare cerebellum".
+    #: What other strata are called by which the results are shown once more, and their column in
+    #: the data.
+    regrouped: tuple[str, str] = ("", "")
+    #: The last part of the training, in which plain training hardly improves if it has converged.
+    settling: float = 0.5
+    #: Methods that were added after the results of the others were known.
+    late: tuple[str, ...] = LATE
+    #: Seconds of a processor core that an iteration takes with its share of the tests, about.
+    seconds: float = 0.06
+    #: Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training
+    #: cases.
+    folds: int = 0
+    #: Methods that were trained on a GPU, where the others were trained on a CPU.
+    on_a_gpu: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> Roles:
+        """What the methods and the strata are."""
+        label = self.data.labels[0] if len(self.data.labels) == 1 else ALL_LABELS
+        return Roles(
+            PLAIN,
+            TOLD,
+            common=self.data.common,
+            rare=self.data.rare,
+            label=label,
+            plain_elsewhere=dict.fromkeys(self.on_a_gpu, PLAIN_GPU),
+        )
+
+    @property
+    def wrong_labels(self) -> bool:
+        """Whether some of the training labels are wrong."""
+        return bool(self.data.settings.get("wrong"))
+
+    @property
+    def n_train(self) -> dict[str, int]:
+        """Training cases of each stratum."""
+        return dict(self.data.settings["train"])
+
+
+def length(iterations: int, *, quick: bool) -> int:
+    """The length of a training, or that of a smoke run."""
+    return QUICK if quick else iterations
+
+
+def phantoms(
+    _: Path | None = None,
+    *,
+    quick: bool,
+    slices: bool = False,
+    times: int = 1,
+    wrong: bool = False,
+) -> Question:
+    """Phantoms with a rare pathology, trained on as volumes or as slices.
+
+    Slices are nnU-Net's 2d configuration. On volumes, the training can be 2 or 6 ``times`` as long.
+    With ``wrong``, three tenths of the training cases, none of them rare, have wrong labels, and
+    the Dice is that of all labels.
+    """
+    counts = _PHANTOMS[quick]
+    words = f"phantoms{_LENGTHS[times]}"
+    dataset = "Dataset910_Phantoms"
+    if slices:
+        words = "slices of phantoms"
+        dataset = "Dataset911_PhantomSlices"
+
+    labels: tuple[str, ...] = ("cerebellum",)
+    gaining = "rare cerebellum"
+    late = LATE
+    share = 0.0
+    write: Callable[..., object] = write_dataset
+    if wrong:
+        words += ", wrong labels"
+        labels = ("grey_matter", "white_matter", "cerebellum")
+        gaining = "rare pathology"
+        late = ()
+        share = SHARE
+        write = write_spoilt_phantoms
+
+    train = dict(counts.train)
+    is_long = times > 1
+    return Question(
+        data=Data(
+            dataset=dataset,
+            by="pathology",
+            rare=("rare",),
+            common=("control", "common"),
+            labels=labels,
+            write=lambda folder, rng: write(folder, counts, rng=rng),
+            settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
+            network=_NETWORKS[slices],
+        ),
+        title=f"Speed or solution: {words}",
+        about=render(
+            "convergence/phantoms",
+            train=train,
+            n_test=counts.test,
+            wrong=share,
+            volumes=not slices,
+            long=is_long,
+        ),
+        iterations=length(8000 * times, quick=quick),
+        gaining=gaining,
+        settling=(0.5, 0.25)[is_long],
+        late=late,
+        seconds=_SECONDS[slices],
+    )
+
+
+def partly_wrong(
+    _: Path | None = None, *, quick: bool, kinds: Sequence[str] = ("eroded",)
+) -> Question:
+    """Phantoms of which 15 in 100, none of them rare, have labels that are a little wrong.
+
+    The labels of these are eroded, or eroded and dilated, to a Dice of 0.75 with the right ones.
+    """
+    counts = _PARTLY_WRONG[quick]
+    words = " and ".join(kinds)
+    train = dict(counts.train)
+    return Question(
+        data=Data(
+            dataset=f"Dataset{922 + len(kinds)}_PhantomsPartlyWrong",
+            by="pathology",
+            rare=("rare",),
+            common=("control", "common"),
+            labels=("grey_matter", "white_matter", "cerebellum"),
+            write=lambda folder, rng: write_spoilt_phantoms(
+                folder,
+                counts,
+                share=PARTLY_WRONG_SHARE,
+                kinds=kinds,
+                kept=PARTLY_WRONG_KEPT,
+                rng=rng,
+            ),
+            settings={
+                "train": train,
+                "test": counts.test,
+                "size": SIZE,
+                "wrong": PARTLY_WRONG_SHARE,
+                "kinds": list(kinds),
+            },
+        ),
+        title=f"Labels that are a little wrong: {words}",
+        about=render(
+            "convergence/partly_wrong",
+            train=train,
+            n_test=counts.test,
+            wrong=PARTLY_WRONG_SHARE,
+            words=words,
+        ),
+        iterations=length(2000, quick=quick),
+        gaining="rare pathology",
+        late=("DRO_earned",),
+    )
+
+
+def tail(_: Path | None = None, *, quick: bool) -> Question:
+    """Phantoms of which few are faint, and ensembles of folds.
+
+    There are as many of them as brains in Fidon et al. 2022, table 1.
+    """
+    train, test = _TAIL[quick]
+    iterations = length(4000, quick=quick)
+    return Question(
+        data=Data(
+            dataset="Dataset921_PhantomTail",
+            by="pathology",
+            rare=("rare",),
+            common=("control", "other"),
+            labels=("cerebellum",),
+            write=lambda folder, rng: write_tail(folder, train, test, rng=rng),
+            settings={"train": train, "test": test},
+        ),
+        title="A tail: phantoms of which few are faint",
+        about=render(
+            "convergence/tail",
+            train=train,
+            test=test,
+            folds=FOLDS,
+            iterations=iterations,
+            faint_every=FAINT_EVERY,
+        ),
+        iterations=iterations,
+        gaining="rare cerebellum",
+        seconds=0.05,
+        folds=FOLDS,
+    )
+
+
+def lesions(
+    _: Path | None = None, *, quick: bool, slices: bool = False, wrong: bool = False
+) -> Question:
+    """Phantoms with lesions, whose rare centres are not hard.
+
+    Three tenths of the cases may have ``wrong`` labels.
+    """
+    counts = _LESIONS[quick]
+    words = ("lesions as volumes", "slices of lesions")[slices]
+    share = 0.0
+    if wrong:
+        words += ", wrong labels"
+        share = SHARE
+
+    train = dict(counts.train)
+    return Question(
+        data=Data(
+            dataset=f"Dataset{916 + slices + 2 * wrong}_Lesions",
+            by="centre",
+            rare=CENTRES[2:],
+            common=CENTRES[:2],
+            labels=("lesion",),
+            write=lambda folder, rng: write_lesions(folder, counts, wrong=share, rng=rng),
+            settings={"train": train, "test": counts.test, "wrong": share, "size": SIZE},
+            network=_NETWORKS[slices],
+        ),
+        title=f"Hard and not to be learnt: {words}",
+        about=render(
+            "convergence/lesions",
+            train=train,
+            n_test=counts.test,
+            size=SIZE,
+            wrong=share,
+            slices=slices,
+        ),
+        iterations=length(2000, quick=quick),
+        gaining="rare centres",
+        late=("held_out",),
+        seconds=_SECONDS[slices],
+    )
+
+
+def hippocampus(data: Path, *, quick: bool) -> Question:
+    """The hippocampus in three conventions, two of them made rare in training.
+
+    They are the ``intensity_range`` of its cases.
+    """
+    rare, common, at_most = _HIPPOCAMPUS[quick]
+    train = {"raw": common["train"], **rare}
+    return Question(
+        data=Data(
+            dataset="Dataset914_Hippocampus",
+            by="range",
+            rare=tuple(rare),
+            common=("raw",),
+            labels=("anterior", "posterior"),
+            write=lambda folder, rng: write_hippocampus(
+                folder,
+                data,
+                read_hippocampus(data, rare=rare, common=common),
+                rare=rare,
+                common=common,
+                at_most=at_most,
+                rng=rng,
+            ),
+            settings={"train": train, "test_at_most": at_most},
+            network=Network(
+                batch_size=2,
+                patch_size=_HIPPOCAMPUS_PATCH,
+                features=_HIPPOCAMPUS_FEATURES,
+                n_convolutions=2,
+            ),
+        ),
+        title="Speed or solution: hippocampus",
+        about=render(
+            "convergence/hippocampus",
+            train=train,
+            n_test=common["test"],
+            patch=_HIPPOCAMPUS_PATCH,
+            features=_HIPPOCAMPUS_FEATURES,
+        ),
+        iterations=length(2500, quick=quick),
+        gaining="rare ranges",
+        regrouped=("thirds of the volume", "volume_tertile"),
+        seconds=0.37,
+    )
+
+
+def nuclei(data: Path, *, quick: bool) -> Question:
+    """Microscopy images of nuclei, three of whose modalities are made rare in training."""
+    n_test = (N_TEST, dict.fromkeys(N_TEST, 2))[quick]
+    return Question(
+        data=Data(
+            dataset="Dataset915_Nuclei",
+            by="modality",
+            rare=tuple(N_TRAIN)[1:],
+            common=tuple(N_TRAIN)[:1],
+            labels=("nucleus",),
+            write=lambda folder, rng: write_nuclei(
+                folder, data, read_table(data), n_test=n_test, rng=rng
+            ),
+            settings={"train": dict(N_TRAIN), "test": n_test},
+            network=Network(parent="2d", batch_size=8, patch_size=(64, 64)),
+        ),
+        title="Speed or solution: nuclei",
+        about=render("convergence/nuclei", train=N_TRAIN, n_test=n_test),
+        iterations=length(8000, quick=quick),
+        gaining="rare modalities",
+        settling=0.25,
+        seconds=0.09,
+        on_a_gpu=("held_out", "IW_share0.5"),
+    )

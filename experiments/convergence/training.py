@@ -23,8 +23,8 @@ from experiments.datasets.division import (
     held_out_weights,
     shuffled,
 )
+from experiments.nnunet_runs.data import Data
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import Study
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
 
@@ -53,7 +53,7 @@ def moments(iterations: int, settling: float) -> list[int]:
 
 
 def make_run(
-    work: Path, study: Study, name: str, run: Run, *, at: Sequence[int], folds: Sequence[int] = (0,)
+    work: Path, data: Data, name: str, run: Run, *, at: Sequence[int], folds: Sequence[int] = (0,)
 ) -> dict[str, object]:
     """Train, and test after these iterations, several folds as an ensemble at the end.
 
@@ -63,8 +63,8 @@ def make_run(
         Rows ``dice`` (iteration, stratum, label, case, Dice in [0, 1]), rows ``share`` (iteration,
         stratum, its share of the draws so far) and the processor's ``seconds``.
     """
-    subsets = {f"fold {fold}": partial(_cases_of_fold, fold) for fold in range(FOLDS)}
-    runs = SeedRuns(work / f"seed{run.seed}", replace(study, subsets=subsets), run.seed)
+    cases_of_folds = [partial(_cases_of_fold, fold) for fold in range(FOLDS)]
+    runs = SeedRuns(work / f"seed{run.seed}", replace(data, folds=cases_of_folds), run.seed)
     runs.prepare()
     _add_to_cases(runs, SHUFFLED, _shuffled)
     if HELD_OUT in run.trainer:
@@ -97,9 +97,9 @@ def _in_a_process(
     n_epochs = max(1, run.iterations // EPOCH)
     n_iterations = min(EPOCH, run.iterations)
     task = Task(
-        dataset=runs.study.dataset,
-        configuration=runs.study.configuration,
-        by=runs.study.by,
+        dataset=runs.data.dataset,
+        configuration=runs.data.network.configuration,
+        by=runs.data.by,
         trainer=f"{run.trainer}_{n_epochs}epochs_{n_iterations}iters",
         iterations=run.iterations,
         seed=run.seed,
@@ -136,7 +136,7 @@ def _add_to_cases(
 
 
 def _shuffled(runs: SeedRuns, train: pd.DataFrame) -> pd.Series:
-    strata = train[runs.study.by].to_list()
+    strata = train[runs.data.by].to_list()
     return pd.Series(shuffled(strata, runs.seed), train.index)
 
 

@@ -70,8 +70,10 @@ EXPERIMENT = Experiment(
     tables=lambda finished, _: {"-all": results.epochs_table(finished.values())},
     ordered=results.in_order,
     page=_page,
-    methods=[*results.METHODS, *results.SLOW_METHODS],
-    default_methods=[results.method_of(beta) for beta in BETAS if beta not in SMALL],
+    methods={
+        **{results.method_of(beta): beta not in SMALL for beta in BETAS},
+        **dict.fromkeys(results.SLOW_METHODS, False),
+    },
     formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g", "-rates": "%.4g"},
 )
 

@@ -43,14 +43,6 @@ class Result:
     seconds: float  # Processor time of the run.
 
 
-@dataclass(frozen=True)
-class _Digits:
-    """What the images show, in the memory of the processor."""
-
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
-
-
 class _Samplers:
     """The hardness weighted sampling of each network, which sees the losses of its own draws."""
 
@@ -85,7 +77,7 @@ def train(run: Run, split: Split) -> Result:
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
     networks = networks.to(device_name())
-    digits = _Digits(train=split.train_labels.numpy(), test=split.test_labels.numpy())
+    digits = (split.train_labels.numpy(), split.test_labels.numpy())
     split = Split(*(part.to(device_name()) for part in split))
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     samplers = _Samplers(run, len(split.train_labels))
@@ -128,7 +120,7 @@ def _train_epoch(
 def _measured(
     networks: nn.Module,
     split: Split,
-    digits: _Digits,
+    digits: tuple[NDArray[np.int64], NDArray[np.int64]],
     epoch: int,
     batches: NDArray[np.int64],
     stale: NDArray[np.float64],
@@ -138,24 +130,25 @@ def _measured(
     Args:
         networks: All networks.
         split: The images.
-        digits: What they show.
+        digits: What training and test images show, in the memory of the processor.
         epoch: Number of the epoch.
         batches: The images that were drawn, shape (networks, batches, b).
         stale: The stale losses, shape (networks, training images).
     """
     networks.eval()
+    train_digits, test_digits = digits
     n_networks, n_train = stale.shape
     logits = _logits(networks, split.train_images, n_networks)
     all_losses = _losses(logits, split.train_labels.expand(n_networks, n_train))
     losses = all_losses.double().cpu().numpy()
 
     logits = _by_network(_logits(networks, split.test_images, n_networks), n_networks)
-    is_right = logits.argmax(2).cpu().numpy() == digits.test
+    is_right = logits.argmax(2).cpu().numpy() == test_digits
     accuracies = {}
-    for digit in np.unique(digits.test):
-        accuracies[digit] = 100 * is_right[:, digits.test == digit].mean(axis=1)
+    for digit in np.unique(test_digits):
+        accuracies[digit] = 100 * is_right[:, test_digits == digit].mean(axis=1)
 
-    is_rare = digits.train == RARE
+    is_rare = train_digits == RARE
     epochs = []
     for i, drawn in enumerate(batches):
         n_distinct = float(np.mean([len(np.unique(batch)) for batch in drawn]))

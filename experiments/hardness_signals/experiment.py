@@ -26,8 +26,8 @@ from experiments.hardness_signals.measurement import (
     signals_of_patches,
     size_name,
 )
+from experiments.nnunet_runs.data import PLANS_NAME, Data
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import BASELINE, PLANS_NAME, Study
 from experiments.record import Experiment, Options, Page, render
 
 #: The phantoms, and those of a smoke run.
@@ -50,8 +50,6 @@ SIZES: Mapping[bool, Mapping[int, tuple[Sequence[tuple[int, ...]], tuple[int, ..
     },
     True: {3: (((12,) * 3, (24,) * 3), (2, 4), 14), 2: (((16, 16), (40, 32)), (2, 4), 14)},
 }
-#: The plain training that is measured.
-TRAINERS = {BASELINE: "nnUNetTrainerHWS_beta0"}
 
 
 @dataclass(frozen=True)
@@ -64,28 +62,19 @@ class SignalsRun:
     data: dict[str, Any]  # What the dataset is made with.
 
 
-def _study(n_axes: int, options: Options) -> Study:
-    return _slices(options) if n_axes == 2 else _volumes(options)
-
-
-def _volumes(options: Options) -> Study:
+def _data(n_axes: int, options: Options) -> Data:
     counts = COUNTS[options.quick]
-    return Study(
-        name="hardness-signals",
-        dataset="Dataset910_Phantoms",
-        by="pathology",
-        rare=("rare",),
-        write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
-        settings={"train": dict(counts.train)},
-        trainers=TRAINERS,
-    )
-
-
-def _slices(options: Options) -> Study:
+    if n_axes == 3:
+        return Data(
+            dataset="Dataset910_Phantoms",
+            by="pathology",
+            rare=("rare",),
+            write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
+            settings={"train": dict(counts.train)},
+        )
     rare, common = RANGES[options.quick]
     ranges = read_hippocampus(options.data, rare=rare, common=common)
-    return Study(
-        name="hardness-signals-slices",
+    return Data(
         dataset="Dataset911_Hippocampus",
         by="range",
         rare=tuple(rare),
@@ -93,21 +82,19 @@ def _slices(options: Options) -> Study:
             folder, options.data, ranges, rare=rare, common=common, at_most=1, rng=rng
         ),
         settings={"rare": rare, "common": common},
-        trainers=TRAINERS,
     )
 
 
 def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
     patches, moments, n_draws = SIZES[options.quick][n_axes]
-    data = dict(_study(n_axes, options).settings)
+    data = dict(_data(n_axes, options).settings)
     return [{size_name(patch): SignalsRun(patch, moments, n_draws, data) for patch in patches}]
 
 
-def _make(options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
+def _make(experiment: str, options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
     start = monotonic()
     n_axes = len(run.patch)
-    study = _study(n_axes, options)
-    runs = SeedRuns(options.work / study.name, study, seed=0)
+    runs = SeedRuns(options.work / experiment, _data(n_axes, options), seed=0)
     patches, _, _ = SIZES[options.quick][n_axes]
     _prepare(runs, patches)
     table = signals_of_patches(runs, run.patch, run.moments, run.n_draws)
@@ -158,19 +145,18 @@ def _experiment(
         name=name,
         title=title,
         runs=partial(_runs, n_axes),
-        make=_make,
+        make=partial(_make, name),
         minutes=lambda run: minutes if run.n_draws > 14 else 0.3,
         tables=lambda finished, _: {
             "": pd.concat([pd.DataFrame(made["signals"]) for _, made in finished.values()])
         },
         page=partial(_page, n_axes, template),
-        inputs={"": {}},
         seeds=(),
         **more,
     )
 
 
-_SLICES = {"data": "The hippocampus data", "page_name": "hardness-signals", "is_section": True}
+_SLICES = {"data": "The hippocampus data", "section_of": "hardness-signals"}
 EXPERIMENTS = {
     "hardness-signals": _experiment("hardness-signals", "What a stale loss says", 3, "page", 8.0),
     "hardness-signals-slices": _experiment(

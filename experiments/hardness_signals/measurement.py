@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from experiments.device import device_name
+from experiments.nnunet_runs.data import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import BASELINE, CONFIGURATION, PARENT, PLANS_NAME
 from experiments.spoilt_labels.separation import harder
 from nnunet_dro.demo.preparation import small_plans
 
@@ -25,6 +25,8 @@ SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}
 #: memory).
 POOLED = "hardPooled"
 MEMORY = 0.9
+#: The plain training that is measured.
+TRAINER = "nnUNetTrainerHWS_beta0_1epochs_1iters"
 #: Momenta of a history for which the share between cases is computed.
 MOMENTA = (0.0, 0.5, 0.9)
 #: Cases in a batch of 2d slices; nnU-Net plans several hundred for slices of this size.
@@ -131,7 +133,7 @@ def signals_of_patches(
     trainer, loader = _begin(runs, patch)
     cases = trainer.hardness_log.table.cases
     table = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")
-    is_rare_case = table[runs.study.by].loc[list(cases)].isin(runs.study.rare).to_numpy()
+    is_rare_case = table[runs.data.by].loc[list(cases)].isin(runs.data.rare).to_numpy()
     n_batches = -(-n_draws * len(cases) // trainer.batch_size)
     rows = []
     n_done = 0
@@ -159,9 +161,8 @@ def _begin(runs: SeedRuns, patch: Sequence[int]) -> tuple[Any, Any]:
     np.random.seed(runs.seed)  # noqa: NPY002 - nnU-Net's
     plans = json.loads((runs.preprocessed / f"{PLANS_NAME}.json").read_text(encoding="utf-8"))
     dataset = json.loads((runs.preprocessed / "dataset.json").read_text(encoding="utf-8"))
-    name = runs.study.trainer(BASELINE)
     with contextlib.redirect_stdout(io.StringIO()):
-        trainer: Any = trainer_class(name)(
+        trainer: Any = trainer_class(TRAINER)(
             plans | {"continue_training": False},
             size_name(patch),
             0,

@@ -115,7 +115,7 @@ def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
 
 
 _experiment = partial(
-    Experiment, make=_make, minutes=lambda run: MINUTES * run.steps, cache="imbalanced-pair"
+    Experiment, make=_make, minutes=lambda run: MINUTES * run.steps, work="imbalanced-pair"
 )
 EXPERIMENTS = {
     "imbalanced-pair": _experiment(
@@ -124,9 +124,7 @@ EXPERIMENTS = {
         runs=lambda options: _named(short_runs(options.seeds, quick=options.quick)),
         tables=lambda finished, _: {"": results_table(compared(finished.values()))},
         page=_short_page,
-        inputs={"": {"dtype": {"rate": str}}},
-        page_name="imbalanced-pair-published",
-        is_section=True,
+        section_of="imbalanced-pair-published",
     ),
     "imbalanced-pair-published": _experiment(
         name="imbalanced-pair-published",

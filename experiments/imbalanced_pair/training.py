@@ -224,21 +224,18 @@ class _Training:
         return weights
 
 
-@dataclass
-class _Sums:
-    """What the weights of all steps have been."""
+def _sums(weights: Tensor, labels: Tensor) -> tuple[float, float, float]:
+    """Of a step: all weights, those of the 4s, and the examples that count: (sum w)^2 / sum w^2."""
+    total = float(weights.sum())
+    # No example has a weight where none of a batch would help the trusted ones.
+    effective = total**2 / float((weights**2).sum()) if total else 0.0
+    return total, float((weights * labels).sum()), effective
 
-    total: float = 0.0
-    rare: float = 0.0
-    effective: float = 0.0  # Examples that count: (sum w)^2 / sum w^2.
 
-    def add(self, weights: Tensor, labels: Tensor) -> None:
-        total = float(weights.sum())
-        self.total += total
-        self.rare += float((weights * labels).sum())
-        # No example has a weight where none of a batch would help the trusted ones.
-        if total:
-            self.effective += total**2 / float((weights**2).sum())
+def _shares(sums: list[tuple[float, float, float]]) -> dict[str, float]:
+    """``weight`` and ``effective`` of an `Outcome`, from `_sums` of all steps."""
+    total, rare, effective = (sum(values) for values in zip(*sums, strict=True))
+    return {"weight": 100 * rare / total, "effective": effective / len(sums)}
 
 
 def train(run: Run, split: Split) -> Outcome:
@@ -248,14 +245,14 @@ def train(run: Run, split: Split) -> Outcome:
     training = _Training(run, split)
     split = training.split
     rng = np.random.default_rng([run.seed, 1])
-    sums = _Sums()
+    sums = []
     halfway = 0.0
     tests: list[tuple[float, float]] = []
     for step in range(1, run.steps + 1):
         rows = draw_batch(run, digits, rng)
         labels = split.train_labels[rows]
         weights = training.step(split.train_images[rows], labels)
-        sums.add(weights, labels)
+        sums.append(_sums(weights, labels))
         if step == (run.steps + 1) // 2:
             halfway = sum(_wrong(training.network, split)) / 2
         if run.test_every and step % run.test_every == 0:
@@ -267,8 +264,7 @@ def train(run: Run, split: Split) -> Outcome:
         rare=rare,
         common=common,
         halfway=halfway,
-        weight=100 * sums.rare / sums.total,
-        effective=sums.effective / run.steps,
+        **_shares(sums),
         seconds=time.process_time() - start,
     )
 

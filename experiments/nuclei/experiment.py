@@ -56,13 +56,11 @@ def scores_of_runs(finished: Finished) -> pd.DataFrame:
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     read_table(options.data)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
-    stages: list[Mapping[str, Run]] = []
-    for seed in options.seeds:
-        stage = {}
-        for method in options.methods:
-            stage[f"{method}-seed{seed}"] = Run(METHODS[method], seed, iterations)
-        stages.append(stage)
-    return stages
+
+    def run(method: str, seed: int) -> Run:
+        return Run(METHODS[method], seed, iterations)
+
+    return [options.runs_of(run)]
 
 
 def make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -111,7 +109,7 @@ EXPERIMENT = Experiment(
     minutes=minutes,
     tables=lambda finished, _: {"-all": scores_of_runs(finished)},
     page=_page,
-    methods=tuple(METHODS),
+    methods=dict.fromkeys(METHODS, True),
     data=DATA,
     formats={"-all": "%.4f", "-rule": "%.4f"},
 )

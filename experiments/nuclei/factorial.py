@@ -42,12 +42,13 @@ def run_of(setting: Setting, seed: int, iterations: int) -> FactorialRun:
 
 def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
     read_table(options.data)
+    by_name = {setting.name: setting for setting in settings()}
     iterations = WORDS.iterations[options.quick]
-    runs = {}
-    for seed in options.seeds:
-        for setting in settings():
-            runs[f"{setting.name}-seed{seed}"] = run_of(setting, seed, iterations)
-    return [runs]
+
+    def run(name: str, seed: int) -> FactorialRun:
+        return run_of(by_name[name], seed, iterations)
+
+    return [options.runs_of(run, list(by_name))]
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
@@ -70,6 +71,5 @@ EXPERIMENT = Experiment(
     tables=_tables,
     page=WORDS.page,
     data=DATA,
-    page_name="factorial",
     formats={"-all": "%.2f", "-effects": "%.4f"},
 )

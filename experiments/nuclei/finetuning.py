@@ -50,16 +50,17 @@ class StartingRun(Run):
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     read_table(options.data)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
-    first: dict[str, Run] = {}
-    later: dict[str, Run] = {}
-    for seed in options.seeds:
-        first[f"{PLAIN}-seed{seed}"] = StartingRun(METHODS[PLAIN], seed, iterations)
-        first[f"{DRO}-seed{seed}"] = Run(METHODS[DRO], seed, iterations)
-        for method, (drawing, rate) in (FINETUNED | SLOWER).items():
-            length = max(1, iterations // 10)
-            run = OptimisedRun(METHODS[drawing], seed, length, rate)
-            later[f"{method}-seed{seed}"] = run
-    return [first, later]
+    finetuned = FINETUNED | SLOWER
+
+    def anew(method: str, seed: int) -> Run:
+        kind = StartingRun if method == PLAIN else Run
+        return kind(METHODS[method], seed, iterations)
+
+    def continued(method: str, seed: int) -> Run:
+        drawing, rate = finetuned[method]
+        return OptimisedRun(METHODS[drawing], seed, max(1, iterations // 10), rate)
+
+    return [options.runs_of(anew, (PLAIN, DRO)), options.runs_of(continued, list(finetuned))]
 
 
 def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
@@ -125,5 +126,4 @@ EXPERIMENT = Experiment(
     ordered=_in_order,
     page=_page,
     data=DATA,
-    page_name="finetuning",
 )

@@ -64,12 +64,12 @@ def _images(data: Path, seed: int, quick: bool) -> tuple[list[Image], list[Image
 def _runs(options: Options) -> list[Mapping[str, UnseenRun]]:
     read_domains(options.data)
     iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
-    runs = {}
-    for seed in options.seeds:
-        for name, method in METHODS.items():
-            length = method.length * iterations
-            runs[f"{name}-seed{seed}"] = UnseenRun(TRAINERS[PLAIN], seed, length, method)
-    return [runs]
+
+    def run(name: str, seed: int) -> UnseenRun:
+        method = METHODS[name]
+        return UnseenRun(TRAINERS[PLAIN], seed, method.length * iterations, method)
+
+    return [options.runs_of(run, list(METHODS))]
 
 
 def _make(options: Options, name: str, run: UnseenRun) -> Mapping[str, Any]:

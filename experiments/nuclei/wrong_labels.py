@@ -5,6 +5,7 @@ weights five; the fourteen of a seed about 40.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +35,11 @@ LONG_ENOUGH = 80
 def _runs(options: Options) -> list[Mapping[str, trainings.NoisyRun]]:
     read_table(options.data)
     iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
-    return [trainings.planned_runs(options.seeds, iterations, options.methods)]
+
+    def run(method: str, seed: int) -> trainings.NoisyRun:
+        return replace(trainings.TRAININGS[method], seed=seed, iterations=iterations)
+
+    return [options.runs_of(run)]
 
 
 def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, Any]:
@@ -86,8 +91,7 @@ EXPERIMENT = Experiment(
     minutes=lambda run: nuclei.minutes(run) * (2.5 if run.weights == "learned" else 1),
     tables=_tables,
     page=_page,
-    inputs={"-all": {}, "-cases": {}},
-    methods=tuple(trainings.TRAININGS),
+    methods=dict.fromkeys(trainings.TRAININGS, True),
     data=nuclei.DATA,
     formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule", "-bound"), "%.4f"),
 )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -270,15 +270,3 @@ TRAININGS = {
 }
 #: Differences are to plain training.
 ROLES = Roles(PLAIN, TOLD, common=(COMMON,), rare=(RARE,))
-
-
-def planned_runs(
-    seeds: Sequence[int], iterations: int, methods: Sequence[str] = tuple(TRAININGS)
-) -> dict[str, NoisyRun]:
-    """The trainings of every seed, by their names."""
-    runs = {}
-    for seed in seeds:
-        for method in methods:
-            run = replace(TRAININGS[method], seed=seed, iterations=iterations)
-            runs[f"{method}-seed{seed}"] = run
-    return runs

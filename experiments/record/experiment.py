@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,22 @@ import torch
 from matplotlib.figure import Figure
 
 from experiments.record.page import (
-    PageContent,
+    how_before,
     how_it_was_made,
     write_page,
     write_picture,
     write_table,
 )
+from experiments.record.paragraphs import filled
 from experiments.record.runs import add_jobs, cache_folder, make_runs
+from experiments.record.templates import render
 
 #: Folder of the records that belong to the documentation, and that of smoke runs, which must never
 #: replace those.
 RESULTS = Path("docs/results")
 QUICK_RESULTS = Path("build/quick-results")
+#: Name of an experiment that begins a page to that of the page, where it is another one.
+PAGES = {"nuclei-factorial": "factorial", "nuclei-finetuning": "finetuning"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,17 @@ class Options:
     data: Path  # The raw dataset, where one is needed.
     work: Path  # Folder of the finished runs, and of what they need.
     add: bool = False  # Whether the runs are added to those in the tables.
+
+    def runs_of(
+        self, run: Callable[[str, int], Any], methods: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """The runs of these methods, or of those that are asked for, with every seed.
+
+        A ``run`` is that of a method and a seed, by which it is named ``<method>-seed<seed>``.
+        """
+        chosen = self.methods if methods is None else methods
+        places = product(self.seeds, chosen)
+        return {f"{method}-seed{seed}": run(method, seed) for seed, method in places}
 
 
 @dataclass(frozen=True)
@@ -63,10 +79,24 @@ class Page:
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     #: Name's end of a picture to what draws it.
     pictures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    has_picture_of_runs: bool = False  # Whether there is one that was drawn from the runs.
 
 
 #: Name of a run to its settings and what it gave, as it comes back from JSON.
 Finished = Mapping[str, tuple[Any, Mapping[str, Any]]]
+
+
+class Tables(dict[str, pd.DataFrame]):
+    """The tables of a record, by what their files' names end with, read when they are asked for."""
+
+    def __init__(self, start: Path) -> None:
+        super().__init__()
+        self.start = start  # What the files' names begin with.
+
+    def __missing__(self, end: str) -> pd.DataFrame:
+        """Read a table."""
+        self[end] = pd.read_csv(f"{self.start}{end}.csv")
+        return self[end]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,26 +113,22 @@ class Experiment:
     #: processor among it.
     make: Callable[[Options, str, Any], Mapping[str, Any]]
     minutes: Callable[[Any], float]  # Minutes of a processor core that a run takes, about.
-    #: The tables that the page is made from, by what their files' names end with.
-    tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame]]
-    #: The page of the tables, as they are in their files, of a smoke run or not.
+    #: What follows from the runs alone, by what the files' names end with: tables, the first of
+    #: which every command has, and ``.png``, a picture of what they do not have.
+    tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame | Figure]]
+    #: The page of the tables that it asks for, as they are in their files, of a smoke run or not.
     page: Callable[[Mapping[str, pd.DataFrame], bool], Page]
-    #: What the names of the files end with that `page` needs, and how pandas reads them.
-    inputs: Mapping[str, dict[str, Any]] = field(default_factory=lambda: {"-all": {}})
-    #: Draws the picture from the runs, where the tables do not have all of it.
-    draw: Callable[[Finished], Figure] | None = None
     #: The rows of a table in its order, after those of other commands have come to them.
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
     #: Seeds of a full run; a smoke run has the first. None if there are none to choose.
     seeds: Sequence[int] = range(5)
-    methods: Sequence[str] = ()  # Methods to choose from; none if all are always run.
-    default_methods: Sequence[str] = ()  # Those that are run if none are given; all if empty.
+    #: Methods to choose from, and whether each is run if none are given.
+    methods: Mapping[str, bool] = field(default_factory=dict)
     data: str = ""  # What the raw dataset is that it needs; empty if it needs none.
-    cache: str = ""  # Folder of its runs in the user's cache; its name if empty.
-    folder: str = ""  # Folder of its runs in that folder, or in the one that is given.
-    page_name: str = ""  # Name of its page if it is not that of the experiment.
-    #: Whether it is a section of that page, which another experiment begins.
-    is_section: bool = False
+    #: Folder of its runs in the user's cache, and in that or the given one; its name if empty.
+    work: str = ""
+    #: Name of the experiment of whose page it is a section; empty if it has a page of its own.
+    section_of: str = ""
     #: What a table's file name ends with to how its numbers are written: all digits if not told.
     formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
 
@@ -113,8 +139,7 @@ def run(experiment: Experiment, words: Sequence[str]) -> int:
     folder: Path = arguments.out or (QUICK_RESULTS if arguments.quick else RESULTS)
     try:
         if arguments.render:
-            tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
-            path = _write(experiment, folder, experiment.page(tables, False))
+            path = _write(experiment, folder)
         else:
             path = _run(experiment, arguments, words, folder)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
@@ -129,33 +154,31 @@ def _run(
 ) -> Path:
     options = _options(experiment, arguments)
     finished, failures = _finished(experiment, options, jobs=arguments.jobs)
-    for end, table in experiment.tables(finished, options).items():
+    made = experiment.tables(finished, options)
+    first, *_ = made
+    for end, content in made.items():
         path = folder / f"{experiment.name}{end}.csv"
-        if options.add and end not in experiment.inputs and not path.exists():
-            # What earlier commands did not keep cannot be completed.
-            continue
-        whole = with_seeds_before(table, path) if options.add else table
-        float_format = experiment.formats.get(end)
-        write_table(path, experiment.ordered(whole), float_format=float_format)
+        if isinstance(content, Figure):
+            write_picture(folder / f"{experiment.name}{end}", content)
+        # What earlier commands did not keep cannot be completed.
+        elif not options.add or end == first or path.exists():
+            whole = with_seeds_before(content, path) if options.add else content
+            float_format = experiment.formats.get(end)
+            write_table(path, experiment.ordered(whole), float_format=float_format)
 
-    # The page shows what is in the files, rounded once.
-    tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
-    page = experiment.page(tables, options.quick)
-    first = next(iter(tables.values()))
-    seeds = page.seeds
-    if seeds is None:
-        seeds = sorted(first["seed"].unique().tolist())
-    added = added_seeds(options.seeds, first) if options.add else []
-    how = how_it_was_made(
-        _command(experiment, words, seeds, add=options.add),
-        seeds=seeds,
-        added=added,
-        seconds=sum(result["seconds"] for _, result in finished.values()),
-        failures=failures,
-    )
-    if experiment.draw is not None:
-        write_picture(folder / f"{experiment.name}.png", experiment.draw(finished))
-    return _write(experiment, folder, page, how=how, quick=options.quick)
+    def how(seeds: Sequence[int]) -> str:
+        added: list[int] = []
+        if options.add:
+            added = added_seeds(options.seeds, seeds)
+        return how_it_was_made(
+            _command(experiment, words, seeds, add=options.add),
+            seeds=seeds,
+            added=added,
+            seconds=sum(result["seconds"] for _, result in finished.values()),
+            failures=failures,
+        )
+
+    return _write(experiment, folder, how=how, quick=options.quick)
 
 
 def _options(experiment: Experiment, arguments: argparse.Namespace) -> Options:
@@ -163,7 +186,9 @@ def _options(experiment: Experiment, arguments: argparse.Namespace) -> Options:
     seeds = arguments.seeds
     if not seeds:
         seeds = experiment.seeds[:1] if arguments.quick else experiment.seeds
-    methods = arguments.methods or experiment.default_methods or experiment.methods
+    defaults = [method for method, is_default in experiment.methods.items() if is_default]
+    methods = arguments.methods or defaults
+    _, *folder = Path(experiment.work or experiment.name).parts
     work = arguments.work.absolute()
     if arguments.quick:
         work /= "quick"
@@ -172,7 +197,7 @@ def _options(experiment: Experiment, arguments: argparse.Namespace) -> Options:
         seeds=tuple(seeds),
         methods=tuple(methods),
         data=arguments.data,
-        work=work / experiment.folder,
+        work=work.joinpath(*folder),
         add=arguments.add,
     )
 
@@ -204,32 +229,47 @@ def _finished(
 
 
 def _write(
-    experiment: Experiment, folder: Path, page: Page, *, how: str | None = None, quick: bool = False
+    experiment: Experiment,
+    folder: Path,
+    *,
+    how: Callable[[Sequence[int]], str] | None = None,
+    quick: bool = False,
 ) -> Path:
-    """Write the pictures and tables that follow from the tables of the runs, and the page, last."""
+    """Write what follows from the tables of the runs as they are in their files: rounded once.
+
+    That are pictures, tables, and last the page. Without ``how``, which is told the seeds, the page
+    says already how it was made.
+    """
+    name = experiment.name
+    is_section = bool(experiment.section_of)
+    first = experiment.section_of or name
+    path = folder / f"{PAGES.get(first, first)}.md"
+    tables = Tables(folder / name)
+    page = experiment.page(tables, quick)
+    seeds = page.seeds
+    if seeds is None:
+        seeds = sorted(next(iter(tables.values()))["seed"].unique().tolist())
+    words = how(seeds) if how else how_before(path, name, is_section=is_section)
+
     for end, draw in page.pictures.items():
-        write_picture(folder / f"{experiment.name}{end}.png", draw())
+        write_picture(folder / f"{name}{end}.png", draw())
     for end, table in {"": page.table, **page.more}.items():
-        if end not in experiment.inputs:
-            path = folder / f"{experiment.name}{end}.csv"
-            write_table(path, table, float_format=experiment.formats.get(end))
-
+        if end not in tables:
+            float_format = experiment.formats.get(end)
+            write_table(folder / f"{name}{end}.csv", table, float_format=float_format)
     shown = page.table if page.shown is None else page.shown
-    content = PageContent(
-        name=experiment.name,
+    text = render(
+        "record/record",
         title=experiment.title,
-        text=page.text,
+        name=name,
+        text=page.text.strip(),
         table=shown,
-        picture="" in page.pictures or experiment.draw is not None,
-        is_section=experiment.is_section,
+        how=words.strip(),
+        picture="" in page.pictures or page.has_picture_of_runs,
         quick=quick,
+        is_section=is_section,
     )
-    path = folder / f"{experiment.page_name or experiment.name}.md"
-    return write_page(path, content, how=how)
-
-
-def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
-    return pd.read_csv(folder / f"{experiment.name}{end}.csv", **experiment.inputs[end])
+    return write_page(path, name, f"{filled(text)}\n", is_section=is_section)
 
 
 def _parser(experiment: Experiment) -> argparse.ArgumentParser:
@@ -249,7 +289,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     )
     default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
     parser.add_argument("--out", type=Path, help=f"Folder of the record ({default}).")
-    cache = cache_folder(experiment.cache or experiment.name)
+    cache = cache_folder(Path(experiment.work or experiment.name).parts[0])
     help_of_work = "Folder of finished runs, and of what they need (default: %(default)s)."
     parser.add_argument("--work", type=Path, default=cache, help=help_of_work)
     add_jobs(parser)
@@ -326,7 +366,6 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     return whole
 
 
-def added_seeds(seeds: Sequence[int], table: pd.DataFrame) -> list[int]:
-    """The seeds of a command that were added to others in a table; none if there are no others."""
-    others = set(table["seed"]) - set(seeds)
-    return sorted(set(seeds)) if others else []
+def added_seeds(seeds: Sequence[int], all_seeds: Sequence[int]) -> list[int]:
+    """The seeds of a command that were added to others of a table; none if there are no others."""
+    return sorted(set(seeds)) if set(all_seeds) - set(seeds) else []

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -19,39 +18,20 @@ def markdown_table(table: pd.DataFrame) -> str:
     digits. Where a column spans more than four powers of ten, every number has three significant
     digits of its own. Missing values are a dash.
     """
-    columns = [_Column.of(str(name), column) for name, column in table.items()]
-    lines = [
-        " | ".join(column.padded(column.header) for column in columns),
-        " | ".join(column.rule() for column in columns),
-    ]
-    for row in zip(*(column.cells for column in columns), strict=True):
-        cells = [column.padded(cell) for column, cell in zip(columns, row, strict=True)]
-        lines.append(" | ".join(cells))
-    return "\n".join(f"| {line} |" for line in lines)
+    columns = [_column(str(name), values) for name, values in table.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*columns, strict=True))
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of a table in markdown, whose cells have the same width."""
-
-    header: str
-    cells: list[str]
-    is_number: bool  # Numbers stand on the right.
-
-    @classmethod
-    def of(cls, name: str, values: pd.Series) -> "_Column":
-        return cls(_escaped(name), _cells(values), _is_number(values))
-
-    @property
-    def width(self) -> int:
-        return max(3, len(self.header), *map(len, self.cells))
-
-    def padded(self, text: str) -> str:
-        return text.rjust(self.width) if self.is_number else text.ljust(self.width)
-
-    def rule(self) -> str:
-        end = ":" if self.is_number else "-"
-        return "-" * (self.width - 1) + end
+def _column(name: str, values: pd.Series) -> list[str]:
+    """Header, rule and cells of a column in markdown, all of the same width."""
+    texts = [_escaped(name), *_cells(values)]
+    width = max(3, *map(len, texts))
+    rule = "-" * width
+    padded = [text.ljust(width) for text in texts]
+    if _is_number(values):
+        rule = f"{rule[1:]}:"
+        padded = [text.rjust(width) for text in texts]
+    return [padded[0], rule, *padded[1:]]
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:

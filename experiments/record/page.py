@@ -4,7 +4,6 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 from matplotlib.figure import Figure
 
 import nnunet_dro
-from experiments.record.paragraphs import filled
 from experiments.record.runs import shown_duration
 from experiments.record.templates import render
 from nnunet_dro.files.output_folder import replacing, write_files
@@ -23,68 +21,39 @@ _HEADING = "## How it was made\n\n"
 _SECTION = re.compile(r"\n*<!-- begin ([\w-]+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class PageContent:
-    """What a page, or a section of a page, shows."""
-
-    name: str  # Name of the experiment, and of its picture and table.
-    title: str
-    text: str
-    table: pd.DataFrame
-    picture: bool = True  # Whether there is one.
-    is_section: bool = False
-    quick: bool = False  # Whether it is of a smoke run.
-
-    def rendered(self, how: str) -> str:
-        """The page in markdown, which says how it was made."""
-        text = render(
-            "record/record",
-            title=self.title,
-            name=self.name,
-            text=self.text.strip(),
-            table=self.table,
-            how=how.strip(),
-            picture=self.picture,
-            quick=self.quick,
-            is_section=self.is_section,
-        )
-        return f"{filled(text)}\n"
-
-
-def write_page(path: Path, content: PageContent, *, how: str | None) -> Path:
-    """Write a page or a section, whole or not at all.
-
-    Without ``how``, the page says it already.
-
-    Raises:
-        ValueError: If it does not.
-    """
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    sections = dict(_SECTION.findall(before))
-    page = _SECTION.sub("", before)
-    if how is None:
+def write_page(path: Path, name: str, text: str, *, is_section: bool) -> Path:
+    """Write the text of a page, or of the section of that name, whole or not at all."""
+    page, sections = _parts(path)
+    if is_section:
         # The headings of a section are a level lower than those of a page.
-        section = sections.get(content.name, "").replace("\n#", "\n")
-        how = _how_before(section if content.is_section else page, path, content.name)
-
-    text = content.rendered(how)
-    if content.is_section:
-        sections[content.name] = re.sub(r"^#", "##", text, flags=re.MULTILINE)
-        if before:
-            page = page.rstrip() + "\n"
+        sections[name] = re.sub(r"^#", "##", text, flags=re.MULTILINE)
+        page = page and page.rstrip() + "\n"
     else:
         page = text
-    for section, text in sections.items():
-        page += f"\n<!-- begin {section} -->\n{text}<!-- end {section} -->\n"
+    for section, text_of_section in sections.items():
+        page += f"\n<!-- begin {section} -->\n{text_of_section}<!-- end {section} -->\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_files(path.parent, {path.name: page})
     return path
 
 
-def _how_before(text: str, path: Path, name: str) -> str:
+def how_before(path: Path, name: str, *, is_section: bool) -> str:
+    """What a page or section says of how it was made.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    page, sections = _parts(path)
+    text = sections.get(name, "").replace("\n#", "\n") if is_section else page
     if _HEADING not in text:
         raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
     return text.split(_HEADING)[1]
+
+
+def _parts(path: Path) -> tuple[str, dict[str, str]]:
+    """A page without its sections, and the sections by their names; empty if there is no file."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return _SECTION.sub("", text), dict(_SECTION.findall(text))
 
 
 def write_picture(path: Path, figure: Figure) -> None:

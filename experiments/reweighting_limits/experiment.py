@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from experiments.datasets.mnist import load_digits
 from experiments.record import Experiment, Finished, Options, Page, render
@@ -56,10 +57,15 @@ def _minutes(run: Setting | Network) -> float:
     return run.steps * minutes_of_step
 
 
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame | Figure]:
+    limits = tail_distances(*six_digits())
+    return {"": results_table(finished, limits), ".png": draw(finished, limits)}
+
+
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
     seeds = sorted(of_networks(table)["seed"].unique())
-    return Page(page_text(table), table, seeds, shown=table.iloc[:0])
+    return Page(page_text(table), table, seeds, shown=table.iloc[:0], has_picture_of_runs=True)
 
 
 EXPERIMENT = Experiment(
@@ -68,10 +74,8 @@ EXPERIMENT = Experiment(
     runs=_runs,
     make=_make,
     minutes=_minutes,
-    tables=lambda finished, _: {"": results_table(finished, tail_distances(*six_digits()))},
+    tables=_tables,
     page=_page,
-    draw=lambda finished: draw(finished, tail_distances(*six_digits())),
-    inputs={"": {}},
     seeds=(),
 )
 

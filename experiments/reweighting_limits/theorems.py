@@ -6,6 +6,7 @@ They are on penalised networks, on the largest step, and on the trusted loss.
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -201,11 +202,8 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
 
 
 def _runs(options: Options) -> list[Mapping[str, Theorem]]:
-    runs = {}
-    for name in THEOREMS:
-        for seed in options.seeds:
-            runs[f"{name}-seed{seed}"] = Theorem(name, seed, options.quick)
-    return [runs]
+    places = product(THEOREMS, options.seeds)
+    return [{f"{name}-seed{seed}": Theorem(name, seed, options.quick) for name, seed in places}]
 
 
 EXPERIMENT = Experiment(
@@ -216,7 +214,6 @@ EXPERIMENT = Experiment(
     minutes=lambda run: 0.1,
     tables=_tables,
     page=_page,
-    page_name="reweighting-limits",
-    is_section=True,
+    section_of="reweighting-limits",
     formats=dict.fromkeys(("", "-all"), "%.5g"),
 )

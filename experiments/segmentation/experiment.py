@@ -12,14 +12,15 @@ import pandas as pd
 from experiments.curves.figure import draw_differences
 from experiments.curves.results import Roles, results_table
 from experiments.datasets.phantoms import Counts, write_dataset
+from experiments.nnunet_runs.data import Data
 from experiments.nnunet_runs.results import (
-    StudyRun,
+    BASELINE,
+    TrainingRun,
+    Trainings,
     dice_differences,
     not_learnt,
     rows_by_seed,
-    runs_of,
 )
-from experiments.nnunet_runs.study import BASELINE, Costs, Study
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
 from nnunet_dro.model_folders.finetuning import LEARNING_RATE
 
@@ -29,66 +30,66 @@ _ANEW = {"DRO": "nnUNetTrainerDRO_share0.5", "beta10_noIS": "nnUNetTrainerHWS_be
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
 SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, *_ANEW)}
 _CONTINUED = {name: _ANEW.get(name.removesuffix("_finetuned"), _PLAIN) for name in SOURCES}
-#: The trainers of the study of finetuning, whose names say no learning rate, because the default is
+#: The trainers of all methods, whose names say no learning rate, because the default is
 #: nnU-Net's.
 FINETUNING_TRAINERS = {BASELINE: _PLAIN, **_CONTINUED, **_ANEW}
 
 
-def finetuning_study(*, quick: bool) -> Study:
+def finetuning(*, quick: bool) -> Trainings:
     """Phantoms on which a plain training is continued for a tenth of its iterations."""
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     epochs = 10
     iterations = 100
-    costs = Costs(minutes_around=3.0)
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
         epochs = 1
         iterations = 4
-        costs = Costs()
 
-    return Study(
-        name="finetuning",
+    data = Data(
         dataset="Dataset910_Phantoms",
         by="pathology",
         rare=("rare",),
         common=("common", "control"),
         labels=("cerebellum",),
-        epochs=epochs,
-        iterations=iterations,
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
         settings={
             "train": dict(counts.train),
             "validation": counts.validation,
             "test": counts.test,
         },
+    )
+    return Trainings(
+        name="finetuning",
+        data=data,
         trainers=FINETUNING_TRAINERS,
-        factors=dict.fromkeys(SOURCES, 0.1),
         sources=SOURCES,
-        costs=costs,
+        epochs=epochs,
+        iterations=iterations,
     )
 
 
-def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
-    return run.of(finetuning_study(quick=options.quick), options).run(run.method)
+def _make(options: Options, name: str, run: TrainingRun) -> Mapping[str, Any]:
+    return finetuning(quick=options.quick).make(options, name, run)
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-seeds"]
-    study = finetuning_study(quick=quick)
-    roles = Roles(BASELINE, "", common=study.common, rare=study.rare)
+    trainings = finetuning(quick=quick)
+    data = trainings.data
+    roles = Roles(BASELINE, "", common=data.common, rare=data.rare)
     table = results_table(dice_differences(scores, roles), roles)
-    label = study.labels[0]
+    (label,) = data.labels
     shown_scores = scores[scores["label"] == label]
     draw = partial(draw_differences, dice_differences(shown_scores, roles), shown_scores, roles)
     text = render(
         "segmentation/finetuning",
-        study=study,
-        train=study.settings["train"],
+        trainings=trainings,
+        train=data.settings["train"],
         learning_rate=LEARNING_RATE,
         sources=SOURCES,
         baseline=BASELINE,
         n_seeds=scores["seed"].nunique(),
-        not_learnt=not_learnt(scores, study),
+        not_learnt=not_learnt(scores, data),
     )
     return Page(
         text,
@@ -101,14 +102,12 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
 EXPERIMENT = Experiment(
     name="segmentation-finetuning",
     title="Phantoms",
-    runs=lambda options: runs_of(finetuning_study(quick=options.quick), options),
+    runs=lambda options: finetuning(quick=options.quick).runs(options),
     make=_make,
-    minutes=lambda run: finetuning_study(quick=False).minutes(run.method),
+    minutes=lambda run: finetuning(quick=False).minutes(run.method, around=3.0),
     tables=lambda finished, options: {"-seeds": rows_by_seed(finished, add=options.add)},
     page=_page,
-    inputs={"-seeds": {}},
     seeds=range(3),
-    methods=tuple(FINETUNING_TRAINERS),
-    page_name="finetuning",
-    is_section=True,
+    methods=dict.fromkeys(FINETUNING_TRAINERS, True),
+    section_of="nuclei-finetuning",
 )

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from experiments.nnunet_runs import runs
-from experiments.nnunet_runs.results import rows_by_seed, runs_of
+from experiments.nnunet_runs.results import rows_by_seed
 from experiments.record import Options
 from nnunet_dro.nnunet.command import CommandError, last_lines
 from tests.command_server import CommandServer
-from tests.experiments.made_studies import NNUNet, tiny_study
+from tests.experiments.made_trainings import NNUNet, tiny_trainings
 
 
 @pytest.fixture(autouse=True)
@@ -51,16 +51,15 @@ def forked(monkeypatch):
 
 @pytest.fixture
 def start(tmp_path, nnunet):
-    """Runs the tiny study in a folder of its own, and returns the rows of its seeds."""
+    """Runs tiny trainings in a folder of their own, and returns the rows of their seeds."""
 
     def run_tiny(methods=("ERM", "beta10"), seeds=(0, 1), add=False, **changes):
-        study = tiny_study(**changes)
-        finished = {}
+        trainings = tiny_trainings(**changes)
         options = Options(quick=False, seeds=seeds, methods=methods, data=tmp_path, work=tmp_path)
-        for stage in runs_of(study, options):
-            finished |= {
-                name: (one, one.of(study, options).run(one.method)) for name, one in stage.items()
-            }
+        finished = {}
+        for stage in trainings.runs(options):
+            for name, run in stage.items():
+                finished[name] = run, trainings.make(options, name, run)
         return rows_by_seed(finished, add=add)
 
     return run_tiny

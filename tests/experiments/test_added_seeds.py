@@ -13,7 +13,7 @@ from experiments.digits.training import Result as DigitsResult
 from experiments.nuclei import finetuning
 from experiments.nuclei.training import Result
 from tests.experiments.made_nuclei import write_nuclei_dataset
-from tests.experiments.made_studies import needs_digits
+from tests.experiments.made_trainings import needs_digits
 
 
 def assert_added(words, folder):
@@ -45,10 +45,10 @@ def made_dice(run, keys):
 
 
 def test_convergence(tmp_path, monkeypatch):
-    def made(work, study, name, run, *, at):
-        places = list(product(at, (*study.rare, *study.common)))
-        keys = [(*of, label) for of in places for label in study.labels]
-        share = [(*of, 0.3) for of in places]
+    def made(work, data, name, run, *, at, folds):
+        places = list(product(at, (*data.rare, *data.common)))
+        keys = [(*place, label) for place in places for label in data.labels]
+        share = [(*place, 0.3) for place in places]
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)

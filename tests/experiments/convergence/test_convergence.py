@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from experiments.__main__ import main
+from experiments.convergence.experiment import QUESTIONS, REAL
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table, verdict
-from experiments.convergence.questions import QUESTIONS, REAL
-from experiments.convergence.studies import ALL_LABELS, phantoms
+from experiments.convergence.questions import ALL_LABELS, nuclei, phantoms
 from experiments.convergence.training import moments
 from experiments.curves.results import (
     Roles,
@@ -230,9 +230,7 @@ def test_real_data_have_a_page(kind):
     asked = QUESTIONS[kind](None, quick=False)
     assert set(asked.n_train) == set(asked.roles.strata)
 
-    labels = (
-        [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
-    )
+    labels = [*asked.data.labels, ALL_LABELS] if len(asked.data.labels) > 1 else asked.data.labels
     keys = product(("plain", "DRO"), (0, 1), moments(asked.iterations, asked.settling))
     rows = [
         (m, m, s, i, g, label) for m, s, i in keys for g in asked.roles.strata for label in labels
@@ -317,3 +315,30 @@ def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
 
     share = pd.DataFrame(json.loads(finished.read_text())["result"]["share"])
     assert share[2].sum() == pytest.approx(1)
+
+
+def test_runs_that_earlier_commands_have_finished_are_found(tmp_path, monkeypatch):
+    def make_run(*_, **__):
+        raise ValueError("a run is made")
+
+    monkeypatch.setattr("experiments.record.runs.version", lambda _: "2.14.1")
+    monkeypatch.setattr("experiments.convergence.experiment.make_run", make_run)
+    asked = nuclei(tmp_path, quick=False)
+    places = list(product(moments(8000, 0.25), asked.roles.strata))
+    result = {
+        "dice": [(*place, "nucleus", "a", 0.5) for place in places],
+        "share": [(*place, 0.25) for place in places],
+        "seconds": 1.0,
+    }
+    finished = tmp_path / "nuclei" / "finished"
+    finished.mkdir(parents=True)
+    for name in ("plain-seed0-75e29e600acc", "earned_kinds4-seed0-99ae1d56e589"):
+        (finished / f"{name}.json").write_text(json.dumps({"result": result}))
+    (tmp_path / "cases.csv").touch()
+
+    words = ["convergence-nuclei", "--methods", "earned_kinds4", "--seeds", "0", "--jobs", "1"]
+    folders = ["--data", str(tmp_path), "--work", str(tmp_path), "--out", str(tmp_path)]
+    assert main([*words, *folders]) == 0
+
+    table = pd.read_csv(tmp_path / "convergence-nuclei-all.csv")
+    assert set(table["method"]) == {"plain", "earned_kinds4"}

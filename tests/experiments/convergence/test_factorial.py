@@ -6,10 +6,10 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.convergence import factorial
-from experiments.convergence.studies import phantoms
+from experiments.convergence.questions import phantoms
 
 
-def made_run(work, study, name, run, *, at):
+def made_run(work, data, name, run, *, at):
     """As from `make_run`: a beta helps the rare cerebellum, weights take half of that."""
     gained = 0.0 if "_beta0" in run.trainer else 0.2 if "noIS" in run.trainer else 0.1
     dice = [
@@ -21,7 +21,7 @@ def made_run(work, study, name, run, *, at):
             (0.3 + gained if stratum == "rare" else 0.9) + 0.01 * case,
         )
         for stratum, label, case in product(
-            (*study.rare, *study.common), ("cerebellum", "grey_matter"), range(3)
+            (*data.rare, *data.common), ("cerebellum", "grey_matter"), range(3)
         )
     ]
     share = [(at[-1], "rare", 0.1), (at[-1], "common", 0.2), (at[-1], "control", 0.7)]
@@ -59,8 +59,8 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
 
 
 def test_the_page_is_about_the_rare_pathology():
-    study = phantoms(quick=False).study
+    data = phantoms(quick=False).data
     strata = factorial.WORDS.strata
 
-    assert (strata.rare, strata.common) == (study.rare, study.common)
+    assert (strata.rare, strata.common) == (data.rare, data.common)
     assert factorial.WORDS.values["uniform"] == pytest.approx(24 / 600)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
-from tests.experiments.made_studies import LABELS, row_of, write_label_map
+from tests.experiments.made_trainings import LABELS, row_of, write_label_map
 
 RANGES = {"8bit": 7, "raw": 13, "rescaled": 6}
 RARE = {"rescaled": 2, "8bit": 2}

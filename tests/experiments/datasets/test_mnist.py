@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.datasets.mnist import load_digits
-from tests.experiments.made_studies import needs_digits
+from tests.experiments.made_trainings import needs_digits
 
 
 @needs_digits

@@ -15,12 +15,13 @@ from experiments.imbalanced_pair.experiment import (
     short_runs,
 )
 from experiments.imbalanced_pair.training import METHODS, Outcome, Run
-from tests.experiments.made_studies import needs_digits
+from tests.experiments.made_trainings import needs_digits
 
 
 @needs_digits
 def test_quick_run_of_the_shorter_trainings(tmp_path):
-    main(["imbalanced-pair", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")])
+    words = ["imbalanced-pair", "--quick", "--jobs", "1"]
+    main([*words, "--out", str(tmp_path), "--work", str(tmp_path / "work")])
     text = (tmp_path / "imbalanced-pair-published.md").read_text()
 
     assert "Smoke run" in text
@@ -42,7 +43,7 @@ def test_quick_run_of_the_shorter_trainings(tmp_path):
 
 @needs_digits
 def test_quick_run_at_the_published_settings(tmp_path):
-    words = ["imbalanced-pair-published", "--quick", "--seeds", "0", "1"]
+    words = ["imbalanced-pair-published", "--quick", "--seeds", "0", "1", "--jobs", "1"]
     main([*words, "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")])
 
     rows = pd.read_csv(tmp_path / "out" / "imbalanced-pair-published-all.csv")

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import SimpleITK
 from experiments.__main__ import main
 from experiments.datasets.phantoms import LABELS
 from experiments.label_noise.experiment import page_text
-from experiments.label_noise.studies import FINETUNED, RIGHT, phantom_study, trainers
+from experiments.label_noise.trainings import FINETUNED, RIGHT, phantoms
 from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE, trusted_cases
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from tests.experiments.label_noise.test_results import made_cases, made_scores
@@ -26,10 +25,7 @@ def made_page(means):
         for seed in range(3)
     ]
     cases = pd.concat(cases, ignore_index=True)
-    study = replace(
-        phantom_study(quick=False), trainers={m: t for m, t in trainers(20).items() if m in means}
-    )
-    return page_text(scores, cases, study)
+    return page_text(scores, cases, phantoms(quick=False))
 
 
 def test_page_says_if_the_trainings_were_long_enough():

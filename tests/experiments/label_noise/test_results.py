@@ -1,15 +1,11 @@
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from experiments.label_noise.experiment import training_cases, unlearnt
-from experiments.label_noise.studies import RIGHT, phantom_study, roles, trainers
-from experiments.nnunet_runs.results import ALL_LABELS, dice_differences
-from experiments.nnunet_runs.runs import SeedRuns
+from experiments.label_noise.trainings import RIGHT, phantoms, roles
+from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.spoilt_labels.separation import separation_rows, separation_table
 from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE
-from tests.experiments.made_studies import tiny_study
 
 
 def made_cases(method, signal, values, losses, kinds, trusted=(), seed=0, rare=()):
@@ -88,7 +84,7 @@ def test_page_shows_means_of_the_seeds():
 
 def made_scores(means, **columns):
     """Rows as of the file: mean Dice by method and seed, the same for every label and stratum."""
-    study = phantom_study(quick=False)
+    data = phantoms(quick=False).data
     rows = [
         {
             "seed": seed,
@@ -100,32 +96,17 @@ def made_scores(means, **columns):
         }
         for method, of_seeds in means.items()
         for seed, mean in enumerate(of_seeds)
-        for stratum in roles(study).strata
-        for label in (ALL_LABELS, *study.labels)
+        for stratum in roles(data).strata
+        for label in (ALL_LABELS, *data.labels)
     ]
     return pd.DataFrame(rows).assign(p10=0.5, cpu_seconds=60.0)
 
 
-def test_differences_are_to_the_baseline_of_the_same_seed():
-    scores = made_scores({"ERM": [0.5, 0.6, 0.7], "L2RW": [0.6, 0.8, 0.8], "DRO": [0.4, 0.6]})
-    found = dice_differences(scores, roles(phantom_study(quick=False))).set_index(
-        ["stratum", "label", "method"]
-    )
-    l2rw, dro = (found.loc[("rare", ALL_LABELS, method)] for method in ("L2RW", "DRO"))
-
-    interval = stats.ttest_rel([60, 80, 80], [50, 60, 70]).confidence_interval()
-
-    assert l2rw["difference"] == pytest.approx(40 / 3)
-    assert l2rw[["low", "high"]].tolist() == pytest.approx([*interval])
-    assert (dro["seeds"], dro["difference"]) == (2, pytest.approx(-5)), "the seeds that both have"
-    assert np.isnan(found.loc[("rare", ALL_LABELS, "ERM"), "difference"])
-
-
 def test_trainings_were_long_enough_if_right_labels_give_every_label():
-    study = phantom_study(quick=False)
+    data = phantoms(quick=False).data
     scores = made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
 
-    assert unlearnt(scores, study) == []
+    assert unlearnt(scores, data) == []
 
     is_low = (
         (scores["method"] == RIGHT)
@@ -134,7 +115,7 @@ def test_trainings_were_long_enough_if_right_labels_give_every_label():
     )
     scores.loc[is_low & (scores["label"] == "cerebellum"), "mean"] = 0.8
 
-    assert unlearnt(scores, study) == ["seed 1, control: cerebellum"], "the rare one does not count"
+    assert unlearnt(scores, data) == ["seed 1, control: cerebellum"], "the rare one does not count"
 
 
 def write_log(path, columns, rows):
@@ -149,15 +130,14 @@ HARDNESS = ["epoch", "case", "loss", "probability", "draws"]
 @pytest.fixture
 def finished(tmp_path):
     """Three epochs, of which the first does not count, of a weighted and of a plain training."""
-    of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=trainers(2)), 0)
-    of_seed.raw.mkdir(parents=True)
+    raw = tmp_path / "raw"
     write_log(
-        of_seed.raw / NOISE_FILE,
+        raw / NOISE_FILE,
         ["case", "kind"],
         [("a", "clean"), ("b", "swapped"), ("c", "clean")],
     )
     cases = [("a", "yes", "control"), ("b", "no", "control"), ("c", "no", "rare")]
-    write_log(of_seed.raw / "cases.csv", ["case", "trusted", "pathology"], cases)
+    write_log(raw / "cases.csv", ["case", "trusted", "pathology"], cases)
     weights = [
         (0, "a", 0, 9),
         (0, "b", 9, 9),
@@ -172,14 +152,14 @@ def finished(tmp_path):
         for e in range(3)
         for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))
     ]
-    write_log(of_seed.fold("L2RW") / "weights.csv", WEIGHTS, weights)
+    write_log(tmp_path / "L2RW" / "weights.csv", WEIGHTS, weights)
     for method in ("L2RW", "ERM"):
-        write_log(of_seed.fold(method) / "hardness.csv", HARDNESS, losses)
-    return of_seed
+        write_log(tmp_path / method / "hardness.csv", HARDNESS, losses)
+    return tmp_path
 
 
 def test_training_cases_have_means_of_the_epochs_that_count(finished):
-    cases = training_cases(finished, "L2RW").set_index("case")
+    cases = training_cases(finished / "L2RW", finished / "raw").set_index("case")
     assert cases["signal"].unique().tolist() == ["weight"]
     assert cases["value"].to_dict() == pytest.approx({"a": 1.25, "b": 0.5 / 4, "c": 1.0})
     assert cases["place"].to_dict() == {"b": 1, "c": 2, "a": 3}
@@ -192,7 +172,7 @@ def test_training_cases_have_means_of_the_epochs_that_count(finished):
     assert cases.loc["b", "loss"] == pytest.approx((1.9 + 2.9) / 2)
 
     # Without weights there are losses.
-    cases = training_cases(finished, "ERM").set_index("case")
+    cases = training_cases(finished / "ERM", finished / "raw").set_index("case")
     assert cases["signal"].unique().tolist() == ["loss"]
     assert cases["value"].to_dict() == pytest.approx({"a": 0.1, "b": 2.4, "c": 0.2})
     assert cases["place"].to_dict() == {"b": 1, "c": 2, "a": 3}

@@ -5,11 +5,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.nnunet_runs.data import CONFIGURATION, PLANS_NAME, Network
 from experiments.nnunet_runs.results import not_learnt
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import CONFIGURATION, PLANS_NAME, Costs, Network
 from nnunet_dro.trainers.installation import FOLDER
-from tests.experiments.made_studies import N_TEST, PLANS, row_of, tiny_study, write_label_map
+from tests.experiments.made_trainings import (
+    N_TEST,
+    PLANS,
+    row_of,
+    tiny_data,
+    tiny_trainings,
+    write_label_map,
+)
 
 
 def trained(nnunet):
@@ -32,12 +39,12 @@ def test_training_has_one_thread_the_split_the_seed_and_a_folder(start, nnunet, 
 
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
 
-    start(seeds=(3,), settings={"n": 2})
+    start(seeds=(3,), data=tiny_data(settings={"n": 2}))
     assert len(list(tmp_path.glob("tiny-*"))) == 2
 
 
 def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet, tmp_path):
-    start(methods=("ERM", "beta10"), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
+    start(methods=("ERM", "beta10"), seeds=(1,), sources={"beta10": "ERM"}, iterations=20)
     plain, finetuned = trained(nnunet)
 
     assert "--from" not in plain
@@ -45,19 +52,13 @@ def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet,
     (model,) = tmp_path.glob("tiny-*/seed1/nnUNet_results/Dataset912_Tiny")
     source = finetuned[finetuned.index("--from") + 1]
 
-    assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_5iters__")
+    assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_20iters__")
     assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerHWS_beta10_2epochs_2iters"
 
 
 def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
-    def some(raw):
-        return [
-            case
-            for case in pd.read_csv(raw / "cases.csv")["case"]
-            if case in ("usual3Tr", "usual1Tr")
-        ]
-
-    start(seeds=(0,), subsets={"beta10": some})
+    data = tiny_data(folds=[lambda raw: ["usual3Tr", "usual1Tr"]])
+    start(seeds=(0,), data=data, folds={"beta10": 1})
     (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
 
     splits = json.loads(path.read_text())
@@ -83,15 +84,16 @@ def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
 
 
 def test_a_run_that_was_interrupted_starts_anew_on_the_same_data(nnunet, tmp_path):
-    of_seed = SeedRuns(tmp_path, tiny_study(), 0)
-    of_seed.run("beta10")
+    of_seed = SeedRuns(tmp_path, tiny_data(), 0)
+    model = of_seed.fold("nnUNetTrainerHWS_beta10_2epochs_5iters")
+    of_seed.run("beta10", model)
     stray = tmp_path / "predictions" / "beta10" / "stray.nii.gz"
     write_label_map(stray, row_of(10))
 
-    of_seed.run("beta10")
+    of_seed.run("beta10", model)
 
     assert not stray.exists()
-    assert len(list(of_seed.fold("beta10").iterdir())) == 1, "one log, not two"
+    assert len(list(model.iterdir())) == 1, "one log, not two"
     assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
 
 
@@ -135,17 +137,18 @@ def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
     ]
     scores = pd.DataFrame(rows, columns=["method", "seed", "label", "stratum", "mean"])
 
-    assert not_learnt(scores, tiny_study()) == ["beta10, seed 1 (stem)"]
+    assert not_learnt(scores, tiny_data()) == ["beta10, seed 1 (stem)"]
 
-    costs = Costs(minutes_around=2.0, seconds={"beta10": 12.0})
-    study = tiny_study(factors={"IW": 3.0}, costs=costs)
-    assert study.minutes("ERM") == pytest.approx(2 + 10 * 0.1 / 60)
-    assert study.minutes("beta10") == pytest.approx(2 + 10 * 12 / 60)
-    assert study.minutes("IW") == pytest.approx(2 + 30 * 0.1 / 60)
+
+def test_a_training_from_another_takes_a_tenth_of_the_iterations():
+    trainings = tiny_trainings(iterations=50, sources={"IW": "ERM"})
+
+    assert trainings.minutes("beta10", seconds=12, around=2) == pytest.approx(2 + 100 * 12 / 60)
+    assert trainings.minutes("IW", around=2) == pytest.approx(2 + 10 * 0.1 / 60)
 
 
 def test_small_configuration_inherits_from_the_planned_one():
-    plans = tiny_study().small_plans(PLANS)
+    plans = Network().small_plans(PLANS)
     small = plans["configurations"][CONFIGURATION]
 
     kwargs = small["architecture"]["arch_kwargs"]
@@ -160,7 +163,7 @@ def test_small_configuration_inherits_from_the_planned_one():
     assert plans["plans_name"] == PLANS_NAME
     assert "3d_fullres_small" not in PLANS["configurations"], "the plans given stay as they are"
 
-    plans = tiny_study(network=Network(features=(4, 8), n_convolutions=2)).small_plans(PLANS)
+    plans = Network(features=(4, 8), n_convolutions=2).small_plans(PLANS)
     kwargs = plans["configurations"][CONFIGURATION]["architecture"]["arch_kwargs"]
     planned = PLANS["configurations"]["3d_fullres"]["architecture"]["arch_kwargs"]
 

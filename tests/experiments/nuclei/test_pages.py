@@ -95,7 +95,7 @@ def test_it_runs_from_images_to_page(
         monkeypatch.setattr("experiments.nuclei.experiment.QUICK_ITERATIONS", 2)
     write_domains(tmp_path / "data")
     command = [name, "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-    command += ["--out", str(tmp_path)]
+    command += ["--out", str(tmp_path), "--jobs", "1"]
     main(command)
 
     text = (tmp_path / f"{page}.md").read_text()

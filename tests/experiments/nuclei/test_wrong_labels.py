@@ -18,7 +18,6 @@ from experiments.nuclei.wrong_labels_training import (
     LearningSampler,
     RandomSampler,
     WatchedSampler,
-    planned_runs,
 )
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
@@ -27,7 +26,7 @@ from tests.experiments.made_nuclei import made_images
 
 
 def made_run(method, iterations=10, seed=0):
-    return planned_runs([seed], iterations)[f"{method}-seed{seed}"]
+    return replace(TRAININGS[method], seed=seed, iterations=iterations)
 
 
 def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():

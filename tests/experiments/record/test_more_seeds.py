@@ -32,8 +32,8 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
 
     more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path)
     assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
-    assert added_seeds([4, 2], table([0, 2, 4])) == [2, 4]
-    assert added_seeds([0, 1], table([0, 1])) == []
+    assert added_seeds([4, 2], [0, 2, 4]) == [2, 4]
+    assert added_seeds([0, 1], [0, 1]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from experiments.reweighting_limits.descent import (
     GROUP_STEP,
@@ -11,7 +11,8 @@ from experiments.reweighting_limits.descent import (
     distances,
     six_digits,
 )
-from tests.experiments.made_studies import needs_digits
+from experiments.reweighting_limits.limits import tail_limit, widest_margin
+from tests.experiments.made_trainings import needs_digits
 
 
 @pytest.fixture(scope="module")
@@ -79,26 +80,10 @@ def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
 
 def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     images, targets, _ = six
-    start = np.linalg.pinv(images) @ targets
-
-    def half(theta):
-        return theta @ theta / 2
-
-    wide = {
-        "fun": lambda t: targets * (images @ t) - 1,
-        "jac": lambda t: targets[:, None] * images,
-        "type": "ineq",
-    }
-
-    margin = minimize(half, start, jac=lambda theta: theta, constraints=wide, method="SLSQP")
-
-    assert margin.success
-
     trajectory = descend(*six, Setting("", "logistic loss", 30_000))
     norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
-    to_margin = np.linalg.norm(
-        trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1
-    )
+    widest = widest_margin(targets[:, None] * images)
+    to_margin = np.linalg.norm(trajectory.weights / norms - widest, axis=-1)
     early, late = np.searchsorted(trajectory.steps, [300, 30_000])
 
     assert (to_margin[late] < 0.7 * to_margin[early]).all()
@@ -115,24 +100,11 @@ def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
 def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss):
     images, targets, groups = six
 
-    def limit(weights):
-        """The direction that makes the weighted mean of 1 / margin smallest: the tail's leading
-        term for alpha 1."""
-        margins = targets[:, None] * images
-        start = np.linalg.pinv(margins) @ np.ones(6)
-
-        def objective(theta):
-            z = margins @ theta
-            if z.min() <= 0:
-                return np.inf, np.zeros_like(theta)
-            return theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2)
-
-        theta = minimize(
-            objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}
-        ).x
-        return theta / np.linalg.norm(theta)
-
-    limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
+    margins = targets[:, None] * images
+    limits = [
+        tail_limit(margins, np.full(6, 1 / 6)),
+        tail_limit(margins, np.where(groups == 0, 0.1, 0.5)),
+    ]
     trajectory = descend(*six, Setting("", f"polynomial tail, {loss}", 20_000))
     weights = trajectory.weights[-1] / np.linalg.norm(
         trajectory.weights[-1], axis=-1, keepdims=True

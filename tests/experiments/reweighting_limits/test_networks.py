@@ -4,7 +4,7 @@ import torch
 
 from experiments.reweighting_limits import networks
 from experiments.reweighting_limits.descent import GROUP_STEP, distances, six_digits
-from tests.experiments.made_studies import needs_digits
+from tests.experiments.made_trainings import needs_digits
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,13 @@ from experiments.__main__ import main
 from experiments.reweighting_limits.descent import Setting, Trajectory, summary
 from experiments.reweighting_limits.experiment import of_networks, results_table
 from experiments.reweighting_limits.networks import Network
-from tests.experiments.made_studies import needs_digits
+from tests.experiments.made_trainings import needs_digits
 
 
 @needs_digits
 def test_quick_run_writes_the_record_and_shows_the_claims(tmp_path, capsys):
-    main(
-        ["reweighting-limits", "--quick", "--out", str(tmp_path), "--work", str(tmp_path / "work")]
-    )
+    words = ["reweighting-limits", "--quick", "--jobs", "1", "--work", str(tmp_path / "work")]
+    main([*words, "--out", str(tmp_path)])
     page = tmp_path / "reweighting-limits.md"
 
     assert capsys.readouterr().out == f"{page}\n"

