@@ -46,7 +46,7 @@ def test_the_commands_on_lesions_run(here):
         return {
             "labelsTs": spots(12, 4),
             "predictions/dro": spots(12, 3 * (n != 2)),
-            "predictions/erm": spots(11),
+            "predictions/plain": spots(11),
         }
 
     folder = here(

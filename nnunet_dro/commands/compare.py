@@ -25,8 +25,9 @@ class _Options(CompareOptions):
         list[str],
         typer.Argument(
             metavar="NAME=FOLDER...",
-            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for "
-            "several trainings. Or tables of MIST (CSV) or panoptica (TSV).",
+            help="Output folders of evaluate; the first is the baseline. "
+            "plain=seed0,seed1,seed2 for several trainings. Or tables of MIST (CSV) or panoptica "
+            "(TSV).",
         ),
     ]
     output: Output

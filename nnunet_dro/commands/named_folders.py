@@ -16,7 +16,7 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
                 "evaluations",
                 must="be NAME=FOLDER",
                 got=repr(entry),
-                cure="Write, for example, ERM=results/erm.",
+                cure="Write, for example, plain=results/plain.",
             )
         if name in named:
             raise InputError(
@@ -53,7 +53,7 @@ def _trainings(text: str) -> list[Path]:
             "evaluations",
             must="name a folder between two commas",
             got=repr(text),
-            cure="Write, for example, ERM=seed0,seed1,seed2, without spaces.",
+            cure="Write, for example, plain=seed0,seed1,seed2, without spaces.",
         )
 
     folders: list[Path] = []

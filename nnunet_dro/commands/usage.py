@@ -34,7 +34,7 @@ nnU-Net v2, trained and evaluated for its hardest patients. In the order of a pr
   3. Evaluate predictions per centre, pathology or whatever you know of the cases
        nnunet-dro evaluate labelsTs predictions/dro -o results/dro --cases cases.csv --by centre
   4. Compare methods case by case, with intervals
-       nnunet-dro compare ERM=results/erm DRO=results/dro -o results/comparison
+       nnunet-dro compare plain=results/plain DRO=results/dro -o results/comparison
   5. Give the model to others, who need nnU-Net only
        nnunet-dro share MODEL_FOLDER -o model.zip
 
