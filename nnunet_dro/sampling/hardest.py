@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.guarded_ball import learnt
-from nnunet_dro.sampling.rules import SeparableRule
+from nnunet_dro.sampling.rules import Positions, SeparableRule
 
 #: How far the hardest are learnt, relative to the others, where they earn nothing and all of their
 #: part of the draws.
@@ -220,7 +220,7 @@ class Hardest(SeparableRule):
         now = hardest_part(losses[has_loss], base[has_loss], part=self.part, cap=self.cap)
         return replace(self, now=now)
 
-    def weigh(self, losses: FloatArray, here: slice) -> FloatArray:
+    def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""
         base = np.ones(len(losses)) if self.base is None else self.base[here]
         weights = self.now.weights(losses, base)

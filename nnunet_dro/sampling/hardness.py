@@ -256,25 +256,23 @@ class HardnessTable:
         Only the training process may call this. A duplicated case takes its losses in their order.
         A loss that is not finite is refused: it is counted, and the case keeps its old loss.
         """
-        blocks = self._blocks
-        indices = np.asarray(indices, dtype=np.int64)
+        positions = np.asarray(indices, dtype=np.int64)
         losses = np.asarray(losses, dtype=np.float64)
-        positions = indices.tolist()
-        self._stale.store(positions, losses.tolist())
+        self._stale.store(positions.tolist(), losses.tolist())
 
         is_finite = np.isfinite(losses)
-        indices = indices[is_finite]
+        with_loss = positions[is_finite]
         if not self.warming_up:
-            self.rule.learn(indices, losses[is_finite])
+            self.rule.learn(with_loss, losses[is_finite])
 
         # Weights before counts: a worker that finds all cases seen must find their weights as well.
         any_unseen = self._shared.any_unseen[0]
         is_last_first_visit = bool(any_unseen and self._shared.seen.all())
         self._n_updates += 1
         self._n_not_followed += len(positions)
-        self._weigh(indices, must_look=is_last_first_visit)
+        self._weigh(with_loss, must_look=is_last_first_visit)
         if any_unseen:
-            blocks.count(blocks.containing(positions))
+            self._blocks.count(self._blocks.containing(positions.tolist()))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed training needs, by the names of the cases."""
