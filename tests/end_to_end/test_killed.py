@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_a_training_that_is_killed_again_and_again_resumes(project):
     """Four kills at random moments, during saves too; every start goes on from the last checkpoint."""
     here = project("labels")
-    n_epochs = 60
+    n_epochs = 20
     name = f"nnUNetTrainerHWS_beta10_{n_epochs}epochs_2iters"
     folder = here.fold_folder(name, "2d_small")
     train = [
