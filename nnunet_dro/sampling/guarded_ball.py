@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.cap import check_cap
@@ -200,12 +201,32 @@ def _median(losses: FloatArray) -> float:
     return float(ascending[middle - 1] + ascending[middle]) / 2
 
 
+def hopeless(losses: FloatArray, *, median: float) -> NDArray[np.intp]:
+    """Positions of the few cases of which nothing is found that say nothing of the others.
+
+    They are all cases that are not learnt (g = 0 in `learnt`), up to a twentieth of all. Above that
+    fewer are set aside, and none from a tenth on: then what is hard here cannot be learnt, or not
+    yet.
+
+    Args:
+        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
+        median: Their median.
+
+    Returns:
+        Positions, hardest first.
+    """
+    not_learnt = np.flatnonzero(learnt(losses, median=median) == 0)
+    most = int(MOST_HOPELESS * len(losses))
+    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
+    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
+    return np.asarray(hardest_first[:n_aside])
+
+
 def earned_without_hopeless(losses: FloatArray, *, share: float, start: float = 0.0) -> float:
     """The share that the hardest cases have earned, whatever a few hopeless cases do.
 
-    A case that is not learnt (g = 0 in `learnt`) is drawn by its base weight in any case. Up to a
-    twentieth of all cases such cases are set aside: so few say nothing of the others. Above that
-    fewer are, and none from a tenth on: then what is hard here cannot be learnt, or not yet.
+    A case that is not learnt is drawn by its base weight in any case. A few such cases are set
+    aside, see `hopeless`.
 
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
@@ -225,12 +246,9 @@ def earned_without_hopeless(losses: FloatArray, *, share: float, start: float = 
         >>> earned_without_hopeless(losses, share=0.5) > 0.9
         True
     """
-    not_learnt = np.flatnonzero(learnt(losses, median=_median(losses)) == 0)
-    most = int(MOST_HOPELESS * len(losses))
-    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
-    if n_aside:
-        hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
-        losses = np.delete(losses, hardest_first[:n_aside])
+    aside = hopeless(losses, median=_median(losses))
+    if len(aside):
+        losses = np.delete(losses, aside)
     beta = kl_ball_beta(losses, share=share, start=start)
     return earned_share(losses, share=share, beta=beta)
 

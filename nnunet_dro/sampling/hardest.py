@@ -8,21 +8,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.guarded_ball import learnt
+from nnunet_dro.sampling.guarded_ball import hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, SeparableRule
-
-#: How far the hardest are learnt, relative to the others, where they earn nothing and all of their
-#: part of the draws.
-_EARNS_NOTHING = 0.1
-_EARNS_ALL = 0.3
-#: Before the others are learnt this far, nothing can be told.
-_LEAST_LEARNT = 0.05
-#: The largest share of the cases that is set aside as hopeless.
-_MOST_HOPELESS = 0.05
+from nnunet_dro.sampling.uncertainty_sets import earned_part
 
 
 @dataclass(frozen=True)
@@ -83,9 +74,7 @@ def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: floa
     by 0, draws by the base weights, where next to nothing is found of what is hard (its label is
     wrong, it is too small or faint, or it is too early).
 
-    A few cases of which nothing is found say nothing of the others: up to a twentieth of all cases
-    they are set aside. Above that fewer are, and none from a tenth on: then what is hard here
-    cannot be learnt, or not yet.
+    A few cases of which nothing is found are set aside, see `hopeless`.
 
     Args:
         losses: Negative Dice plus cross-entropy, about 0 where nothing of a case is found, shape
@@ -115,7 +104,7 @@ def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: floa
     check_cap(cap)
     losses = checked_losses(losses)
     median = float(np.median(losses))
-    told = np.delete(np.arange(len(losses)), _hopeless(losses, median=median))
+    told = np.delete(np.arange(len(losses)), hopeless(losses, median=median))
     losses = losses[told]
     base = base[told]
 
@@ -126,15 +115,6 @@ def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: floa
     if earned == 0:
         return NO_PART
     return HardestPart(part, earned, cap, threshold, at_threshold, median)
-
-
-def _hopeless(losses: FloatArray, *, median: float) -> NDArray[np.intp]:
-    """Positions of the few cases of which nothing is found that say nothing of the others."""
-    not_learnt = np.flatnonzero(learnt(losses, median=median) == 0)
-    most = int(_MOST_HOPELESS * len(losses))
-    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
-    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
-    return np.asarray(hardest_first[:n_aside])
 
 
 def _hardest(losses: FloatArray, room: FloatArray, *, amount: float) -> tuple[float, float]:
@@ -160,10 +140,7 @@ def _earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
         return 0.0
     hardest = float(more @ losses / more.sum())
     others = float(rest @ losses / rest.sum())
-    if others > -_LEAST_LEARNT:
-        return 0.0
-    strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
-    return min(1.0, max(0.0, strength))
+    return earned_part(hardest, others)
 
 
 def check_part(part: float) -> None:

@@ -224,13 +224,20 @@ def earned_share(losses: FloatArray, *, share: float, beta: float | None = None)
 
     hardest = float(more @ losses) / gained
     others = float(less @ losses) / lost
-    if others > -_LEAST_LEARNT:
-        return 1.0
+    return 1 - (1 - share) * earned_part(hardest, others)
 
-    learnt = hardest / others - _EARNS_NOTHING
-    strength = learnt / (_EARNS_ALL - _EARNS_NOTHING)
-    strength = min(1.0, max(0.0, strength))
-    return 1 - (1 - share) * strength
+
+def earned_part(hardest: float, others: float) -> float:
+    """What the hardest cases have earned of their draws, from 0 to 1, see `earned_share`.
+
+    Args:
+        hardest: h, the mean loss of the cases that would be drawn more often.
+        others: o, that of the others.
+    """
+    if others > -_LEAST_LEARNT:
+        return 0.0
+    part = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
+    return min(1.0, max(0.0, part))
 
 
 def check_share(share: float) -> None:
