@@ -80,9 +80,10 @@ ROOMS_OF_TRAINERS = ("nnunet_dro.trainers.gils.", "nnunet_dro.trainers.l2rw.")
 EVALUATION = (
     ("cluster",),
     ("scoring",),
-    ("flags", "options", "evaluation_result", "inputs"),
+    ("flags", "options", "inputs"),
     ("stratifying",),
     ("statistics",),
+    ("evaluation_result",),
     ("judging",),
     ("comparing",),
     ("evaluation", "result_files"),

@@ -3,7 +3,7 @@ from nnunet_dro.model_folders.finetuning import LEARNING_RATE, finetuning_traine
 from nnunet_dro.trainers.registry import trainer_class
 
 
-def test_the_trainings_are_of_trainers_that_nnunet_finds_on_the_said_counts():
+def test_the_trainings_are_of_trainers_that_nnunet_finds_and_counts():
     trainings = finetuning(quick=False)
     for method in trainings.trainers:
         cls = trainer_class(trainings.trainer(method))
