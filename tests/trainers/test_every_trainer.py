@@ -115,7 +115,8 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(
     if trainer.loss.pooled is not None:
         torch.testing.assert_close(resumed.loss.pooled._sums, trainer.loss.pooled._sums)
     if "warmup" not in name:
-        np.testing.assert_array_equal(again.probabilities(), expected)
+        # The search of a beta that begins elsewhere ends within 1e-10 of the other.
+        np.testing.assert_allclose(again.probabilities(), expected, rtol=1e-9)
     if isinstance(table.rule, GroupRule):
         np.testing.assert_array_equal(again.rule.weights, table.rule.weights)
 
