@@ -29,6 +29,7 @@ METHODS = {
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
     "kinds4": "nnUNetTrainerDRO_rare4_beta0",
     "earned_kinds4": "nnUNetTrainerDRO_rare4",
+    "hardest_kinds4": "nnUNetTrainerDRO_hardest0.2_rare4",
     "tried": "nnUNetTrainerDRO_tried0.5",
     "tried_kinds4": "nnUNetTrainerDRO_tried0.5_rare4",
     # What a faster optimiser gains: nnU-Net's learning rate, tripled.
