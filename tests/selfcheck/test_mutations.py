@@ -517,7 +517,7 @@ MUTATIONS = {
         ),
         Mutation(
             "Wilcoxon's test",
-            f"{TESTS}:wilcoxon_p",
+            f"{TESTS}:_wilcoxon_by_scipy",
             'alternative="two-sided"',
             'alternative="greater"',
             "Wilcoxon's p of",
