@@ -11,55 +11,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
+from nnunet_dro.sampling.learning import hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, SeparableRule
 from nnunet_dro.sampling.uncertainty_sets import check_share, earned_share, kl_ball_beta
 
-#: How far a case is learnt, its loss relative to the median: below the first it counts as not
-#: learnt, from the second on as learnt.
-NOT_LEARNT = 0.1
-LEARNT = 0.3
-#: Before the median loss has fallen this far, nothing can be told.
-_LEAST_MEDIAN = 0.05
 #: Largest beta. Fidon et al. 2022 use 100 and found 1,000 unstable. It keeps differences that are
 #: small beside a loss, those between equal cases say, from deciding who is drawn.
 LARGEST_BETA = 100.0
 #: Exponents beyond this would leave what floats can hold.
 _LARGEST_EXPONENT = 600.0
-#: The largest share of the cases that is set aside as hopeless where a share is earned.
-MOST_HOPELESS = 0.05
-
-
-def learnt(losses: FloatArray, *, median: float) -> FloatArray:
-    """How far each case is learnt, from 0 to 1, relative to the median case.
-
-    A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all
-    is. With the median loss m of all cases,
-
-        g_i = min(1, max(0, (l_i / m - 0.1) / (0.3 - 0.1))),
-
-    and 0 for all while m > -0.05, where nothing is learnt yet. The median does not follow a few
-    cases, however bad they are.
-
-    Args:
-        losses: Negative Dice plus cross-entropy of some cases, shape (b,), finite.
-        median: The median loss of all cases.
-
-    Returns:
-        g, shape (b,), in [0, 1].
-
-    Example:
-        >>> learnt(np.array([-0.9, -0.8, -0.16, 0.1]), median=-0.8).round(2).tolist()
-        [1.0, 1.0, 0.5, 0.0]
-    """
-    if median > -_LEAST_MEDIAN:
-        return np.zeros(len(losses))
-    how_far = (losses / median - NOT_LEARNT) / (LEARNT - NOT_LEARNT)
-    return np.asarray(np.minimum(np.maximum(how_far, 0.0), 1.0))
 
 
 @dataclass(frozen=True)
@@ -199,27 +163,6 @@ def _median(losses: FloatArray) -> float:
     if len(losses) % 2:
         return float(ascending[middle])
     return float(ascending[middle - 1] + ascending[middle]) / 2
-
-
-def hopeless(losses: FloatArray, *, median: float) -> NDArray[np.intp]:
-    """Positions of the few cases of which nothing is found that say nothing of the others.
-
-    They are all cases that are not learnt (g = 0 in `learnt`), up to a twentieth of all. Above that
-    fewer are set aside, and none from a tenth on: then what is hard here cannot be learnt, or not
-    yet.
-
-    Args:
-        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
-        median: Their median.
-
-    Returns:
-        Positions, hardest first.
-    """
-    not_learnt = np.flatnonzero(learnt(losses, median=median) == 0)
-    most = int(MOST_HOPELESS * len(losses))
-    n_aside = max(0, min(len(not_learnt), 2 * most - len(not_learnt)))
-    hardest_first = not_learnt[np.argsort(-losses[not_learnt], kind="stable")]
-    return np.asarray(hardest_first[:n_aside])
 
 
 def earned_without_hopeless(losses: FloatArray, *, share: float, start: float = 0.0) -> float:

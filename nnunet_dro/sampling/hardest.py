@@ -11,7 +11,7 @@ import numpy as np
 
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.guarded_ball import hopeless, learnt
+from nnunet_dro.sampling.learning import hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, SeparableRule
 from nnunet_dro.sampling.uncertainty_sets import earned_part
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import minimize
 
 from nnunet_dro.sampling import GuardedBall, HardnessTable, effective_cases
-from nnunet_dro.sampling.guarded_ball import LARGEST_BETA, guarded_tilt, learnt
+from nnunet_dro.sampling.guarded_ball import LARGEST_BETA, guarded_tilt
+from nnunet_dro.sampling.learning import learnt
 
 SIZES = (20, 100, 177, 300, 1000, 5000, 10_000)
 

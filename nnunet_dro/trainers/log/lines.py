@@ -4,7 +4,7 @@ import numpy as np
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
-from nnunet_dro.sampling.guarded_ball import learnt
+from nnunet_dro.sampling.learning import learnt
 
 #: Number of cases of which nothing is found that the last line names, hardest first.
 _N_NAMED = 3
