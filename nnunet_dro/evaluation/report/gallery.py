@@ -218,7 +218,6 @@ def read_case(
     if is_dicom(files[0]):
         grid = grid_of_image(image, labels)
     reference, prediction = read_pair(*files, labels, image=grid)
-    assert prediction is not None
     aligned = align(
         prediction.values,
         prediction.grid,

@@ -12,11 +12,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.foreground import Box, IndexArray, Int64Array
+from nnunet_dro.evaluation.scoring.foreground import BoolArray, Box, IndexArray, Int64Array
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 from nnunet_dro.evaluation.scoring.instances import Instances, MatchRule
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,16 @@
 """The foreground of two label maps, found in one pass for all labels and regions.
 
-Joint counts and boxes follow from it.
+Joint counts, boxes and masks follow from it.
 
-Most of a label map is background in both. Voxels are looked at eight bytes at a time: words without
-foreground are skipped, and words that hold one label in both maps are counted at once.
+Most of a label map is background. Rows are looked at in runs of eight voxels: only runs with
+foreground are kept, so that a whole map is in memory only while it is read, and runs that hold one
+label in both maps are counted at once.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.scoring.grid import IntegerArray
 
 Int64Array = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.intp]
-WordArray = npt.NDArray[np.uint64]
+BoolArray = npt.NDArray[np.bool_]
 Box = tuple[slice, ...]
 
 #: Up to this many pairs of values, counting by index is faster than sorting the values.
@@ -28,12 +28,56 @@ _MAX_INDEXED_PAIRS = 1 << 22
 #: Values from here on are not used as indices.
 _MAX_INDEXED_VALUE = 1 << 10
 
-#: Words per step, so that a step's memory stays in the processor's cache.
-_STEP = 1 << 15
+#: How many voxels of a row are looked at together.
+_RUN = 8
 
-_WORD_BYTES = 8
+#: Voxels per step, so that a step's memory stays in the processor's cache.
+_STEP = 1 << 18
+
 _BYTE = np.uint64(0xFF)
 _REPEAT = np.uint64(0x0101010101010101)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a label map (z, y, x) that are not all background.
+
+    A row is divided into runs of eight voxels, and filled up with background.
+    """
+
+    voxels: tuple[IntegerArray, ...]  # of some planes each, shape (n_runs, 8)
+    places: tuple[IndexArray, ...]  # which run of the map each is, shape (n_runs,), increasing
+    shape: tuple[int, ...]  # of the map
+
+    @classmethod
+    def of(cls, label_map: IntegerArray) -> "Runs":
+        """Find the runs with foreground in a label map (z, y, x)."""
+        n_planes, n_rows, n_columns = label_map.shape
+        n_planes_at_once = max(1, _STEP // max(1, n_rows * n_columns))
+        n_missing = -n_columns % _RUN
+
+        voxels = []
+        places = []
+        n_before = 0
+        for plane in range(0, max(1, n_planes), n_planes_at_once):
+            planes = label_map[plane : plane + n_planes_at_once]
+            if n_missing:
+                planes = np.pad(planes, ((0, 0), (0, 0), (0, n_missing)))
+            runs = np.ascontiguousarray(planes).reshape(-1, _RUN)
+
+            # A run of bytes is one word.
+            words = runs.view(np.uint64).T
+            is_foreground = reduce(np.bitwise_or, words) != 0
+            here = np.flatnonzero(is_foreground)
+            voxels.append(runs.take(here, axis=0))
+            places.append(here + n_before)
+            n_before += len(runs)
+
+        return cls(tuple(voxels), tuple(places), label_map.shape)
+
+    def without_foreground(self) -> "Runs":
+        """A label map of the same shape that is all background."""
+        return Runs((self.voxels[0][:0],), (self.places[0][:0],), self.shape)
 
 
 @dataclass(frozen=True)
@@ -50,65 +94,55 @@ class JointCounts:
 
 @dataclass(frozen=True)
 class Foreground:
-    """The parts of two label maps (z, y, x) where one of them is not background."""
+    """The runs of two label maps (z, y, x) where one of them is not background."""
 
-    words: tuple[WordArray, WordArray]  # eight bytes each of reference and prediction
-    first: IndexArray  # the flat index of the voxel where each begins, increasing
-    rest: tuple[IntegerArray, IntegerArray]  # the voxels of both after the last whole word
-    shape: tuple[int, ...]
+    voxels: tuple[IntegerArray, IntegerArray]  # of reference and prediction, shape (n_runs, 8)
+    places: IndexArray  # which run of the maps each is, shape (n_runs,), increasing
+    shape: tuple[int, ...]  # of the maps
 
     @classmethod
-    def of(cls, reference: IntegerArray, prediction: IntegerArray) -> "Foreground":
-        """Find the foreground of two label maps of the same shape (z, y, x)."""
-        dtype = np.result_type(reference, prediction)
+    def of(cls, reference: Runs, prediction: Runs) -> "Foreground":
+        """Join the runs of two label maps of the same shape."""
+        dtype = np.result_type(reference.voxels[0], prediction.voxels[0])
         if not np.issubdtype(dtype, np.integer):
             # Only int64 and uint64 have no integer type in common.
             dtype = np.dtype(np.int64)
 
-        reference_voxels = np.ascontiguousarray(reference, dtype=dtype).ravel()
-        prediction_voxels = np.ascontiguousarray(prediction, dtype=dtype).ravel()
+        is_there = np.zeros((2, math.prod(_in_runs(reference.shape))), dtype=np.bool_)
+        for runs, is_there_in_map in zip((reference, prediction), is_there, strict=True):
+            is_there_in_map[np.concatenate(runs.places)] = True
+        places = np.flatnonzero(is_there[0] | is_there[1])
 
-        per_word = _WORD_BYTES // dtype.itemsize
-        n_in_words = len(reference_voxels) // per_word * per_word
-        reference_words = reference_voxels[:n_in_words].view(np.uint64)
-        prediction_words = prediction_voxels[:n_in_words].view(np.uint64)
-        where = _foreground_words(reference_words, prediction_words)
-
-        return cls(
-            words=(reference_words[where], prediction_words[where]),
-            first=where * per_word,
-            rest=(reference_voxels[n_in_words:], prediction_voxels[n_in_words:]),
-            shape=reference.shape,
-        )
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return self.rest[0].dtype
-
-    @property
-    def _per_word(self) -> int:
-        return _WORD_BYTES // self._dtype.itemsize
+        # As single items, runs are copied several times faster.
+        run = np.dtype((np.void, _RUN * dtype.itemsize))
+        voxels = np.zeros((2, len(places), _RUN), dtype=dtype)
+        for runs, in_map, is_there_in_map in zip(
+            (reference, prediction), voxels, is_there[:, places], strict=True
+        ):
+            foreground = np.concatenate(runs.voxels).astype(dtype, copy=False)
+            in_map.view(run)[is_there_in_map, 0] = foreground.view(run)[:, 0]
+        return cls((voxels[0], voxels[1]), places, reference.shape)
 
     @cached_property
-    def _is_uniform(self) -> npt.NDArray[np.bool_]:
-        """Words that hold a single value, the same in both maps, shape (n_words,).
+    def _is_uniform(self) -> BoolArray:
+        """Runs that hold a single value, the same in both maps, shape (n_runs,).
 
         They are looked for among maps of bytes alone.
         """
-        reference, prediction = self.words
-        if self._dtype.itemsize > 1:
+        reference, prediction = self.voxels
+        if reference.itemsize > 1:
             return np.zeros(len(reference), dtype=np.bool_)
 
-        lowest_bytes = reference & _BYTE
-        has_one_value = lowest_bytes * _REPEAT == reference
-        return has_one_value & (reference == prediction)
+        words = reference.view(np.uint64).ravel()
+        lowest_bytes = words & _BYTE
+        has_one_value = lowest_bytes * _REPEAT == words
+        return has_one_value & (words == prediction.view(np.uint64).ravel())
 
     @cached_property
     def _uniform_values(self) -> IntegerArray:
-        """The value in each uniform word."""
-        in_reference, _ = self.words
-        voxels = in_reference[self._is_uniform].view(self._dtype)
-        return voxels[:: self._per_word]
+        """The value in each uniform run."""
+        in_reference, _ = self.voxels
+        return in_reference[self._is_uniform, 0]
 
     @cached_property
     def counts(self) -> JointCounts:
@@ -117,12 +151,8 @@ class Foreground:
         if self._is_uniform.any():
             parts.append(self._uniform_counts())
 
-        is_mixed = ~self._is_uniform
-        mixed_voxels = []
-        for words, rest in zip(self.words, self.rest, strict=True):
-            in_words = words[is_mixed].view(self._dtype)
-            mixed_voxels.append(np.concatenate([in_words, rest]))
-        parts.append(_count(*mixed_voxels))
+        reference, prediction = (voxels[~self._is_uniform].ravel() for voxels in self.voxels)
+        parts.append(_count(reference, prediction))
 
         return JointCounts(
             reference=np.concatenate([part.reference for part in parts]),
@@ -131,14 +161,14 @@ class Foreground:
         )
 
     def _uniform_counts(self) -> JointCounts:
-        """The counts of the voxels in uniform words."""
+        """The counts of the voxels in uniform runs."""
         # Counted without a sign, which is given back to the values that occur.
         unsigned = self._uniform_values.view(np.uint8)
-        n_words = np.bincount(unsigned, minlength=256)
-        occurring = np.flatnonzero(n_words)
+        n_runs = np.bincount(unsigned, minlength=256)
+        occurring = np.flatnonzero(n_runs)
 
-        n_voxels = self._per_word * n_words[occurring]
-        values = occurring.astype(np.uint8).view(self._dtype)
+        n_voxels = _RUN * n_runs[occurring]
+        values = occurring.astype(np.uint8).view(self._uniform_values.dtype)
         values = values.astype(np.int64)
         return JointCounts(
             reference=values,
@@ -150,87 +180,122 @@ class Foreground:
     def boxes(self) -> dict[int, Box]:
         """Value to a box (slices along z, y, x) that holds all its voxels in both maps.
 
-        The box is as small as whole words allow.
+        The box is as small as whole runs allow.
         """
-        values, first = self._values_and_words()
+        values, places = self._values_and_places()
         if not len(values):
             return {}
 
         codes, value_of_code = _codes(values)
-        sides = self._sides(codes, first)
+        lengths = _in_runs(self.shape)
+        coordinates = _coordinates(places, lengths)
+        extents = np.stack(
+            [
+                _extent(codes, coordinate, length)
+                for coordinate, length in zip(coordinates, lengths, strict=True)
+            ]
+        )
+        extents[2] = np.minimum(_RUN * extents[2], self.shape[2])
 
         boxes = {}
         occurring = np.flatnonzero(np.bincount(codes))
         for code in occurring.tolist():
-            box = [slice(int(begin[code]), int(end[code])) for begin, end in sides]
+            sides = extents[:, :, code].tolist()
             value = int(value_of_code[code])
-            boxes[value] = tuple(box)
+            boxes[value] = tuple(slice(begin, end) for begin, end in sides)
         return boxes
 
-    def _sides(self, codes: Int64Array, first: IndexArray) -> list[tuple[IndexArray, IndexArray]]:
-        """Begin and end of every code's box along z, y and x.
-
-        Args:
-            codes: A code in every word, shape (n,).
-            first: The flat index of the voxel where that word begins, shape (n,).
-        """
-        n_z, n_y, n_x = self.shape
-        per_word = self._per_word
-        plane = first // (n_y * n_x)
-        row = first // n_x % n_y
-
-        if n_x % per_word == 0:
-            # Every word lies in one row.
-            word_of_row = first % n_x // per_word
-            begin, end = _extent(codes, [word_of_row], n_x // per_word)
-            return [
-                _extent(codes, [plane], n_z),
-                _extent(codes, [row], n_y),
-                (begin * per_word, end * per_word),
-            ]
-
-        # A word that may run on into the next row covers both, and may have any column.
-        last = np.minimum(first + per_word - 1, math.prod(self.shape) - 1)
-        last_plane = last // (n_y * n_x)
-        last_row = last // n_x % n_y
-        planes = _extent(codes, [plane, last_plane], n_z)
-        rows = _extent(codes, [row, last_row], n_y)
-
-        begin = np.zeros_like(rows[0])
-        if n_x < per_word:
-            # Rows are shorter than a word, which may cover several.
-            rows = (begin, np.full_like(begin, n_y))
-        columns = (begin, np.full_like(begin, n_x))
-        return [planes, rows, columns]
-
-    def _values_and_words(self) -> tuple[IntegerArray, IndexArray]:
-        """The foreground values of every word, and where the word begins.
+    def _values_and_places(self) -> tuple[IntegerArray, IndexArray]:
+        """The foreground values of every run, and which run of the maps it is.
 
         A value may occur more than once.
         """
         values: list[IntegerArray] = [self._uniform_values]
-        first = [self.first[self._is_uniform]]
+        places = [self.places[self._is_uniform]]
 
         is_mixed = ~self._is_uniform
-        begin = np.repeat(self.first[is_mixed], self._per_word)
-        n_voxels = math.prod(self.shape)
-        for words, rest in zip(self.words, self.rest, strict=True):
-            voxels = words[is_mixed].view(self._dtype)
-            voxels = voxels.reshape(-1, self._per_word)
+        mixed_places = self.places[is_mixed]
+        for in_map in self.voxels:
+            voxels = in_map[is_mixed]
 
-            # The first of a run of equal voxels in a word is enough.
+            # The first of equal voxels side by side is enough.
             is_wanted = voxels != 0
-            begins_run = voxels[:, 1:] != voxels[:, :-1]
-            is_wanted[:, 1:] &= begins_run
-            values.append(voxels[is_wanted])
-            first.append(begin[is_wanted.ravel()])
+            is_wanted[:, 1:] &= voxels[:, 1:] != voxels[:, :-1]
+            wanted = np.flatnonzero(is_wanted)
+            values.append(voxels.ravel()[wanted])
+            places.append(mixed_places[wanted // _RUN])
 
-            # Voxels after the last whole word stand for themselves.
-            in_rest = np.flatnonzero(rest)
-            values.append(rest[in_rest])
-            first.append(n_voxels - len(rest) + in_rest)
+        return np.concatenate(values), np.concatenate(places)
 
-        return np.concatenate(values), np.concatenate(first)
+    def masks(
+        self, values: Collection[int], box: Box, *, ignore: int | None = None
+    ) -> tuple[BoolArray, BoolArray]:
+        """Where reference and prediction have one of some values, in a box that holds all of these.
+
+        Args:
+            values: The values, at least one.
+            box: Slices along z, y and x.
+            ignore: Voxels with this value in the reference are not predicted; None for no value.
+        """
+        _, n_rows, n_runs = _in_runs(self.shape)
+        planes, _, _ = box
+        first_of_plane = n_rows * n_runs * np.array([planes.start, planes.stop])
+        first, last = np.searchsorted(self.places, first_of_plane)
+        reference, prediction = (voxels[first:last] for voxels in self.voxels)
+        places = self.places[first:last]
+
+        in_reference = _has_one_of(reference, values)
+        in_prediction = _has_one_of(prediction, values)
+        if ignore is not None:
+            in_prediction &= reference != ignore
+        return self._laid_out(in_reference, places, box), self._laid_out(in_prediction, places, box)
+
+    def _laid_out(self, runs: BoolArray, places: IndexArray, box: Box) -> BoolArray:
+        """Runs of a mask in a box (z, y, x) that holds all of the mask."""
+        planes, rows, columns = box
+        # The box may begin and end within runs.
+        whole_runs = slice(columns.start // _RUN, -(-columns.stop // _RUN))
+        sides = (planes, rows, whole_runs)
+        words_in_box = np.zeros([side.stop - side.start for side in sides], dtype=np.uint64)
+
+        words = runs.view(np.uint64).ravel()
+        here = np.flatnonzero(words != 0)
+        coordinates = _coordinates(places[here], _in_runs(self.shape))
+        z, y, x = (
+            coordinate - side.start for coordinate, side in zip(coordinates, sides, strict=True)
+        )
+        words_in_box[z, y, x] = words[here]
+
+        n_skipped = columns.start % _RUN
+        n_columns = columns.stop - columns.start
+        return words_in_box.view(np.bool_)[:, :, n_skipped : n_skipped + n_columns]
+
+
+def _in_runs(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """The shape (z, y, x) of a map in planes, rows and runs."""
+    n_z, n_y, n_x = shape
+    return n_z, n_y, -(-n_x // _RUN)
+
+
+def _coordinates(
+    places: IndexArray, lengths: tuple[int, int, int]
+) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """Plane, row and run of some places in a map with so many of them."""
+    # Several times faster than numpy.unravel_index.
+    _, n_rows, n_runs = lengths
+    row_of_map, run = np.divmod(places, n_runs)
+    plane, row = np.divmod(row_of_map, n_rows)
+    return plane, row, run
+
+
+def _has_one_of(voxels: IntegerArray, values: Collection[int]) -> BoolArray:
+    """Where voxels have one of some values."""
+    # In place and one by one: there may be hundreds of megabytes of voxels.
+    first, *others = values
+    mask = voxels == first
+    for value in others:
+        mask |= voxels == value
+    return mask
 
 
 def enclosing(boxes: Iterable[Box]) -> Box:
@@ -243,53 +308,19 @@ def enclosing(boxes: Iterable[Box]) -> Box:
     return tuple(box)
 
 
-def _extent(
-    codes: Int64Array, coordinates: list[IndexArray], length: int
-) -> tuple[IndexArray, IndexArray]:
-    """First coordinate of every code along an axis, and one past its last.
+def _extent(codes: Int64Array, coordinate: IndexArray, length: int) -> IndexArray:
+    """First coordinate of every code along an axis of some length, and one past its last.
 
-    Every code has a coordinate in each of the arrays.
+    The array has shape (2, n_codes).
     """
     n_codes = int(codes.max()) + 1
-    shape = (n_codes, length)
-    is_there = np.zeros(shape, dtype=np.bool_)
-
-    for coordinate in coordinates:
-        places = codes * length + coordinate
-        counts = np.bincount(places, minlength=n_codes * length)
-        is_there |= counts.reshape(shape) > 0
+    counts = np.bincount(codes * length + coordinate, minlength=n_codes * length)
+    is_there = counts.reshape(n_codes, length) > 0
 
     # Of equal numbers argmax takes the first.
     begin = is_there.argmax(axis=1)
     n_after = is_there[:, ::-1].argmax(axis=1)
-    end = length - n_after
-    return begin, end
-
-
-def _foreground_words(reference: WordArray, prediction: WordArray) -> IndexArray:
-    """Where one of the two maps has foreground."""
-    where = []
-    # Every step writes into the same memory.
-    either = np.empty(_STEP, dtype=np.uint64)
-    is_foreground = np.empty(_STEP, dtype=np.bool_)
-
-    for start in range(0, len(reference), _STEP):
-        step = slice(start, start + _STEP)
-        if start + _STEP > len(reference):
-            # The last step is shorter.
-            n_words = len(reference) - start
-            either = either[:n_words]
-            is_foreground = is_foreground[:n_words]
-
-        np.bitwise_or(reference[step], prediction[step], out=either)
-        np.not_equal(either, 0, out=is_foreground)
-        here = np.flatnonzero(is_foreground)
-        if len(here):
-            where.append(here + start)
-
-    if not where:
-        return np.zeros(0, dtype=np.intp)
-    return np.concatenate(where)
+    return np.stack([begin, length - n_after])
 
 
 def _count(reference: IntegerArray, prediction: IntegerArray) -> JointCounts:

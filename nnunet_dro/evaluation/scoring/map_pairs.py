@@ -3,7 +3,7 @@
 Those of DICOM segmentations are known by their names, and need the grid of another map.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +25,10 @@ def read_pair(
     labels: Labels | None,
     *,
     image: Grid | None = None,
-) -> tuple[LabelMap, LabelMap | None]:
-    """Read the label maps of a case.
+) -> Iterator[LabelMap]:
+    """Read the label maps of a case, each when it is asked for.
+
+    A caller that has done with the reference need not have both in memory.
 
     A DICOM segmentation is laid on the grid of the other map; where that is one, too, on that of
     the image, or else on slices from the first to the last that either has. The rule of the reader
@@ -38,8 +40,8 @@ def read_pair(
         labels: What the values mean, and the names of segments.
         image: The grid of the image; None if it is not known.
 
-    Returns:
-        The reference, and the prediction, which may need to be turned; see `onto`.
+    Yields:
+        The reference; then the prediction, if any, which may need to be turned; see `onto`.
 
     Raises:
         FileNotFoundError, PermissionError, ValueError: If a file cannot be used; see
@@ -51,6 +53,11 @@ def read_pair(
     _check_names(files, labels)
 
     reader = reader_for(reference, labels.reader if labels else None)
+    if not any(map(is_dicom, files)):
+        for path in files:
+            yield read_label_map(path, reader)
+        return
+
     maps: dict[Path, LabelMap] = {}
     stacks: dict[Path, SliceStack] = {}
     for path in files:
@@ -62,15 +69,12 @@ def read_pair(
     grid = image
     for label_map in maps.values():
         grid = label_map.grid
-    if stacks and grid is None:
+    if grid is None:
         grid = common_grid(list(stacks.values()))
     for path, stack in stacks.items():
-        assert grid is not None
         values, grid_of_stack = laid_on(stack, grid)
         maps[path] = LabelMap(values, grid_of_stack)
-    if prediction is None:
-        return maps[reference], None
-    return maps[reference], maps[prediction]
+    yield from (maps[path] for path in files)
 
 
 def grid_of_image(image: Path | None, labels: Labels | None) -> Grid | None:

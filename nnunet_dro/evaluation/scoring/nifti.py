@@ -137,10 +137,10 @@ def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
     The size that gzip itself stores is modulo 2^32, and is that of the last member only.
     """
     try:
+        # It checks the checksum; of several members it inflates the first.
         content = deflate.gzip_decompress(stored, n_bytes)
-        # Where the size is wrong, the checksum at the end is that of something else.
-        (checksum,) = struct.unpack("<I", stored[-8:-4])
-        if len(content) == n_bytes and deflate.crc32(content) == checksum:
+        (stored_size,) = struct.unpack("<I", stored[-4:])
+        if len(content) == n_bytes and stored_size == n_bytes % 2**32:
             return content
     except deflate.DeflateError:
         pass

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.scoring.components import BoolArray
-from nnunet_dro.evaluation.scoring.foreground import Box, Foreground, enclosing
+from nnunet_dro.evaluation.scoring.foreground import BoolArray, Box, Foreground, Runs, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions
@@ -21,8 +20,6 @@ from nnunet_dro.evaluation.scoring.topology import betti_errors, centreline_dice
 class PairOfMaps:
     """Two label maps (z, y, x) on one grid, the labels to score in them, and how."""
 
-    reference: IntegerArray
-    prediction: IntegerArray
     foreground: Foreground  # of both
     grid: Grid
     labels: Labels
@@ -35,31 +32,16 @@ class PairOfMaps:
         sides = enclosing(boxes[value] for value in values if value in boxes)
 
         box = []
-        for side, length in zip(sides, self.reference.shape, strict=True):
+        for side, length in zip(sides, self.foreground.shape, strict=True):
             begin = max(0, side.start - margin)
             end = min(length, side.stop + margin)
             box.append(slice(begin, end))
         return tuple(box)
 
     def masks(self, label: str, around: Box) -> tuple[BoolArray, BoolArray]:
-        """A label in a box of both maps; voxels that are ignored are not predicted."""
+        """A label in a box of both maps that holds it; ignored voxels are not predicted."""
         values = self.labels.values[label]
-        in_reference = _mask(self.reference[around], values)
-        in_prediction = _mask(self.prediction[around], values)
-
-        if self.labels.ignore is not None:
-            in_prediction &= self.reference[around] != self.labels.ignore
-        return in_reference, in_prediction
-
-
-def _mask(label_map: IntegerArray, values: tuple[int, ...]) -> BoolArray:
-    """Where a label map has one of some values."""
-    # In place and one by one: a mask of a large volume has hundreds of megabytes.
-    first, *others = values
-    mask = label_map == first
-    for value in others:
-        mask |= label_map == value
-    return mask
+        return self.foreground.masks(values, around, ignore=self.labels.ignore)
 
 
 def score_case(
@@ -101,9 +83,7 @@ def score_case(
     prediction = prediction.reshape(shape)
     z, y, x = (1.0,) * (3 - len(spacing)) + tuple(spacing)
     pair = PairOfMaps(
-        reference=reference,
-        prediction=prediction,
-        foreground=Foreground.of(reference, prediction),
+        foreground=Foreground.of(Runs.of(reference), Runs.of(prediction)),
         grid=Grid(shape, np.diag([x, y, z, 1.0])),
         labels=labels,
         scoring=scoring or Scoring(),

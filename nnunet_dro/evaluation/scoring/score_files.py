@@ -13,9 +13,9 @@ import pandas as pd
 
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.dicom import DICOM_ENDING
-from nnunet_dro.evaluation.scoring.foreground import Foreground
-from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, Rules, onto, rules_of_pair
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
+from nnunet_dro.evaluation.scoring.foreground import Foreground, Runs
+from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
 from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, read_pair
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
@@ -75,11 +75,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     Raises:
         ValueError: If a file cannot be read, the two are not on one grid, or a value is no label.
     """
-    reference, predicted = read_pair(
-        pair.reference, pair.prediction, labels, image=grid_of_image(pair.image, labels)
-    )
-    prediction, grid_of_prediction = _on_reference(predicted, reference, pair)
-    foreground = Foreground.of(reference.values, prediction)
+    foreground, grid_of_reference, grid_of_prediction = _read_foreground(pair, labels)
     reference_values = np.unique(foreground.counts.reference).tolist()
     prediction_values = np.unique(foreground.counts.prediction).tolist()
 
@@ -90,7 +86,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         _check_values(reference_values, labels, pair.reference)
         _check_values(prediction_values, labels, pair.prediction)
 
-    grid = reference.grid
+    grid = grid_of_reference
     if grid.affine is None:
         # nnU-Net writes the voxel size beside a predicted TIFF file, but not beside its copies of
         # the references.
@@ -99,8 +95,6 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     lesions = []
     if labels is not None:
         maps = PairOfMaps(
-            reference=reference.values,
-            prediction=prediction,
             foreground=foreground,
             grid=grid,
             labels=labels,
@@ -124,7 +118,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         absent=_values_of_absent_label(scoring, grid, is_missing=is_missing),
         sha256=pair.sha256,
         lesions=lesions,
-        rules=_rules(grid_of_prediction, reference.grid, labels),
+        rules=_rules(grid_of_prediction, grid_of_reference, labels),
     )
 
 
@@ -138,21 +132,30 @@ def _rules(grid: Grid, reference: Grid, labels: Labels | None) -> Rules | None:
     return rules
 
 
-def _on_reference(
-    prediction: LabelMap | None, reference: LabelMap, pair: PairOfFiles
-) -> tuple[IntegerArray, Grid]:
-    """The prediction on the grid of the reference, and the grid on which it is stored.
+def _read_foreground(pair: PairOfFiles, labels: Labels | None) -> tuple[Foreground, Grid, Grid]:
+    """The foreground of a case on the reference's grid, and the grids on which both are stored.
 
-    It is background where it is missing.
+    The prediction is background where it is missing. No map is in memory beside the other.
     """
-    if prediction is None:
-        return np.zeros_like(reference.values), reference.grid
+    image = grid_of_image(pair.image, labels)
+    maps = read_pair(pair.reference, pair.prediction, labels, image=image)
+    reference = next(maps)
+    grid = reference.grid
+    in_reference = Runs.of(reference.values)
+    del reference
 
+    prediction = next(maps, None)
+    if prediction is None:
+        return Foreground.of(in_reference, in_reference.without_foreground()), grid, grid
+
+    grid_of_prediction = prediction.grid
     try:
-        return onto(prediction.values, prediction.grid, reference.grid), prediction.grid
+        in_prediction = Runs.of(onto(prediction.values, grid_of_prediction, grid))
     except ValueError as error:
         cure = "Predict it again, or resample it to the reference."
         raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
+    del prediction
+    return Foreground.of(in_reference, in_prediction), grid, grid_of_prediction
 
 
 def _check_values(values: Collection[int], labels: Labels, path: Path | None) -> None:

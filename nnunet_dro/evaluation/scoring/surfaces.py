@@ -94,7 +94,8 @@ class _Border:
         for step in padded.strides:
             inside[step:] &= flat[:-step]
             inside[:-step] &= flat[step:]
-        dense = flat & ~inside
+        # In place: a label may fill hundreds of megabytes.
+        dense = np.logical_xor(flat, inside, out=inside)
 
         return cls(
             dense=dense,

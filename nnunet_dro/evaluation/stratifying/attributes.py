@@ -152,7 +152,7 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> MeasuredCase:
         )
         grid = image.grid
 
-    reference, _ = read_pair(files.reference, None, labels, image=grid)
+    (reference,) = read_pair(files.reference, None, labels, image=grid)
     grey = None
     rules = None
     numbers = None

@@ -183,7 +183,7 @@ def test_series_is_the_grid_of_segmentations(tmp_path):
     assert (image == grey[::-1]).all()
     assert grid.spacing == (5, 2, 1)
     labels = Labels({"Liver": (1,), "Tumour": (2,)})
-    reference, _ = read_pair(tmp_path / "reference" / "a.dcm", None, labels, image=grid)
+    (reference,) = read_pair(tmp_path / "reference" / "a.dcm", None, labels, image=grid)
     assert (reference.values == values[::-1]).all()
 
     # The liver is missed: its distance is the diagonal of the image, or of the slices.

@@ -1,9 +1,14 @@
-"""Joint counts and boxes against counting voxel by voxel."""
+"""Joint counts, boxes and masks against looking voxel by voxel, and the memory they take."""
 
+import tracemalloc
+
+import nibabel
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.scoring.foreground import Foreground
+from nnunet_dro.evaluation.scoring.foreground import Foreground, Runs
+from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 SMALL = [
     (3, 5, 7),
@@ -32,7 +37,7 @@ def test_counts_and_boxes_are_those_of_the_voxels(shape, dtype, density, largest
     values = rng.integers(0, largest, (2, *shape)) * (rng.random((2, *shape)) < density)
     reference, prediction = values.astype(dtype)
 
-    foreground = Foreground.of(reference, prediction)
+    foreground = foreground_of(reference, prediction)
 
     counts = foreground.counts
 
@@ -48,6 +53,10 @@ def test_counts_and_boxes_are_those_of_the_voxels(shape, dtype, density, largest
     check_boxes(foreground, reference, prediction)
 
 
+def foreground_of(reference, prediction):
+    return Foreground.of(Runs.of(reference), Runs.of(prediction))
+
+
 def check_boxes(foreground, reference, prediction):
     values = {int(v) for v in np.unique([reference, prediction]) if v}
     assert values == foreground.boxes.keys()
@@ -55,6 +64,27 @@ def check_boxes(foreground, reference, prediction):
         outside = np.ones(reference.shape, bool)
         outside[foreground.boxes[value]] = False
         assert not ((reference == value) | (prediction == value))[outside].any()
+        check_masks(foreground, reference, prediction, value)
+
+
+def check_masks(foreground, reference, prediction, value):
+    box = foreground.boxes[value]
+    wider = tuple(
+        slice(max(0, side.start - 3), min(length, side.stop + 1))
+        for side, length in zip(box, reference.shape, strict=True)
+    )
+    everywhere = tuple(slice(0, length) for length in reference.shape)
+    for around in (box, wider, everywhere):
+        masks = foreground.masks((value,), around)
+
+        for mask, label_map in zip(masks, (reference, prediction), strict=True):
+            assert (mask == (label_map[around] == value)).all()
+
+    masks = foreground.masks((value, 2), everywhere, ignore=1)
+
+    is_ignored = reference == 1
+    assert (masks[0] == np.isin(reference, (value, 2))).all()
+    assert (masks[1] == np.isin(prediction, (value, 2)) & ~is_ignored).all()
 
 
 def test_boxes_are_small_types_may_differ_and_background_has_none():
@@ -63,7 +93,7 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
     prediction[20:24, 31:36, 40:50] = 3
     prediction[2, 3, 4] = 1
 
-    boxes = Foreground.of(reference, prediction).boxes
+    boxes = foreground_of(reference, prediction).boxes
 
     assert boxes == {
         1: (slice(2, 3), slice(3, 4), slice(0, 8)),
@@ -72,13 +102,14 @@ def test_boxes_are_small_types_may_differ_and_background_has_none():
 
     reference = np.zeros((1, 2, 8), np.uint8)
     prediction = np.zeros((1, 2, 8), np.int16)
-    reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
+    reference[0, 0, 0] = 200
+    prediction[0, 0, 0] = 300
 
-    counts = Foreground.of(reference, prediction).counts
+    counts = foreground_of(reference, prediction).counts
 
     assert (200, 300) in zip(counts.reference.tolist(), counts.prediction.tolist(), strict=True)
 
-    foreground = Foreground.of(np.zeros((2, 3, 8), np.uint8), np.zeros((2, 3, 8), np.uint8))
+    foreground = foreground_of(np.zeros((2, 3, 8), np.uint8), np.zeros((2, 3, 8), np.uint8))
 
     assert foreground.boxes == {}
     assert not foreground.counts.n_voxels.sum()
@@ -90,7 +121,7 @@ def test_values_that_are_no_indices(offset):
     reference, prediction = (
         rng.integers(0, 3, (2, 4, 5, 6)) * (rng.random((2, 4, 5, 6)) < 0.5) * offset
     )
-    foreground = Foreground.of(reference, prediction)
+    foreground = foreground_of(reference, prediction)
     both = (reference == offset) & (prediction == offset)
 
     counts = foreground.counts
@@ -101,3 +132,23 @@ def test_values_that_are_no_indices(offset):
     )
 
     check_boxes(foreground, reference, prediction)
+
+
+def test_a_whole_map_is_in_memory_only_while_it_is_read(tmp_path):
+    label_map = np.zeros((160, 160, 160), np.uint8)
+    label_map[40:80, 40:80, 40:80] = 1
+    files = []
+    for name in ("reference", "prediction"):
+        files.append(tmp_path / f"{name}.nii.gz")
+        nibabel.save(nibabel.Nifti1Image(label_map, np.eye(4)), files[-1])
+    pair = PairOfFiles("a", *files)
+    scoring = Scoring(metrics=("dice", "hd95", "nsd"))
+    score_pair(pair, None, scoring)  # imports what is needed
+
+    tracemalloc.start()
+    scored = score_pair(pair, None, scoring)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [row["hd95"] for row in scored.rows] == [0]
+    assert label_map.nbytes < peak < 1.6 * label_map.nbytes
