@@ -22,14 +22,15 @@ import nnunet_dro
 from nnunet_dro import sampling
 
 SIZES = (20, 100, 1000)
-#: The rule of `nnUNetTrainerDRO` comes first: another build is timed with it.
+#: The rule of `nnUNetTrainerDRO` comes first.
 RULES = {
+    "hardest": lambda n: sampling.Hardest(),
+    "hardest, rare kinds": lambda n: sampling.Hardest(base=rare_kinds(n)),
     "earned": lambda n: sampling.EarnedBall(0.0, 0.5),
-    "guarded": lambda n: sampling.GuardedBall(0.5, is_earned=True),
-    "guarded, rare kinds": lambda n: sampling.GuardedBall(0.5, base=rare_kinds(n), is_earned=True),
     "softmax": lambda n: sampling.KL(10.0),
 }
-DEFAULT = next(iter(RULES))
+#: The rule of `nnUNetTrainerDRO` in version 0.3, with which another build is timed.
+RULE_BEFORE = "earned"
 BATCH = 2
 ROUNDS = 9
 N_DRAWS = 200
@@ -73,7 +74,7 @@ def measure(n: int, now: Any, before: Any, *, n_rounds: int) -> list[dict[str, A
     times_before = []
     for _ in range(n_rounds):
         if before:
-            times_before.append(ask(before, DEFAULT, n))
+            times_before.append(ask(before, RULE_BEFORE, n))
         for rule in RULES:
             times[rule].append(ask(now, rule, n))
 

@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from nnunet_dro.sampling import EarnedBall, HardnessTable
+from nnunet_dro.sampling import Hardest, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.log import hardness_log
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
@@ -64,7 +64,7 @@ def play(n_cases: int, n_epochs: int, *, n_measured: int, folder: Path) -> list[
     """Play a training; returns the seconds of the processor of each measured end of an epoch."""
     rng = np.random.default_rng(0)
     cases = [f"case_{n:05}" for n in range(n_cases)]
-    table = HardnessTable(cases, rule=EarnedBall(0.0, 0.5))
+    table = HardnessTable(cases, rule=Hardest())
     table.update(np.arange(n_cases), rng.normal(-0.7, 0.1, n_cases))
     log = HardnessLog(table, None, n_epochs=n_epochs)
 

@@ -5,6 +5,8 @@ from experiments.datasets.division import HELD_OUT, SHUFFLED
 #: The method that the others are compared with, and the one that is told the strata.
 PLAIN = "plain"
 TOLD = "IW"
+#: The default of `nnUNetTrainerDRO`.
+DEFAULT = "hardest_kinds4"
 #: Plain training once more, where some were trained on another machine than the others.
 PLAIN_GPU = "plain_GPU"
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
@@ -13,7 +15,9 @@ METHODS = {
     PLAIN: "nnUNetTrainerHWS_beta0",
     "DRO": "nnUNetTrainerDRO_share0.5",
     TOLD: "nnUNetTrainerIW_{by}",
-    "DRO_earned": "nnUNetTrainerDRO",
+    DEFAULT: "nnUNetTrainerDRO",
+    # The default of version 0.3.
+    "DRO_earned": "nnUNetTrainerDRO_earned0.5",
     "DRO_IS": "nnUNetTrainerDRO_share0.5_IS",
     "DRO_explore0.3": "nnUNetTrainerDRO_share0.5_explore0.3",
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
@@ -27,11 +31,7 @@ METHODS = {
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
-    "kinds4": "nnUNetTrainerDRO_rare4_beta0",
-    "earned_kinds4": "nnUNetTrainerDRO_rare4",
-    "hardest_kinds4": "nnUNetTrainerDRO_hardest0.2_rare4",
-    "tried": "nnUNetTrainerDRO_tried0.5",
-    "tried_kinds4": "nnUNetTrainerDRO_tried0.5_rare4",
+    "kinds4": "nnUNetTrainerDRO_hardest0",
     # What a faster optimiser gains: nnU-Net's learning rate, tripled.
     "plain_lr3": "nnUNetTrainerHWS_beta0_lr0.03",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",

@@ -213,7 +213,6 @@ def _train(
         "dice": dice,
         "share": shares,
         "seconds": time.process_time() - start,
-        "news": trainer.hardness_log.table.rule.take_news(),
     }
 
 

@@ -39,7 +39,7 @@ def trainers(epochs: int) -> dict[str, str]:
         FINETUNED: f"{_PLAIN}_lr{FINETUNING_RATE}",
         "random": RANDOM_WEIGHTS,
         "DRO": "nnUNetTrainerDRO_share0.5",
-        "DRO_earned": "nnUNetTrainerDRO",
+        "DRO_earned": "nnUNetTrainerDRO_earned0.5",
         "DORO_warm": f"nnUNetTrainerHWS_{doro}",
         "L2RW": "nnUNetTrainerL2RW",
         TOLD: "nnUNetTrainerIW_pathology",

@@ -261,7 +261,7 @@ TRAININGS = {
     RANDOM: NoisyRun(PLAIN_TRAINER, 0, 1, weights="random"),
     L2RW: NoisyRun("nnUNetTrainerL2RW", 0, 1, weights="learned"),
     DRO: NoisyRun(NUCLEI_METHODS["share0.5"], 0, 1),
-    EARNED: NoisyRun("nnUNetTrainerDRO", 0, 1),
+    EARNED: NoisyRun("nnUNetTrainerDRO_earned0.5", 0, 1),
     DORO: NoisyRun("nnUNetTrainerHWS_cvar0.5_doro0.3_warmup3_10epochs", 0, 1),
     **{method: NoisyRun(NUCLEI_METHODS[method], 0, 1) for method in TOLD_MORE},
     FEWER_TRUSTED: NoisyRun("nnUNetTrainerL2RW", 0, 1, weights="learned", n_trusted=1),

@@ -16,7 +16,6 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_dro import GroupDRO
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupRule
-from nnunet_dro.sampling.guarded_ball import GuardedBall
 from nnunet_dro.sampling.hardest import Hardest
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.rules import (
@@ -31,7 +30,6 @@ from nnunet_dro.sampling.rules import (
     RuleWithBeta,
 )
 from nnunet_dro.sampling.systematic import expected_draws
-from nnunet_dro.sampling.tried_ball import TriedBall
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [
@@ -47,13 +45,11 @@ __all__ = [
     "EarnedBall",
     "GroupDRO",
     "GroupRule",
-    "GuardedBall",
     "Hardest",
     "HardnessTable",
     "KLBall",
     "Rule",
     "RuleWithBeta",
-    "TriedBall",
     "draws_of_kinds",
     "earned_share",
     "effective_cases",

@@ -12,7 +12,7 @@ import numpy as np
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.learning import hopeless, learnt
-from nnunet_dro.sampling.rules import Positions, SeparableRule
+from nnunet_dro.sampling.rules import Positions, Rule
 from nnunet_dro.sampling.uncertainty_sets import earned_part
 
 
@@ -153,7 +153,7 @@ def check_part(part: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Hardest(SeparableRule):
+class Hardest(Rule):
     """Gives a part of the draws to the hardest cases, as far as these are learnt.
 
     Args:
@@ -174,6 +174,7 @@ class Hardest(SeparableRule):
     base: FloatArray | None = None
     now: HardestPart = NO_PART
     follows_losses: ClassVar[bool] = True
+    is_separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_part(self.part)
@@ -196,6 +197,19 @@ class Hardest(SeparableRule):
         base = np.ones(len(losses)) if self.base is None else self.base
         now = hardest_part(losses[has_loss], base[has_loss], part=self.part, cap=self.cap)
         return replace(self, now=now)
+
+    def probabilities(self, losses: FloatArray) -> FloatArray:
+        """Sampling probabilities, shape (n,); 0 for a case without a loss."""
+        weights = self.weigh(losses, slice(0, len(losses)))
+        total = float(weights.sum())
+        return weights / total if total > 0 else weights
+
+    def robust_loss(self, losses: FloatArray) -> float:
+        """The mean of the losses, weighted as the cases are drawn; NaN without losses."""
+        has_loss = ~np.isnan(losses)
+        if not has_loss.any():
+            return float("nan")
+        return float(self.probabilities(losses)[has_loss] @ losses[has_loss])
 
     def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""

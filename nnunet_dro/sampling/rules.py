@@ -113,10 +113,6 @@ class Rule:
         """
         return self
 
-    def take_news(self) -> list[str]:
-        """What the rule has found out since the last call: lines for the log."""
-        return []
-
     def state_dict(self) -> dict[str, Any]:
         """State that the rule has learnt, for a checkpoint."""
         return {}
@@ -129,25 +125,6 @@ class Rule:
 
     def _robust_loss(self, losses: FloatArray) -> float:
         return float(self._probabilities(losses) @ losses)
-
-
-class SeparableRule(Rule):
-    """A rule that gives each case a weight from its own loss alone, see `Rule.weigh`."""
-
-    is_separable: ClassVar[bool] = True
-
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,); 0 for a case without a loss."""
-        weights = self.weigh(losses, slice(0, len(losses)))
-        total = float(weights.sum())
-        return weights / total if total > 0 else weights
-
-    def robust_loss(self, losses: FloatArray) -> float:
-        """The mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        has_loss = ~np.isnan(losses)
-        if not has_loss.any():
-            return float("nan")
-        return float(self.probabilities(losses)[has_loss] @ losses[has_loss])
 
 
 class ByWeight(Rule):

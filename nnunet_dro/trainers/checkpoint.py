@@ -192,13 +192,18 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, train
 
 
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of options without the shares, where another option decides what is drawn."""
+    """Values of options without those in whose place another one decides what is drawn."""
     decides_otherwise = (
         values.get("cvar")
         or values.get("auto_beta")
         or values.get("chi2")
         or values.get("beta") is not None
     )
-    if not decides_otherwise:
-        return dict(values)
-    return {name: value for name, value in values.items() if name not in ("share", "earned")}
+    idle = []
+    if decides_otherwise:
+        idle = ["share", "earned", "hardest"]
+    elif values.get("share") is not None:
+        idle = ["earned", "hardest"]
+    elif values.get("earned") is not None:
+        idle = ["hardest"]
+    return {name: value for name, value in values.items() if name not in idle}

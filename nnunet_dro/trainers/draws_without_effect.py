@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nnunet_dro.sampling import EarnedBall, GuardedBall, Hardest, HardnessTable
+from nnunet_dro.sampling import EarnedBall, Hardest, HardnessTable
 from nnunet_dro.trainers.options import TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -25,7 +25,7 @@ def warnings_of_draws(
         fold: The fold that they are of.
     """
     lines = []
-    words = {EarnedBall: "earned", GuardedBall: "guarded", Hardest: "hardest"}
+    words = {EarnedBall: "earned", Hardest: "hardest"}
     word = words.get(type(table.rule))
     if word is not None:
         lines += _of_losses_never_learnt(word, loss, options.history.hardness)
@@ -47,7 +47,7 @@ def _of_losses_never_learnt(word: str, loss: HardnessWeightedLoss, hardness: str
     if not has_dice:
         return [
             f"WARNING: `{word}` looks for losses that fall to about -1, as those with a Dice do. "
-            "Without one, cases may be drawn uniformly to the end. Set "
+            "Without one, no case may be drawn more often for its loss. Set "
             "options = DROOptions(share=0.5)."
         ]
     if loss.pooled is not None or hardness == "present":
@@ -58,6 +58,6 @@ def _of_losses_never_learnt(word: str, loss: HardnessWeightedLoss, hardness: str
         cure = "If patches lack foreground, set options = DROOptions(share=0.5)."
     return [
         "WARNING: the loss of a patch without foreground is about 0, from which "
-        f"`{word}` concludes that nothing is found of its case. If 5 % of the last patches are "
-        f"such, training may be plain nnU-Net's. {cure}"
+        f"`{word}` concludes that nothing is found of its case. If a tenth of the last patches is "
+        f"such, no case is drawn more often for its loss. {cure}"
     ]

@@ -87,13 +87,11 @@ class HardnessWeighted(_Trainer):
 
         It is called when the cases are known.
         """
-        rarity = None
-        if self.options.rare is not None:
-            rarity = draws_of_rare_images(self, cases, cap=self.options.rare)
-
-        n_epochs = self.num_epochs - self.options.history.warmup
-        n_updates = max(1, n_epochs * self.num_iterations_per_epoch)
-        return self.options.rule_of_training(cases, n_updates=n_updates, rarity=rarity)
+        cap = self.options.cap_of_kinds
+        if cap == 1:
+            return self.options.rule()
+        rarity = draws_of_rare_images(self, cases, cap=cap)
+        return self.options.rule_with_rarity(rarity)
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""

@@ -6,12 +6,10 @@ from nnunet_dro.trainers.registry import TRAINERS
 
 #: A way to write each option, with what it needs beside it.
 EXAMPLES = {
-    "earned<s>": "earned0.3",
+    "hardest<d>": "hardest0.3",
+    "rare<c>": "rare8",
     "share<s>": "share0.3",
-    "guarded<s>": "guarded0.3",
-    "tried<s>": "tried0.3",
-    "hardest<d>": "hardest0.2",
-    "rare<c>": "rare4",
+    "earned<s>": "earned0.3",
     "beta<x>": "beta10",
     "betaauto": "betaauto",
     "chi2": "beta10_chi2",

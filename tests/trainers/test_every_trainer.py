@@ -244,11 +244,10 @@ def test_at_the_end_the_log_names_what_was_too_hard_to_be_drawn_more(make_traine
     assert (f"{table.cases[7]} (loss 0.31)" in log_of(trainer)) == is_named
 
 
-@pytest.mark.parametrize("share", ["", "_share0.5"])
-def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
-    """After a second visit the stale loss is that of both patches; an earned share waits until
-    cases are learnt."""
-    trainer, loader = start(f"nnUNetTrainerDRO{share}")
+def test_the_default_trainer_pools_the_hardness_of_its_cases(start):
+    """After a second visit the stale loss is that of both patches; the hardest get nothing until
+    they are learnt."""
+    trainer, loader = start("nnUNetTrainerDRO")
     table = trainer.hardness_log.table
     pooled = PooledHardness(8, memory=0.9)
 
@@ -262,8 +261,8 @@ def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
         trainer.train_step(batch)
         np.testing.assert_allclose(table.losses[indices], expected, rtol=1e-4)
 
-    assert (table.rule.beta > 0) == bool(share)
-    assert str(table.rule).startswith("beta such that 50 % of the cases are effective")
+    assert table.rule.now.earned == 0
+    assert str(table.rule).startswith("20 % of the draws for the hardest cases")
 
 
 def test_a_training_of_other_options_is_not_continued(start, make_trainer, tmp_path):

@@ -14,14 +14,16 @@ def test_a_name_is_explained_option_by_option():
     assert "noIS: Turns the importance weights" in text
     assert "20epochs: Number of epochs." in text
     assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
-    assert {"earned0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
+    assert {"hardest0.2", "rare4", "memory0.9", "1000epochs"} <= set(
+        defaults_of("nnUNetTrainerDRO")
+    )
     assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), (
         "a fixed beta takes the place of the share"
     )
     assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), (
         "its hardness is the loss of one patch"
     )
-    assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_IS")
+    assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_share0.5_IS")
     assert "clip0.1to10" not in defaults_of("nnUNetTrainerDRO"), "it has no weights to clip"
 
 

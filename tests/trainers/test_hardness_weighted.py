@@ -179,15 +179,15 @@ def test_mixin_works_with_nnunets_other_trainers(start, cls):
     assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == is_unknown
     assert trainer.loss.pooled is None
     assert ("The hardness of a case is the loss of its last patch" in log_of(trainer)) == is_unknown
-    assert ("`earned` looks for losses that fall" in log_of(trainer)) == (cls is DROWithCE)
+    assert ("`hardest` looks for losses that fall" in log_of(trainer)) == (cls is DROWithCE)
     assert ("set options = DROOptions(share=0.5)" in log_of(trainer)) == (cls is DROWithTopK)
 
 
 @pytest.mark.parametrize(
     ("name", "word"),
     [
-        ("nnUNetTrainerDRO_hardLoss", "`earned` concludes"),
-        ("nnUNetTrainerDRO_guarded0.5_hardLoss", "`guarded` concludes"),
+        ("nnUNetTrainerDRO_hardLoss", "`hardest` concludes"),
+        ("nnUNetTrainerDRO_earned0.5_hardLoss", "`earned` concludes"),
         ("nnUNetTrainerDRO", ""),
         ("nnUNetTrainerDRO_hardPresent", ""),
         ("nnUNetTrainerDRO_share0.5_hardLoss", ""),

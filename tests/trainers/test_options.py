@@ -144,19 +144,26 @@ REFUSED = [
     ("DRO_earned0.3_beta10", "`earned` has no effect with `beta`"),
     ("DRO_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
     ("DRO_memory1", r"`memory` must be a number in \[0, 1\)"),
-    ("DRO_earned0.3_share0.4", "`earned` has no effect with `share`"),
-    ("DRO_share0.3_guarded0.4", "`share` has no effect with `guarded`"),
-    ("DRO_guarded0.4_beta10", "`guarded` has no effect with `beta`"),
-    ("DRO_rare1", "`rare` must be a number > 1, got 1.0"),
-    (
-        "DRO_share0.3_rare8",
-        "`rare` has no effect with `share`: it goes with `earned`, `guarded`, ",
-    ),
+    ("DRO_share0.4_earned0.3", "`share` has no effect with `earned`"),
+    ("DRO_hardest0.4_share0.3", "`hardest` has no effect with `share`"),
+    ("DRO_hardest0.4_beta10", "`hardest` has no effect with `beta`"),
+    ("DRO_rare0.5", "`rare` must be a number >= 1, got 0.5"),
+    ("DRO_rare4", "must be written `nnUNetTrainerDRO`"),
+    ("DRO_rare8_beta0", "`rare` has no effect with `beta`, which does not look at images"),
+    ("DRO_share0.3_rare8", "`rare` has no effect with `share`, which does not look at images"),
+    ("DRO_hardest0_rare1", "`hardest0` has no effect where no image is looked at"),
+    ("DRO_hardest0_sub1x2x2", "`hardest0` has no effect where no image is looked at"),
+    ("DRO_hardest1", r"`hardest` must be a number in \[0, 1\)"),
+    ("DRO_earned0.3_rare8", "`rare` has no effect with `earned`"),
+    ("DRO_IS", "`IS` has no effect without `share<s>` or `beta<x>`"),
     ("DRO_rare8_beta10", "`rare` has no effect with `beta`"),
     ("DRO_rare8_sub1x2x2", "`rare` has no effect with `sub`"),
-    ("DRO_hardCE", "`hardCE` has no effect with `earned`"),
-    ("DRO_earned0.5", "must be written `nnUNetTrainerDRO`"),
-    ("DRO_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
+    ("DRO_hardCE", "`hardCE` has no effect without a share or beta"),
+    ("DRO_hardest0.2", "must be written `nnUNetTrainerDRO`"),
+    (
+        "DRO_share0.5_exactIS",
+        "`exactIS` has no effect without `IS`, which turns importance weights on",
+    ),
     ("DRO_cvar0.5_IS", "`IS` has no effect with `cvar`: only KL has weights"),
     ("DRO_noIS", "`noIS` in `nnUNetTrainerDRO_noIS` is not an option of this trainer"),
     ("IW", "`column` must be a column of cases.csv, written after the trainer's name"),
@@ -236,7 +243,6 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
 @pytest.mark.parametrize(
     ("suffix", "rule"),
     [
-        ("", EarnedBall(0.0, 0.5)),
         ("_earned0.3", EarnedBall(0.0, 0.3)),
         ("_share0.5", KLBall(0.0, 0.5)),
         ("_beta10", KL(10.0)),
@@ -252,7 +258,26 @@ def test_the_default_draws_by_the_share_unless_another_option_decides(suffix, ru
         f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions
     )
     assert options.rule() == rule
+    assert options.cap_of_kinds == 1
     assert options.history.hardness == "pooled"
+
+
+def test_the_default_looks_at_images_and_at_the_hardest_that_are_learnt():
+    options = DROOptions()
+
+    rule = options.rule()
+
+    assert (rule.part, rule.cap) == (0.2, 6.0)
+    assert options.cap_of_kinds == 4
+    assert options.history.hardness == "pooled"
+    assert DROOptions(hardest=0.1).rule().part == 0.1
+
+
+def test_images_are_left_out_where_there_are_none_or_on_request():
+    assert DROOptions(rare=1.0).cap_of_kinds == 1
+    assert DROOptions(subvolumes=(2, 1, 1)).cap_of_kinds == 1
+    assert DROOptions(rare=8.0).cap_of_kinds == 8
+    assert HWSOptions().cap_of_kinds == 1
 
 
 def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
@@ -372,23 +397,12 @@ def test_a_polynomial_tail_is_refused_with_label_smoothing_in_code_too():
         LSOptions(polynomial_tail=1.0)
 
 
-def test_guards_and_rare_images_decide_together_or_alone():
-    weights = np.array([4.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0])
+def test_hardness_and_rare_images_decide_together_or_alone():
+    weights = np.array([7.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
 
-    guarded = DROOptions(guarded=0.3).rule()
-    facts = {"cases": list("abcdefgh"), "n_updates": 100, "rarity": weights}
-    both = DROOptions(rare=4.0).rule_of_training(**facts)
-    both_guarded = DROOptions(rare=4.0, guarded=0.3).rule_of_training(**facts)
-    alone = DROOptions(rare=4.0, beta=0.0).rule_of_training(**facts)
-    tried = DROOptions(rare=4.0, tried=0.4).rule_of_training(**facts)
-    hardest = DROOptions(rare=8.0, hardest=0.1).rule_of_training(**facts)
+    both = DROOptions(rare=8.0, hardest=0.1).rule_with_rarity(weights)
+    alone = DROOptions(rare=8.0, hardest=0.0).rule_with_rarity(weights)
 
-    assert (guarded.share, guarded.base) == (0.3, None)
-    assert (both.share, both.is_earned) == (0.5, True)
-    assert (both_guarded.share, both_guarded.is_earned) == (0.3, False)
+    assert (both.part, both.cap) == (0.1, 7.0)
     np.testing.assert_array_equal(both.base, weights)
-    assert (hardest.part, hardest.cap) == (0.1, 8.0)
-    np.testing.assert_array_equal(hardest.base, weights)
-    assert tried.ball.share == 0.4
-    np.testing.assert_array_equal(tried.ball.base, weights)
     np.testing.assert_allclose(8 * alone.probabilities(np.zeros(8)), weights)

@@ -20,7 +20,7 @@ from nnunet_dro.inspection.doctor.rules import FEWEST_CASES, Diagnosis, Finding,
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
-from nnunet_dro.sampling import EarnedBall, effective_cases, with_exploration
+from nnunet_dro.sampling import effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.trainers.options import DROOptions
 
@@ -70,7 +70,7 @@ class DefaultDraws:
     """The draws of `nnUNetTrainerDRO` from the network that was examined."""
 
     probabilities: FloatArray  # of each case in one draw
-    beta: float  # 1/loss units; 0 where the hardest are not learnt, and draws are uniform
+    part: float  # of the draws, for the hardest cases; 0 where next to nothing is found of them
 
     @property
     def effective(self) -> float:
@@ -78,16 +78,21 @@ class DefaultDraws:
         return effective_cases(self.probabilities)
 
 
-def default_draws(hardness: FloatArray) -> DefaultDraws:
-    """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
+def default_draws(hardness: FloatArray, draws_of_images: FloatArray) -> DefaultDraws:
+    """The draws of cases of this hardness and with these images.
+
+    Args:
+        hardness: Pooled losses, shape (n,). What is not finite counts as the mean of the rest.
+        draws_of_images: How often each is drawn for its image, relative to chance, shape (n,).
+    """
     options = DROOptions()
     is_finite = np.isfinite(hardness)
     mean = hardness[is_finite].mean()
     filled = np.where(is_finite, hardness, mean)
 
-    ball = EarnedBall(0.0, options.earned).following(filled)
-    probabilities = with_exploration(ball.probabilities(filled), epsilon=options.exploration)
-    return DefaultDraws(probabilities, ball.beta)
+    rule = options.rule_with_rarity(draws_of_images).following(filled)
+    probabilities = with_exploration(rule.probabilities(filled), epsilon=options.exploration)
+    return DefaultDraws(probabilities, rule.now.part * rule.now.earned)
 
 
 def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
@@ -151,12 +156,12 @@ class Answer:
         return self.cases["set"] == TRAINING
 
     @property
-    def would_draw_uniformly(self) -> bool:
-        """Whether the default trainer would draw every case equally often.
+    def would_ignore_the_hardest(self) -> bool:
+        """Whether the default trainer would draw no case more often for being hard.
 
         It does because next to nothing is found of the hardest cases.
         """
-        return self.draws is not None and self.draws.beta == 0
+        return self.draws is not None and self.draws.part == 0
 
     @property
     def is_unfinished(self) -> bool:
@@ -204,6 +209,7 @@ def conclude(
     strata_from: str,
     *,
     history: Sequence[Sequence[float]] | None,
+    draws_of_images: FloatArray,
     length: tuple[int, int],
 ) -> Answer:
     """Apply the rules to the measurements.
@@ -214,6 +220,8 @@ def conclude(
         strata: The columns with strata, with the same rows.
         strata_from: The file that these come from.
         history: The losses of the training cases in a log, where none were measured.
+        draws_of_images: How often the default trainer draws each training case for its image,
+            relative to chance.
         length: Number of epochs, and of iterations per epoch.
     """
     columns = [str(name) for name in table.columns]
@@ -235,7 +243,7 @@ def conclude(
     share = np.full(len(table), np.nan)
     if np.isfinite(hardness).any():
         spread = loss_spread(losses)
-        draws = default_draws(hardness)
+        draws = default_draws(hardness, draws_of_images)
         share[is_training] = draws.probabilities
 
     n_epochs, n_iterations_per_epoch = length

@@ -7,7 +7,7 @@ import contextlib
 import io
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from joblib import cpu_count
 from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
 
@@ -25,8 +26,10 @@ from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
+from nnunet_dro.sampling import draws_of_kinds
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from nnunet_dro.trainers.data.dataloading import loader_of
+from nnunet_dro.trainers.data.image_rarity import image_rarity
 from nnunet_dro.trainers.data.preprocessed_cases import not_preprocessed
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
@@ -91,6 +94,21 @@ class FinishedModel:
         with _readable(f"{self.trainer.preprocessed_dataset_folder}, case {case}"):
             data = self._dataset(case).load_case(case)[0]
             return int(np.prod(data.shape[1:]))
+
+    def draws_of_images(
+        self, cases: Iterable[str], *, report: Callable[[str], object]
+    ) -> npt.NDArray[np.float64]:
+        """How often the default trainer draws cases for their images, relative to chance.
+
+        Args:
+            cases: Names of the training cases.
+            report: Called with a sentence on what is done.
+
+        Returns:
+            Shape (n,), with a mean of 1.
+        """
+        table = image_rarity(self._loader._data, list(cases), log=report, jobs=cpu_count())
+        return draws_of_kinds(table["kind"], cap=DROOptions().cap_of_kinds)
 
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:

@@ -91,7 +91,7 @@ def command(answer: Answer) -> str:
     finding = answer.diagnosis.finding
     is_hard = finding == Finding.HARD
 
-    if finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
+    if finding == Finding.OUTLIERS or (is_hard and answer.would_ignore_the_hardest):
         folder = shlex.quote(str(fold.folder))
         return f"nnunet-dro suspects {folder}" if answer.has_hardness_log else ""
     if is_hard and fold.trainer != answer.trainer:
@@ -129,7 +129,7 @@ def _spread(answer: Answer) -> list[Block]:
     if draws is not None:
         effective = f"{draws.effective:.0f} of {answer.diagnosis.n_training}"
         rows.append((f"Effective cases of {answer.trainer}", effective))
-        rows.append(("Its beta", f"{draws.beta:.2g}"))
+        rows.append(("What goes to the hardest", f"{draws.part:.0%} of the draws"))
     about = (
         "Standard deviations of nnU-Net's loss of augmented patches of the training cases. "
         "Hardness weighted sampling can only find what differs between cases."

@@ -25,8 +25,8 @@ from nnunet_dro.sampling.cap import LEAST_CASES_OF_A_KIND, is_of_rare_kind
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The trainer that draws rare images more often.
-RARE_TRAINER = "nnUNetTrainerDRO_rare4"
+#: The trainer that draws rare kinds of images more often.
+RARE_TRAINER = "nnUNetTrainerDRO"
 
 #: How many of the rarest images the picture shows, beside as many ordinary ones.
 N_SHOWN = 6

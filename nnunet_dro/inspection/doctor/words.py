@@ -10,7 +10,7 @@ from nnunet_dro.pages.words import Words
 
 #: Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a
 #: stratum.
-_BLIND = 1.5
+_BLIND = 1.25
 
 
 def points(dice: float) -> str:

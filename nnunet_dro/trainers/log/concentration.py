@@ -32,7 +32,7 @@ _UNIFORM = 0.95
 _N_AVERAGED = 3
 #: What to do against draws that are too concentrated.
 _CURE = (
-    "Draw less by hardness: a larger `earned<s>` or `share<s>`, or a smaller `beta<x>`, in the "
+    "Draw less by hardness: a larger `share<s>`, or a smaller `hardest<d>` or `beta<x>`, in the "
     "trainer's name, or a larger `explore<e>`."
 )
 #: What to do instead where the rule has other numbers.

@@ -174,7 +174,7 @@ class HardnessLog(CaseLog):
             shares = self._shares_of_groups()
 
         n_draws = sum(int(times.sum()) for times in self._times.values())
-        warnings = concentration.concentration_warnings(
+        return concentration.concentration_warnings(
             self.rows,
             len(self.table),
             rule=rule,
@@ -182,7 +182,6 @@ class HardnessLog(CaseLog):
             shares=shares,
             n_draws=n_draws / len(self.rows),
         )
-        return [*rule.take_news(), *warnings]
 
     def _shares_of_groups(self) -> dict[str, float]:
         """Each group's share of the cases, by the column with its share of the draws."""

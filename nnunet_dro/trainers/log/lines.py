@@ -3,7 +3,7 @@
 import numpy as np
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import ByWeight, EarnedBall, HardnessTable
+from nnunet_dro.sampling import ByWeight, EarnedBall, Hardest, HardnessTable, Rule
 from nnunet_dro.sampling.learning import learnt
 
 #: Number of cases of which nothing is found that the last line names, hardest first.
@@ -43,21 +43,21 @@ def line_of_start(
 
 
 def line_of_end(table: HardnessTable) -> str | None:
-    """Why an earned share has come to nothing, if it has: too short a training, or hard cases.
+    """Why the hardest have earned no draws, if so: too short a training, or what they are.
 
     Only cases of which next to nothing is found are named, see `learnt`.
     """
-    has_earned_nothing = isinstance(table.rule, EarnedBall) and not table.rule.beta
     losses = table.losses
-    if not has_earned_nothing or table.n_unseen or len(table) == 1 or np.isnan(losses).any():
+    is_seen = not table.n_unseen and not np.isnan(losses).any()
+    if not is_seen or len(table) == 1 or not _has_earned_nothing(table.rule):
         return None
 
     median = float(np.median(losses))
     is_not_learnt = learnt(losses, median=median) == 0
     if is_not_learnt.all():
         return (
-            "In the end cases were drawn uniformly, because next to nothing is found of most of "
-            f"them: their median loss is {median:.2f}, and about -1 where all is "
+            "In the end no case was drawn more often for being hard, because next to nothing is "
+            f"found of most cases: their median loss is {median:.2f}, and about -1 where all is "
             "found. The training was too short to tell which cases are hard: train for longer."
         )
     if not is_not_learnt.any():
@@ -66,8 +66,15 @@ def line_of_end(table: HardnessTable) -> str | None:
     hardest = [i for i in np.argsort(-losses) if is_not_learnt[i]]
     names = ", ".join(f"{table.cases[i]} (loss {losses[i]:.2f})" for i in hardest[:_N_NAMED])
     return (
-        "In the end cases were drawn uniformly, because next to nothing is found of the "
-        f"hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
+        "In the end no case was drawn more often for being hard, because next to nothing is found "
+        f"of the hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
         "labelled: look at them with `nnunet-dro suspects`. If they are neither, "
         "nnUNetTrainerDRO_share0.5 draws them more often all the same."
     )
+
+
+def _has_earned_nothing(rule: Rule) -> bool:
+    """Whether a rule that looks for what is learnt draws no case more often for its loss."""
+    if isinstance(rule, Hardest):
+        return rule.now.earned == 0
+    return isinstance(rule, EarnedBall) and rule.beta == 0

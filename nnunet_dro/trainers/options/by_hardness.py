@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro import sampling
-from nnunet_dro.trainers.options.option import Option
 from nnunet_dro.trainers.options.settings import HardnessOptions
 
 if TYPE_CHECKING:
@@ -131,13 +130,12 @@ class HWSOptions(HardnessOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DROOptions(HWSOptions):
-    """Options of `nnUNetTrainerDRO`: other defaults than the paper's, and a share in place of beta.
+    """Options of `nnUNetTrainerDRO`: other defaults than the paper's, and no beta.
 
-    ``earned`` is the least share of the cases, which is reached only as far as the hardest cases
-    are learnt. ``share`` is a fixed share in its place, ``guarded`` one of the cases that are
-    learnt, and ``tried`` one that trials within the training have to earn. ``hardest`` is a part of
-    the draws in place of a share of the cases. ``rare`` bounds how much more often a case is drawn
-    because of what its image looks like.
+    ``hardest`` is the part of the draws that goes to the hardest cases, as far as these are learnt,
+    and ``rare`` bounds how much more often a case is drawn because of what its image looks like.
+    In place of both, ``share`` draws as if from a share of the cases, and ``earned`` from one that
+    is reached only as far as the hardest cases are learnt.
 
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
@@ -145,12 +143,10 @@ class DROOptions(HWSOptions):
         'nnUNetTrainerDRO_share0.3_20epochs'
     """
 
-    earned: float = 0.5
+    hardest: float = 0.2
     share: float | None = None
-    guarded: float | None = None
-    tried: float | None = None
-    hardest: float | None = None
-    rare: float | None = None  # type: ignore[misc]
+    earned: float | None = None
+    rare: float = 4.0
     beta: float | None = None
     importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
@@ -158,33 +154,60 @@ class DROOptions(HWSOptions):
 
     def _without_effect(self) -> str | None:
         other = self._rule_in_place_of_shares()
-        shares = self.given_options("earned", "share", "guarded", "tried", "hardest")
+        shares = self.given_options("hardest", "share", "earned")
         if other is not None and shares:
             return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
         if len(shares) > 1:
-            return f"`{shares[0].word}` has no effect with `{shares[1].word}`: choose one share."
-        if self.rare is not None:
-            return self._rare_without_effect(other, shares) or super()._without_effect()
+            return f"`{shares[0].word}` has no effect with `{shares[1].word}`: choose one of them."
 
-        if self.hardness == "ce" and self.share is None and other is None:
-            return (
-                "`hardCE` has no effect with `earned`, being never below 0: give a share, as in "
-                "`share0.5_hardCE`."
-            )
-        return super()._without_effect()
+        decides = other or self._share_in_place_of_hardest()
+        return (
+            self._rare_without_effect(decides)
+            or self._softmax_without_effect(decides)
+            or super()._without_effect()
+        )
 
-    def _rare_without_effect(self, other: str | None, shares: list[Option]) -> str | None:
-        """Reason why `rare` has no effect beside the rule that draws by hardness, or None."""
-        words = [option.word for option in shares if option.field == "share"]
-        if other is not None and self.beta != 0:
-            words.append(other)
-        if words:
-            return (
-                f"`rare` has no effect with `{words[0]}`: it goes with `earned`, `guarded`, "
-                "`tried`, `hardest` and `beta0`."
-            )
-        if math.prod(self.subvolumes) > 1:
+    def _rare_without_effect(self, decides: str | None) -> str | None:
+        """Reason why `rare` has no effect, or None.
+
+        Args:
+            decides: Word of the option that decides in place of ``hardest``, or None.
+        """
+        has_images = math.prod(self.subvolumes) == 1
+        is_plain = self.hardest == 0 and (self.rare == 1 or not has_images)
+        if is_plain and decides is None:
+            return "`hardest0` has no effect where no image is looked at: plain nnU-Net is `beta0`."
+        if not self.given_options("rare"):
+            return None
+        if not has_images:
             return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
+        if decides is not None:
+            return f"`rare` has no effect with `{decides}`, which does not look at images."
+        return None
+
+    def _softmax_without_effect(self, decides: str | None) -> str | None:
+        """Reason why an option has no effect where no softmax decides, or None."""
+        if decides is not None:
+            return None
+        weighing = self.given_options(*_WEIGHING)
+        if weighing:
+            return (
+                f"`{weighing[0].word}` has no effect without `share<s>` or `beta<x>`: only the "
+                "draws of a softmax have importance weights."
+            )
+        if self.hardness == "ce":
+            return (
+                "`hardCE` has no effect without a share or beta, being never below 0: give one, as "
+                "in `share0.5_hardCE`."
+            )
+        return None
+
+    def _share_in_place_of_hardest(self) -> str | None:
+        """Word of the share that decides in place of ``hardest``, or None."""
+        if self.share is not None:
+            return "share"
+        if self.earned is not None:
+            return "earned"
         return None
 
     def _rule_in_place_of_shares(self) -> str | None:
@@ -199,10 +222,20 @@ class DROOptions(HWSOptions):
             return "beta"
         return None
 
+    @property
+    def cap_of_kinds(self) -> float:
+        """How many times as often as others a case of a rare kind of images is drawn at most.
+
+        It is 1 where images are not looked at.
+        """
+        decides = self._rule_in_place_of_shares() or self._share_in_place_of_hardest()
+        has_images = math.prod(self.subvolumes) == 1
+        return self.rare if decides is None and has_images else 1.0
+
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """What decides how likely each case is to be drawn.
 
-        Where a share decides, it is the rule before beta has followed any losses.
+        It is the rule before it has followed any losses.
         """
         other = self._rule_in_place_of_shares()
         if other == "chi2" and self.beta is None:
@@ -212,26 +245,13 @@ class DROOptions(HWSOptions):
 
         if self.share is not None:
             return sampling.KLBall(0.0, self.share)
-        if self.guarded is not None:
-            return sampling.GuardedBall(self.guarded)
-        if self.hardest is not None:
-            return sampling.Hardest(self.hardest)
-        if self.rare is not None:
-            return sampling.GuardedBall(self.earned, is_earned=True)
-        return sampling.EarnedBall(0.0, self.earned)
+        if self.earned is not None:
+            return sampling.EarnedBall(0.0, self.earned)
+        return sampling.Hardest(self.hardest)
 
-    def rule_of_training(
-        self, cases: Sequence[str], *, n_updates: int, rarity: NDArray[np.float64] | None = None
-    ) -> sampling.Rule:
+    def rule_with_rarity(self, rarity: NDArray[np.float64]) -> sampling.Rule:
         """What decides how likely each case is to be drawn, see `TrainerOptions`."""
-        if rarity is not None and self.beta == 0:
+        if self.hardest == 0:
             return sampling.ByWeight(rarity)
-
-        rare = float(self.rare or 0)
-        if self.tried is not None:
-            cap = max(sampling.GuardedBall.cap, rare)
-            return sampling.TriedBall(cases, n_updates, share=self.tried, cap=cap, base=rarity)
-        rule = self.rule()
-        if rarity is not None and isinstance(rule, sampling.GuardedBall | sampling.Hardest):
-            return replace(rule, cap=max(rule.cap, rare), base=rarity)
-        return rule
+        cap = max(sampling.Hardest.cap, float(rarity.max()))
+        return sampling.Hardest(self.hardest, cap, rarity)

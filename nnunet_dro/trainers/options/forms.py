@@ -35,9 +35,15 @@ def _write_grid(grid: tuple[int, ...]) -> str:
 #: All options, in the order in which names give them.
 OPTIONS = (
     number_option(
-        "earned<s>",
-        "Draws by hardness only as far as the hardest cases are learnt: uniformly at first, and "
-        "at most as if from a share s of the cases; 0 < s < 1.",
+        "hardest<d>",
+        "Gives a part d of the draws to the hardest cases, as far as they are learnt, none more "
+        "than 6 times as often as by chance; every case keeps 1 - d of its draws; 0 <= d < 1. With "
+        "0 the images alone decide, see rare<c>.",
+    ),
+    number_option(
+        "rare<c>",
+        "Draws images of a rare kind more often, as if that kind had a fifth of the cases, but at "
+        "most c times as often as others; c >= 1, and 1 looks at no image.",
     ),
     number_option(
         "share<s>",
@@ -47,26 +53,9 @@ OPTIONS = (
         source="Hu and Hong 2013",
     ),
     number_option(
-        "guarded<s>",
-        "Draws by hardness as far as each case is learnt, at most as if from a share s of these "
-        "cases, and no case more than 8 times as often as by chance; 0 < s < 1. What is not learnt "
-        "is drawn as by chance.",
-    ),
-    number_option(
-        "tried<s>",
-        "Draws half of the hardest cases more often for a part of the training, and looks at the "
-        "other half: where that improves, draws as guarded<s> does from then on; 0 < s < 1.",
-    ),
-    number_option(
-        "hardest<d>",
-        "Gives a part d of the draws to the hardest cases, as far as they are learnt, none more "
-        "than 6 times as often as by chance; every case keeps 1 - d of its draws; 0 < d < 1.",
-    ),
-    number_option(
-        "rare<c>",
-        "Draws images of a rare kind more often, as if that kind had a fifth of the cases, but at "
-        "most c times as often as others; c > 1. Hard cases are drawn more often as well, by "
-        "earned0.5 if no other share or part is named; with beta0 the images alone decide.",
+        "earned<s>",
+        "Draws as share<s> does, but only as far as the hardest cases are learnt: uniformly at "
+        "first; 0 < s < 1. earned0.5 was the default of version 0.3.",
     ),
     number_option(
         "beta<x>",

@@ -35,11 +35,12 @@ _RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
         "a number > 0",
         lambda value: 0 < value < math.inf,
     ),
-    ("earned", "share", "guarded", "tried", "hardest", "cvar"): (
+    ("earned", "share", "cvar"): (
         "a number in (0, 1)",
         lambda value: 0 < value < 1,
     ),
-    ("rare",): ("a number > 1", lambda value: 1 < value < math.inf),
+    ("hardest",): ("a number in [0, 1)", lambda value: 0 <= value < 1),
+    ("rare",): ("a number >= 1", lambda value: 1 <= value < math.inf),
     ("doro",): ("a number in (0, 1)", lambda value: 0 <= value < 1),
     ("momentum", "memory"): ("a number in [0, 1)", lambda value: 0 <= value < 1),
     ("power", "exploration"): ("a number in [0, 1]", lambda value: 0 <= value <= 1),
@@ -92,7 +93,7 @@ class TrainerOptions:
     normalised = False
     exploration = 0.0
     subvolumes = (1, 1, 1)
-    rare: ClassVar[float | None] = None
+    cap_of_kinds = 1.0
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -135,16 +136,12 @@ class TrainerOptions:
         """
         return UNIFORM
 
-    def rule_of_training(
-        self, cases: Sequence[str], *, n_updates: int, rarity: NDArray[np.float64] | None = None
-    ) -> Rule:
-        """What decides how likely each case of a training is to be drawn.
+    def rule_with_rarity(self, rarity: NDArray[np.float64]) -> Rule:
+        """What decides how likely each case is to be drawn where `rare` looks at images.
 
         Args:
-            cases: Names of the training cases.
-            n_updates: Number of updates of the whole training, after a warm-up.
             rarity: How often each case is drawn for its image, relative to uniform draws, shape
-                (n,), with a mean of 1; None without `rare`.
+                (n,), with a mean of 1.
         """
         return self.rule()
 

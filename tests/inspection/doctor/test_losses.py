@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.inspection.doctor.answer import default_draws, loss_spread, stale_losses
-from nnunet_dro.sampling import EarnedBall, HardnessTable
+from nnunet_dro.sampling import Hardest, HardnessTable
 
 
 def test_spread_of_losses_with_known_parts():
@@ -32,25 +32,29 @@ def test_draws_are_those_of_the_default_trainer():
 
     hardness = np.random.default_rng(0).normal(-0.8, 0.1, 50)
     options = DROOptions()
-    rule = EarnedBall(0.0, options.earned)
+    images = np.where(np.arange(50) < 5, 2.0, 40 / 45)
+    rule = Hardest(options.hardest, base=images)
     table = HardnessTable([str(n) for n in range(50)], rule=rule, exploration=options.exploration)
     for _ in range(50):
         table.update(np.arange(50), hardness)
 
-    draws = default_draws(hardness)
+    draws = default_draws(hardness, images)
 
     np.testing.assert_allclose(draws.probabilities, table.probabilities(), rtol=1e-6)
-    assert draws.effective == pytest.approx(27, abs=2)
+    assert draws.part == pytest.approx(0.2)
 
 
 def test_draws_of_equal_or_unknown_hardness_are_uniform():
-    assert default_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
-    assert default_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), (
-        "nothing is found of one"
-    )
+    by_chance = np.ones(3)
+    unknown = default_draws(np.array([0.5, 0.5, math.nan]), by_chance)
+    nothing_found = default_draws(np.array([0.1, -0.9, -0.8]), by_chance)
+    harder = default_draws(np.array([-0.8, -0.4, math.nan]), by_chance).probabilities
 
-    harder = default_draws(np.array([-0.8, -0.4, math.nan])).probabilities
-    assert harder[0] < harder[2] < harder[1]
+    assert unknown.probabilities == pytest.approx(1 / 3)
+    assert nothing_found.probabilities == pytest.approx(1 / 3)
+    assert nothing_found.part == 0
+    assert harder[0] == pytest.approx(harder[2])
+    assert harder[0] < harder[1]
 
 
 def test_hardness_log_gives_the_fresh_losses_of_its_last_third(tmp_path):

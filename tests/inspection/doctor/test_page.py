@@ -42,8 +42,20 @@ def answer_of(
     )
     measured = measured.assign(hardness=measured.filter(like="loss_").mean(axis=1))
     strata = table[["site"]].set_axis([column], axis=1)
+    return concluded(Fold.of(path), measured, strata, n_epochs=n_epochs)
+
+
+def concluded(fold, measured, strata, *, n_epochs=1000) -> Answer:
+    """The answer where all images are of one kind."""
+    n_training = int((measured["set"] == "training").sum())
     return conclude(
-        Fold.of(path), measured, strata, "cases.csv", history=None, length=(n_epochs, 250)
+        fold,
+        measured,
+        strata,
+        "cases.csv",
+        history=None,
+        draws_of_images=np.ones(n_training),
+        length=(n_epochs, 250),
     )
 
 
@@ -112,14 +124,16 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     assert "nnunet-dro suspects" in printed(answer_of(TABLES["A few outliers"], tmp_path))
 
 
-def test_where_the_default_would_draw_uniformly_it_is_not_recommended(tmp_path):
+def test_where_the_default_ignores_the_hardest_it_is_not_recommended(tmp_path):
     table = cases(a=LEVEL, rare={"training": around(0.05, 8)})
     answer = answer_of(table, tmp_path)
 
     text = printed(answer)
 
     assert text.startswith("Hard to learn")
-    assert "nnUNetTrainerDRO would draw uniformly from this network" in text
+    assert (
+        "With this network, nnUNetTrainerDRO would draw no case more often for being hard" in text
+    )
     assert "nnUNetTrainerIW_site draws every group equally often." in text
     assert "worth a try" not in text
     assert "If they are neither, nnUNetTrainerDRO_share0.5 draws them" in text
@@ -136,9 +150,7 @@ def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
     answer = answer_of(table, tmp_path)
     measured = answer.cases.drop(columns="share").assign(hardness=blind.cases["hardness"])
 
-    answer = conclude(
-        answer.fold, measured, answer.strata, "cases.csv", history=None, length=(1000, 250)
-    )
+    answer = concluded(answer.fold, measured, answer.strata)
 
     assert "nnUNetTrainerIW_site" in printed(answer)
 

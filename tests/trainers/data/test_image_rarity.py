@@ -130,7 +130,7 @@ def test_a_case_that_is_not_preprocessed_is_named(trainer):
 
 @pytest.mark.slow
 def test_a_training_writes_the_table_and_draws_by_it(make_trainer):
-    trainer = make_trainer("nnUNetTrainerDRO_rare4_beta0_1epochs_1iters", "2d_small", "labels")
+    trainer = make_trainer("nnUNetTrainerDRO_hardest0_1epochs_1iters", "2d_small", "labels")
     trainer.initialize()
 
     trainer.get_dataloaders()

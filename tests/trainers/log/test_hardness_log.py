@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import CVaR, EarnedBall, HardnessTable
+from nnunet_dro.sampling import CVaR, Hardest, HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import hardness_log, pace
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
@@ -184,7 +184,7 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
 
 def log_at_the_end(losses):
     cases = [f"c{i}" for i in range(len(losses))]
-    table = HardnessTable(cases, rule=EarnedBall(0.0, 0.5))
+    table = HardnessTable(cases, rule=Hardest())
     table.update(np.arange(len(losses)), losses)
     return HardnessLog(table, None)
 
@@ -207,7 +207,7 @@ def test_the_last_line_of_too_short_a_training_blames_no_case():
 
 
 def test_nothing_is_blamed_while_cases_are_unseen_or_where_all_are_learnt():
-    table = HardnessTable(list("abc"), rule=EarnedBall(0.0, 0.5))
+    table = HardnessTable(list("abc"), rule=Hardest())
     table.update([0, 1], [0.1, 0.2])
 
     assert HardnessLog(table, None).what_earned_nothing() is None
