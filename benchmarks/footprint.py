@@ -6,7 +6,8 @@ pair, and their median.
 
 - ``compare`` of two evaluations of many cases, as `scale.py` draws them;
 - ``evaluate`` of the same scores after the label maps have been read;
-- ``evaluate`` of 61 small volumes, start-up included.
+- ``evaluate`` of 61 small volumes, start-up included;
+- HD95 and NSD of a case of 512 x 512 x 400 voxels and 20 labels, which a worker scores.
 
     git worktree add --detach /tmp/before COMMIT
     python benchmarks/footprint.py /tmp/before [--cases N] [--pairs N] [--out FILE]
@@ -19,16 +20,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import scale
-from label_maps import Kind, make_label_maps
+from label_maps import KINDS, Kind, make_label_maps
 from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parents[1]
 SMALL = Kind("small", (48, 44, 40), (1.0, 1.0, 1.0), 2, 61)
+LARGE = replace(KINDS[1], n_cases=1)
 N_LABELS = 100
 N_STRATA = (20, 40)
 
@@ -38,6 +41,15 @@ import sys
 sys.path.insert(0, {folder!r})
 import scale
 scale.measure_evaluate(scale.Size({n_cases}, {n_labels}, {n_strata}))
+"""
+
+#: Scoring a case.
+OF_A_CASE = """
+from pathlib import Path
+from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
+from nnunet_dro.evaluation.scoring.scoring import Scoring
+files = (Path({folder!r}) / which / "case_000.nii.gz" for which in ("reference", "prediction"))
+score_pair(PairOfFiles("case_000", *files), None, Scoring(metrics=("hd95", "nsd")))
 """
 
 
@@ -65,7 +77,8 @@ def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
     size = scale.Size(n_cases, N_LABELS, N_STRATA)
     for seed, name in enumerate(("baseline", "method")):
         scale.apart(scale.write_evaluation, size, seed, scratch / name)
-    make_label_maps(SMALL, scratch / "small", rng=np.random.default_rng(0))
+    for kind in (SMALL, LARGE):
+        make_label_maps(kind, scratch / kind.name, rng=np.random.default_rng(0))
 
     program = ["-m", "nnunet_dro.cli"]
     out = ["--overwrite", "-o", str(scratch / "out")]
@@ -79,6 +92,7 @@ def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
     )
     return {
         "evaluate, 61 small volumes": [*program, "evaluate", *maps, *out],
+        "HD95 and NSD of a case": ["-c", OF_A_CASE.format(folder=str(scratch / LARGE.name))],
         "evaluate, after reading": ["-c", after_reading],
         "compare": [*program, "compare", *both, *out],
     }

@@ -46,7 +46,7 @@ class Runs:
     """
 
     voxels: tuple[IntegerArray, ...]  # of some planes each, shape (n_runs, 8)
-    places: tuple[IndexArray, ...]  # which run of the map each is, shape (n_runs,), increasing
+    places: tuple[IntegerArray, ...]  # which run of the map each is, shape (n_runs,), increasing
     shape: tuple[int, ...]  # of the map
 
     @classmethod
@@ -55,6 +55,7 @@ class Runs:
         n_planes, n_rows, n_columns = label_map.shape
         n_planes_at_once = max(1, _STEP // max(1, n_rows * n_columns))
         n_missing = -n_columns % _RUN
+        kind_of_place = np.min_scalar_type(math.prod(_in_runs(label_map.shape)))
 
         voxels = []
         places = []
@@ -70,7 +71,7 @@ class Runs:
             is_foreground = reduce(np.bitwise_or, words) != 0
             here = np.flatnonzero(is_foreground)
             voxels.append(runs.take(here, axis=0))
-            places.append(here + n_before)
+            places.append((here + n_before).astype(kind_of_place))
             n_before += len(runs)
 
         return cls(tuple(voxels), tuple(places), label_map.shape)
