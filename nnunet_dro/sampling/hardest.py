@@ -158,7 +158,10 @@ class Hardest(Rule):
 
     Args:
         part: The largest part of the draws that goes to the hardest, in (0, 1).
-        cap: How many times as often as by chance a case is drawn at most, > 1.
+        cap: The largest weight of a case, > 1. Where all of the hardest are learnt, weights have a
+            mean of 1, and no case is drawn more than so many times as often as by chance; elsewhere
+            weights add up to less, by ``part`` at most, and a case may be drawn ``cap`` /
+            (1 - ``part``) times as often.
         base: How often each case is drawn where its loss does not decide, relative to uniform
             draws: shape (n,), > 0, at most ``cap``, with a mean of 1. Uniformly if None.
         now: What the losses decide, see `following`.
@@ -182,10 +185,9 @@ class Hardest(Rule):
 
     def __str__(self) -> str:
         words = (
-            f"{100 * self.part:g} % of the draws for the hardest cases as far as they are learnt, "
-            f"none more than {self.cap:g} times as often as by chance"
+            f"{100 * self.part:g} % of the draws for the hardest cases as far as they are learnt"
         )
-        if self.base is None:
+        if self.base is None or (self.base == 1).all():
             return words
         return f"{words}, and what looks rare more often"
 

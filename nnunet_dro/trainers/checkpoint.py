@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.trainers.options import DROOptions, HWSOptions, TrainerOptions
+from nnunet_dro.trainers.options.by_hardness import EARNED
 
 #: Key of the state of the hardness table in the logging part of a checkpoint.
 STATE_KEY = "nnunet_dro"
@@ -206,4 +207,7 @@ def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
         idle = ["earned", "hardest"]
     elif values.get("earned") is not None:
         idle = ["hardest"]
+        # Importance weights have this share unless another is named.
+        if values.get("importance_sampling") and values["earned"] == EARNED:
+            idle.append("earned")
     return {name: value for name, value in values.items() if name not in idle}

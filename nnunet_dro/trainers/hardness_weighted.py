@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -87,14 +87,22 @@ class HardnessWeighted(_Trainer):
 
         It is called when the cases are known.
         """
-        cap = self.options.cap_of_kinds
-        if cap == 1:
+        if self._draws_of_images is None:
             return self.options.rule()
-        rarity = draws_of_rare_images(self, cases, cap=cap)
-        return self.options.rule_with_rarity(rarity)
+        return self.options.rule_with_rarity(self._draws_of_images)
+
+    @cached_property
+    def _draws_of_images(self) -> NDArray[np.float64] | None:
+        """How often each training case is drawn for its image, relative to chance.
+
+        None where images are not looked at.
+        """
+        cap = self.options.cap_of_kinds
+        return draws_of_rare_images(self, cap=cap) if cap > 1 else None
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""
+        _ = self._draws_of_images
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()

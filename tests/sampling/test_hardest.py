@@ -78,6 +78,18 @@ def test_hopeless_cases_change_the_draws_of_the_others_by_their_number(n, n_hope
     assert change <= 2 * n_hopeless / (n + n_hopeless) + 1e-9
 
 
+def test_what_the_not_learnt_would_have_got_all_others_share():
+    losses = np.full(100, -0.9)
+    losses[:6] = 0.0  # two more than are set aside
+    losses[6:8] = -0.8
+
+    weights = weights_of(losses)
+
+    assert weights[:6].max() < 1
+    assert 6 < weights.max() <= 6 / (1 - 0.2)
+    assert weights.mean() == pytest.approx(1.0)
+
+
 def test_many_cases_of_which_nothing_is_found_leave_draws_by_chance():
     losses = losses_of(100, n_hard=5, n_hopeless=15)
 

@@ -202,8 +202,37 @@ def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now
         check_resumed(now, recorded, trainer="MyTrainer")
 
 
-def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
+def options_of_0_3(**changes):
+    """What a checkpoint of version 0.3 has of nnUNetTrainerDRO and of options in its name."""
     recorded = recorded_options(DROOptions())
+    for name in ("hardest", "rare"):
+        del recorded["values"][name]
+    recorded["values"] |= {"earned": 0.5, **changes}
+    return recorded
+
+
+@pytest.mark.parametrize(
+    ("changes", "now", "name"),
+    [
+        ({}, "DRO", "DRO_earned0.5"),
+        ({"earned": 0.3}, "DRO", "DRO_earned0.3"),
+        ({"importance_sampling": True}, "DRO", "DRO_IS"),
+        ({"share": 0.5}, "DRO", "DRO_share0.5"),
+        ({"beta": 10.0}, "DRO", "DRO_beta10"),
+    ],
+)
+def test_a_training_of_version_0_3_goes_on_by_the_name_that_the_error_says(changes, now, name):
+    recorded = options_of_0_3(**changes)
+    cure = rf"continue with -tr nnUNetTrainer{re.escape(name)} --c\."
+
+    with pytest.raises(ValueError, match=cure):
+        check_resumed(options_of(now), recorded, trainer=f"nnUNetTrainer{now}")
+
+    check_resumed(options_of(name), recorded, trainer=f"nnUNetTrainer{name}")
+
+
+def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
+    recorded = options_of_0_3()
     del recorded["values"]["earned"]
 
     recorded["values"]["share"] = 0.5

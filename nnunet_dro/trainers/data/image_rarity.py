@@ -22,11 +22,11 @@ from nnunet_dro.trainers.data.case_cache import CaseCache, reading
 RARITY_FILE = "rarity.csv"
 #: Largest number of threads; more would wait for the disk.
 _MOST_JOBS = 8
-#: Number of cases that the log names.
+#: Number of cases, and of kinds, that the log names.
 _N_NAMED = 6
 
 
-def draws_of_rare_images(trainer: Any, cases: Sequence[str], *, cap: float) -> NDArray[np.float64]:
+def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
     """How often to draw the training cases for their images, relative to chance.
 
     Cases of rare kinds of images come more often, see `nnunet_dro.fingerprints.kinds` and
@@ -35,17 +35,17 @@ def draws_of_rare_images(trainer: Any, cases: Sequence[str], *, cap: float) -> N
 
     Args:
         trainer: A trainer of nnU-Net that knows its preprocessed data.
-        cases: Names of its training cases.
         cap: How many times as often as by chance a case is drawn at most, > 1.
 
     Returns:
-        Shape (n,), with a mean of 1.
+        A number for each training case, in nnU-Net's order, shape (n,), with a mean of 1.
 
     Raises:
         ValueError: If an image cannot be read, or has a value that is not finite.
         FileNotFoundError: If a case is not preprocessed.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
+    cases = [str(case) for case in dataset.identifiers]
     # The input of a cascade is not looked at, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None
     n_ranks = dist.get_world_size() if trainer.is_ddp else 1
@@ -127,7 +127,10 @@ def write_rarity(table: pd.DataFrame, path: Path) -> None:
 def _rare_kinds(table: pd.DataFrame) -> str:
     """One line for the log on the kinds of images, and the cases of rare kinds."""
     sizes = table["kind"].value_counts()
-    told = f"Kinds of images: {len(sizes)} ({', '.join(map(str, sizes))} cases)"
+    numbers = [str(size) for size in sizes.head(_N_NAMED)]
+    if len(sizes) > _N_NAMED:
+        numbers.append("...")
+    told = f"Kinds of images: {len(sizes)} ({', '.join(numbers)} cases)"
     more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
     if more.empty:
         return f"{told}. None is rare, so that no case is drawn more often for its image"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The paper's beta.
 _BETA = 100.0
+#: The earned share of version 0.3, whose softmax importance weights need.
+EARNED = 0.5
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
 
@@ -159,20 +161,36 @@ class DROOptions(HWSOptions):
             return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
         if len(shares) > 1:
             return f"`{shares[0].word}` has no effect with `{shares[1].word}`: choose one of them."
+        if self.importance_sampling and self.earned == EARNED and other is None:
+            return "`earned` has no effect with `IS`, with which it is 0.5."
 
         decides = other or self._share_in_place_of_hardest()
         return (
-            self._rare_without_effect(decides)
-            or self._softmax_without_effect(decides)
+            self._hardest_without_effect(decides)
+            or self._rare_without_effect(decides)
             or super()._without_effect()
         )
 
-    def _rare_without_effect(self, decides: str | None) -> str | None:
-        """Reason why `rare` has no effect, or None.
+    def _hardest_without_effect(self, decides: str | None) -> str | None:
+        """Reason why ``hardest``, or an option of the losses beside it, has no effect, or None.
 
         Args:
             decides: Word of the option that decides in place of ``hardest``, or None.
         """
+        if decides is not None and self.given_options("hardest"):
+            return f"`hardest` has no effect with `{decides}`, which decides instead."
+        if self.hardness == "ce" and decides in (None, "earned", "IS"):
+            return (
+                "`hardCE` has no effect without a share or beta, being never below 0: give one, as "
+                "in `share0.5_hardCE`."
+            )
+        of_losses = self.given_options("hardness", "momentum", "memory")
+        if decides is None and self.hardest == 0 and of_losses:
+            return f"`{of_losses[0].word}` has no effect with `hardest0`: no loss decides."
+        return None
+
+    def _rare_without_effect(self, decides: str | None) -> str | None:
+        """Reason why `rare`, or `hardest0`, which looks at images alone, has no effect, or None."""
         has_images = math.prod(self.subvolumes) == 1
         is_plain = self.hardest == 0 and (self.rare == 1 or not has_images)
         if is_plain and decides is None:
@@ -185,30 +203,13 @@ class DROOptions(HWSOptions):
             return f"`rare` has no effect with `{decides}`, which does not look at images."
         return None
 
-    def _softmax_without_effect(self, decides: str | None) -> str | None:
-        """Reason why an option has no effect where no softmax decides, or None."""
-        if decides is not None:
-            return None
-        weighing = self.given_options(*_WEIGHING)
-        if weighing:
-            return (
-                f"`{weighing[0].word}` has no effect without `share<s>` or `beta<x>`: only the "
-                "draws of a softmax have importance weights."
-            )
-        if self.hardness == "ce":
-            return (
-                "`hardCE` has no effect without a share or beta, being never below 0: give one, as "
-                "in `share0.5_hardCE`."
-            )
-        return None
-
     def _share_in_place_of_hardest(self) -> str | None:
-        """Word of the share that decides in place of ``hardest``, or None."""
+        """Word of the option by which a share decides in place of ``hardest``, or None."""
         if self.share is not None:
             return "share"
         if self.earned is not None:
             return "earned"
-        return None
+        return "IS" if self.importance_sampling else None
 
     def _rule_in_place_of_shares(self) -> str | None:
         """Word of the option that decides what is drawn in place of a share, or None."""
@@ -247,6 +248,8 @@ class DROOptions(HWSOptions):
             return sampling.KLBall(0.0, self.share)
         if self.earned is not None:
             return sampling.EarnedBall(0.0, self.earned)
+        if self.importance_sampling:
+            return sampling.EarnedBall(0.0, EARNED)
         return sampling.Hardest(self.hardest)
 
     def rule_with_rarity(self, rarity: NDArray[np.float64]) -> sampling.Rule:

@@ -36,14 +36,14 @@ def _write_grid(grid: tuple[int, ...]) -> str:
 OPTIONS = (
     number_option(
         "hardest<d>",
-        "Gives a part d of the draws to the hardest cases, as far as they are learnt, none more "
-        "than 6 times as often as by chance; every case keeps 1 - d of its draws; 0 <= d < 1. With "
-        "0 the images alone decide, see rare<c>.",
+        "Moves a part d of the draws to the hardest cases, as far as they are learnt, each about 6 "
+        "times as often as by chance at most; every case keeps 1 - d of its other draws; "
+        "0 <= d < 1. With 0 the images alone decide, see rare<c>.",
     ),
     number_option(
         "rare<c>",
-        "Draws images of a rare kind more often, as if that kind had a fifth of the cases, but at "
-        "most c times as often as others; c >= 1, and 1 looks at no image.",
+        "Draws images of a rare kind more often than others: a kind with a share s of the cases, "
+        "below 0.2, min(c, 0.2 / s) times as often; c >= 1, and 1 looks at no image.",
     ),
     number_option(
         "share<s>",
@@ -145,7 +145,8 @@ OPTIONS = (
     ),
     switch(
         "IS",
-        "Turns the importance weights exp(beta * change of the stale loss) on.",
+        "Turns the importance weights exp(beta * change of the stale loss) on. With DRO, cases are "
+        "then drawn by earned0.5 unless share, earned or beta is named.",
         field="importance_sampling",
         source=_FIDON,
     ),

@@ -56,7 +56,7 @@ def trainer(tmp_path):
 
 
 def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
-    weights = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
+    weights = draws_of_rare_images(trainer, cap=8.0)
 
     assert weights.mean() == pytest.approx(1.0)
     # A tenth of the images as if they were a fifth.
@@ -65,8 +65,8 @@ def test_images_of_a_rare_scanner_are_drawn_several_times_as_often(trainer):
 
 
 def test_images_are_looked_at_once(trainer, tmp_path):
-    first = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
-    again = draws_of_rare_images(trainer, trainer.cases, cap=8.0)
+    first = draws_of_rare_images(trainer, cap=8.0)
+    again = draws_of_rare_images(trainer, cap=8.0)
 
     assert len(trainer.lines) == 3
     assert trainer.lines[0].startswith("Looking at the images of 50 of 50 training cases")
@@ -77,7 +77,7 @@ def test_images_are_looked_at_once(trainer, tmp_path):
 
 
 def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path):
-    weights = draws_of_rare_images(trainer, trainer.cases, cap=1.5)
+    weights = draws_of_rare_images(trainer, cap=1.5)
 
     table = pd.read_csv(tmp_path / "rarity.csv")
     assert sorted(table["case"][:N_RARE]) == trainer.cases[N_COMMON:]
@@ -97,9 +97,9 @@ def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path
 
 
 def test_images_of_one_kind_are_drawn_by_chance(trainer):
-    common = trainer.cases[:N_COMMON]
+    del trainer.cases[N_COMMON:]
 
-    weights = draws_of_rare_images(trainer, common, cap=4.0)
+    weights = draws_of_rare_images(trainer, cap=4.0)
 
     np.testing.assert_array_equal(weights, 1.0)
     assert trainer.lines[-1].startswith("Kinds of images: 1 (45 cases). None is rare")
@@ -108,7 +108,7 @@ def test_images_of_one_kind_are_drawn_by_chance(trainer):
 def test_only_the_first_rank_writes_the_table(trainer, tmp_path):
     trainer.local_rank = 1
 
-    draws_of_rare_images(trainer, trainer.cases, cap=1.5)
+    draws_of_rare_images(trainer, cap=1.5)
 
     assert not (tmp_path / "rarity.csv").exists()
 
@@ -120,12 +120,14 @@ def test_an_image_with_infinite_values_is_named(trainer, tmp_path):
     save(image, tmp_path / "nnUNetPlans_2d" / "case_03")
 
     with pytest.raises(ValueError, match=r"case_03.*finite"):
-        draws_of_rare_images(trainer, trainer.cases, cap=8.0)
+        draws_of_rare_images(trainer, cap=8.0)
 
 
 def test_a_case_that_is_not_preprocessed_is_named(trainer):
+    trainer.cases.append("ghost")
+
     with pytest.raises((FileNotFoundError, ValueError), match="ghost"):
-        draws_of_rare_images(trainer, [*trainer.cases, "ghost"], cap=8.0)
+        draws_of_rare_images(trainer, cap=8.0)
 
 
 @pytest.mark.slow
@@ -135,6 +137,9 @@ def test_a_training_writes_the_table_and_draws_by_it(make_trainer):
 
     trainer.get_dataloaders()
 
+    assert list(trainer.hardness_log.cases) == list(
+        trainer.get_tr_and_val_datasets()[0].identifiers
+    )
     table = pd.read_csv(Path(trainer.output_folder) / "rarity.csv").set_index("case")
     draws = trainer.hardness_log.table
     n = len(draws)
