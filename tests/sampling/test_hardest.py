@@ -81,7 +81,7 @@ def test_hopeless_cases_change_the_draws_of_the_others_by_their_number(n, n_hope
 def test_what_the_not_learnt_would_have_got_all_others_share():
     losses = np.full(100, -0.9)
     losses[:6] = 0.0  # two more than are set aside
-    losses[6:8] = -0.8
+    losses[6:8] = (-0.79, -0.8)
 
     weights = weights_of(losses)
 
