@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 #: So many rows are written at a time.
-_ROWS_AT_A_TIME = 100_000
+_ROWS_AT_A_TIME = 10_000
 
 #: How no digit of a number is lost: as Python reads them, which pandas does from version 3.1 on.
 _EXACT: Any = {}

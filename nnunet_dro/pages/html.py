@@ -143,6 +143,10 @@ def page(
     payload: dict[str, Any] = {"columns": []}
     if table:
         payload = table.payload()
+    packed = _packed(payload)
+    if packed:
+        # They are in the page once, and let go before it is written.
+        payload.clear()
 
     template = page_environment().get_template("base.html")
     return template.render(
@@ -152,7 +156,7 @@ def page(
         appendix=html(appendix),
         table=table,
         payload=payload,
-        packed=_packed(payload),
+        packed=packed,
         **head,
     )
 
@@ -165,8 +169,11 @@ def _packed(payload: Mapping[str, Any]) -> str:
     return base64.b64encode(zlib.compress(text.encode("ascii"))).decode("ascii")
 
 
-def html(blocks: Sequence[Block]) -> Markup:
-    """Blocks as HTML, a section for each heading of level 2."""
+def html(blocks: Sequence[Block]) -> list[Markup]:
+    """Blocks as parts of HTML, a section for each heading of level 2.
+
+    They are joined where the page is written: a large one would be in memory twice.
+    """
     macros = _macros()
     many = " many" if _n_dots(blocks) > _MANY_DOTS else ""
     runs = [list(run) for _, run in groupby(blocks, key=_run_of)]
@@ -207,7 +214,7 @@ def html(blocks: Sequence[Block]) -> Markup:
             said.update(key)
             parts.append(macros.table(block, key))
     close(0)
-    return Markup("").join(parts)
+    return parts
 
 
 def _macros() -> Any:

@@ -32,6 +32,10 @@ ROWS = (
 TABLE = Table("Dice [%]", COLUMNS, ROWS, ("In brackets: 95 % interval.",), "Dice: overlap.")
 
 
+def joined_html(blocks):
+    return "".join(html(blocks))
+
+
 def lines_of(*blocks, **options):
     return [line.rstrip() for line in screen(printed(blocks), **options).splitlines()]
 
@@ -53,7 +57,7 @@ In brackets: 95 % interval. Mean: of all cases.
 
 def test_key_that_tables_share_is_said_once():
     assert markdown.markdown([TABLE, TABLE]).count("In brackets") == 1
-    assert str(html([TABLE, TABLE])).count("In brackets") == 1
+    assert joined_html([TABLE, TABLE]).count("In brackets") == 1
     assert "In brackets" in latex.latex([TABLE, TABLE]).split("\\end{table}")[1]
 
 
@@ -77,7 +81,7 @@ def test_narrow_terminal_has_no_key_to_what_it_leaves_out():
 
 def test_columns_that_a_phone_leaves_out_are_marked():
     table = Table("", (Column("Mean"), Column("IQR", is_minor=True)), [(Cell("1"), Cell("2"))])
-    page = str(html([table]))
+    page = joined_html([table])
     assert '<th scope="col" class="num minor">IQR</th>' in page
     assert '<td class="num minor">2</td>' in page
     assert '<td class="num">1</td>' in page
@@ -86,7 +90,7 @@ def test_columns_that_a_phone_leaves_out_are_marked():
 def test_heading_above_spans_what_a_phone_keeps_of_its_columns():
     below = [Column("a", above="Mean", is_minor=True), Column("b", above="Mean")]
     others = [Column("c", above="n", is_minor=True), Column("d", above="P5")]
-    page = str(html([Table("", (*below, *others), [(Cell("1"),) * 4])]))
+    page = joined_html([Table("", (*below, *others), [(Cell("1"),) * 4])])
     span = '<th scope="colgroup" colspan='
     assert f'{span}"2" class="span minor">Mean</th>{span}"1" class="span phone">Mean</th>' in page
     assert f'{span}"1" class="span minor">n</th>{span}"1" class="span">P5</th>' in page
@@ -121,7 +125,7 @@ def test_latex_spans_names_and_stacks_what_is_below():
 
 
 def test_page_groups_rows_by_their_first_name():
-    page = re.sub(r">\s+<", "><", str(html([TABLE])))
+    page = re.sub(r">\s+<", "><", joined_html([TABLE]))
     assert '<th scope="colgroup" colspan="1" class="span">Dice</th>' in page
     assert '<th scope="col" class="num"><abbr title="of all cases">Mean</abbr></th>' in page
     assert (
@@ -220,14 +224,14 @@ def test_page_has_a_section_for_each_heading_and_folds_what_is_asked_for():
         Heading("Yet more", 3, folded=True),
         Prose(("a", "b"), kind="steps"),
     ]
-    tags = re.findall(r"</?(?:section|h2|h3|details|aside|ol)\b", str(html(blocks)))
+    tags = re.findall(r"</?(?:section|h2|h3|details|aside|ol)\b", joined_html(blocks))
 
     assert " ".join(tag.removeprefix("<") for tag in tags) == (
         "section h2 /h2 ol h3 /h3 /ol /section aside h2 /h2 /aside "
         "section h2 /h2 details h3 /h3 /details details ol /ol /details /section"
     )
-    assert "A &lt;b&gt;" in html(blocks)
-    assert "&lt;svg/&gt;" in html(blocks), "only what is marked as HTML is taken for it"
+    assert "A &lt;b&gt;" in joined_html(blocks)
+    assert "&lt;svg/&gt;" in joined_html(blocks), "only what is marked as HTML is taken for it"
     assert markdown.markdown(blocks[:3]) == "## One\n\n- **A &lt;b&gt;**: Bad.\n\n> Read this.\n"
 
 
