@@ -11,7 +11,7 @@ from experiments.curves.results import Roles
 
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#CC79A7", "#999999")
 #: Line style and colour of each method; more methods than colours have no lines for the seeds.
-_STYLES = list(product(("-", ":"), _COLOURS))
+_STYLES = list(product(("-", ":", "--"), _COLOURS))
 
 
 def draw_curves(
