@@ -169,8 +169,8 @@ class Foreground:
         occurring = np.flatnonzero(n_runs)
 
         n_voxels = _RUN * n_runs[occurring]
-        values = occurring.astype(np.uint8).view(self._uniform_values.dtype)
-        values = values.astype(np.int64)
+        with_sign = occurring.astype(np.uint8).view(self._uniform_values.dtype)
+        values = with_sign.astype(np.int64)
         return JointCounts(
             reference=values,
             prediction=values,

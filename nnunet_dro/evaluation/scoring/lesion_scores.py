@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
-from nnunet_dro.evaluation.scoring.foreground import enclosing
+from nnunet_dro.evaluation.scoring.components import Match, Matching, match_lesions
+from nnunet_dro.evaluation.scoring.foreground import BoolArray, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.instances import Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.scoring import Scoring, ratio

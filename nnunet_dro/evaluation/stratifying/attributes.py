@@ -13,8 +13,9 @@ import numpy as np
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.cluster import absolute, each_done
-from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
+from nnunet_dro.evaluation.scoring.components import connected_components, dilated
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
+from nnunet_dro.evaluation.scoring.foreground import BoolArray
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
