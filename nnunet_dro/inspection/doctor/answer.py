@@ -20,7 +20,7 @@ from nnunet_dro.inspection.doctor.rules import FEWEST_CASES, Diagnosis, Finding,
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
-from nnunet_dro.sampling import effective_cases, with_exploration
+from nnunet_dro.sampling import Hardest, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.trainers.options import DROOptions
 
@@ -90,7 +90,7 @@ def default_draws(hardness: FloatArray, draws_of_images: FloatArray) -> DefaultD
     mean = hardness[is_finite].mean()
     filled = np.where(is_finite, hardness, mean)
 
-    rule = options.rule_with_rarity(draws_of_images).following(filled)
+    rule = Hardest(options.hardest, base=draws_of_images).following(filled)
     probabilities = with_exploration(rule.probabilities(filled), epsilon=options.exploration)
     return DefaultDraws(probabilities, rule.now.part * rule.now.earned)
 

@@ -218,15 +218,13 @@ def examine(  # noqa: PLR0913 - the options of the command
 
     table = measurements.table(sets)
     history = None if n_patches else stale_losses(log, training)
-    is_training = table["set"] == TRAINING
-    draws_of_images = model.draws_of_images(table.loc[is_training, "case"], report=report)
     answer = conclude(
         inputs.fold,
         table,
         strata.loc[table["case"]],
         strata_from,
         history=history,
-        draws_of_images=draws_of_images,
+        draws_of_images=model.draws_of_images(training, report=report),
         length=model.length,
     )
     write_files(where, {PAGE_FILE: doctor_html(answer)})

@@ -7,7 +7,7 @@ import contextlib
 import io
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class FinishedModel:
             return int(np.prod(data.shape[1:]))
 
     def draws_of_images(
-        self, cases: Iterable[str], *, report: Callable[[str], object]
+        self, cases: Sequence[str], *, report: Callable[[str], object]
     ) -> npt.NDArray[np.float64]:
         """How often the default trainer draws cases for their images, relative to chance.
 
@@ -107,7 +107,7 @@ class FinishedModel:
         Returns:
             Shape (n,), with a mean of 1.
         """
-        table = image_rarity(self._loader._data, list(cases), log=report, jobs=cpu_count())
+        table = image_rarity(self._loader._data, cases, log=report, jobs=cpu_count())
         return draws_of_kinds(table["kind"], cap=DROOptions().cap_of_kinds)
 
     @torch.no_grad()

@@ -184,9 +184,9 @@ class DROOptions(HWSOptions):
                 "`hardCE` has no effect without a share or beta, being never below 0: give one, as "
                 "in `share0.5_hardCE`."
             )
-        of_losses = self.given_options("hardness", "momentum", "memory")
-        if decides is None and self.hardest == 0 and of_losses:
-            return f"`{of_losses[0].word}` has no effect with `hardest0`: no loss decides."
+        history = self.given_options("hardness", "momentum", "memory")
+        if decides is None and self.hardest == 0 and history:
+            return f"`{history[0].word}` has no effect with `hardest0`: no loss decides."
         return None
 
     def _rare_without_effect(self, decides: str | None) -> str | None:
@@ -225,10 +225,7 @@ class DROOptions(HWSOptions):
 
     @property
     def cap_of_kinds(self) -> float:
-        """How many times as often as others a case of a rare kind of images is drawn at most.
-
-        It is 1 where images are not looked at.
-        """
+        """See `TrainerOptions`; 1 where another rule than ``hardest`` decides."""
         decides = self._rule_in_place_of_shares() or self._share_in_place_of_hardest()
         has_images = math.prod(self.subvolumes) == 1
         return self.rare if decides is None and has_images else 1.0

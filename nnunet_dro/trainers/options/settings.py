@@ -93,7 +93,6 @@ class TrainerOptions:
     normalised = False
     exploration = 0.0
     subvolumes = (1, 1, 1)
-    cap_of_kinds = 1.0
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -144,6 +143,14 @@ class TrainerOptions:
                 (n,), with a mean of 1.
         """
         return self.rule()
+
+    @property
+    def cap_of_kinds(self) -> float:
+        """How many times as often as others a case of a rare kind of images is drawn at most.
+
+        It is 1 where images are not looked at.
+        """
+        return 1.0
 
     @property
     def importance(self) -> "ImportanceWeights | None":
