@@ -198,7 +198,7 @@ def test_the_log_warns_where_empty_patches_make_training_plain(start, name, word
     trainer, _ = start(name, "2d_small")
 
     log = log_of(trainer)
-    assert ("If 5 % of the last patches" in log) == bool(word)
+    assert ("If a tenth of the last patches" in log) == bool(word)
     assert word in log
 
 
