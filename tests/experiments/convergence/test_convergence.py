@@ -332,13 +332,13 @@ def test_runs_that_earlier_commands_have_finished_are_found(tmp_path, monkeypatc
     }
     finished = tmp_path / "nuclei" / "finished"
     finished.mkdir(parents=True)
-    for name in ("plain-seed0-75e29e600acc", "earned_kinds4-seed0-99ae1d56e589"):
+    for name in ("plain-seed0-75e29e600acc", "IW-seed0-b2599d859e9d"):
         (finished / f"{name}.json").write_text(json.dumps({"result": result}))
     (tmp_path / "cases.csv").touch()
 
-    words = ["convergence-nuclei", "--methods", "earned_kinds4", "--seeds", "0", "--jobs", "1"]
+    words = ["convergence-nuclei", "--methods", "IW", "--seeds", "0", "--jobs", "1"]
     folders = ["--data", str(tmp_path), "--work", str(tmp_path), "--out", str(tmp_path)]
     assert main([*words, *folders]) == 0
 
     table = pd.read_csv(tmp_path / "convergence-nuclei-all.csv")
-    assert set(table["method"]) == {"plain", "earned_kinds4"}
+    assert set(table["method"]) == {"plain", "IW"}
