@@ -153,6 +153,7 @@ def make_trainer(
 def _begin(trainer: HardnessWeighted, setting: Setting) -> None:
     """What a trainer of ours gets with its data loaders."""
     cases = [f"case_{i}" for i in range(N_CASES)]
+    trainer._draws_of_images = None  # there are no images to look at
     table = HardnessTable(cases, rule=trainer._make_rule(cases))
     trainer.hardness_log = HardnessLog(table, trainer.options.importance)
     if isinstance(trainer, nnUNetTrainerL2RW):
