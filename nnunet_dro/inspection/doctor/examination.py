@@ -196,8 +196,8 @@ def examine(  # noqa: PLR0913 - the options of the command
         ValueError: If one is damaged, or an option does not fit.
     """
     inputs = find_training(folder)
-    where = output or inputs.fold.folder
-    check_writable(where, name="output", cure="Name another folder.")
+    output = output or inputs.fold.folder
+    check_writable(output, name="output", cure="Name another folder.")
     log = inputs.fold.folder / LOSSES.file
     _check_patches(n_patches, log)
 
@@ -208,12 +208,15 @@ def examine(  # noqa: PLR0913 - the options of the command
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
     strata, strata_from = read_strata(inputs.preprocessed, training, validation, table=cases, by=by)
+    # An image that cannot be used is named before anything is measured.
+    draws_of_images = model.draws_of_images(training, report=report)
+
     settings = {
         "checkpoint": sha256_of(inputs.checkpoint),
         "patches": n_patches,
         "prediction": prediction,
     }
-    measurements = Measurements(where, settings, tuple(inputs.labels.values))
+    measurements = Measurements(output, settings, tuple(inputs.labels.values))
     _measure(model, measurements, sets, settings, progress=progress, report=report)
 
     table = measurements.table(sets)
@@ -224,11 +227,11 @@ def examine(  # noqa: PLR0913 - the options of the command
         strata.loc[table["case"]],
         strata_from,
         history=history,
-        draws_of_images=model.draws_of_images(training, report=report),
+        draws_of_images=draws_of_images,
         length=model.length,
     )
-    write_files(where, {PAGE_FILE: doctor_html(answer)})
-    return answer, where / PAGE_FILE
+    write_files(output, {PAGE_FILE: doctor_html(answer)})
+    return answer, output / PAGE_FILE
 
 
 def _check_patches(n_patches: int, log: Path) -> None:

@@ -40,7 +40,8 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_los
 class FinishedModel:
     """A trained network with nnU-Net's data loading, loss and prediction.
 
-    Nothing is written into its folders.
+    Nothing is written into its folders; fingerprints of images are kept beside the preprocessed
+    data.
     """
 
     def __init__(self, inputs: TrainingFiles, *, device: str | None) -> None:
