@@ -1,5 +1,7 @@
 """What a user gave that is not what it must be: an error is a value, and says itself in one way."""
 
+import math
+
 
 class InputError(ValueError):
     """An option, or a column of the case table, that is not what it must be.
@@ -28,3 +30,32 @@ def bad_input(name: str, must: str, got: object, cure: str = "", kind: str = "")
         kind: ``column`` where it is a column of the case table, and no option.
     """
     return f"{kind} `{name}` must {must}, got {got}. {cure}".strip()
+
+
+def check_number(name: str, value: float, interval: str, cure: str = "") -> None:
+    """Raise `InputError` unless a number is in an interval.
+
+    Args:
+        name: The option, as functions and files call it.
+        value: The number; NaN is in no interval.
+        interval: Its ends, of which a bracket says that the end belongs to it, and a parenthesis
+            that it does not: ``[0, 1)``, or ``(0, inf)`` for all numbers > 0.
+        cure: What the user can do, in whole sentences.
+
+    Example:
+        >>> check_number("momentum", 0.5, "[0, 1)")
+        >>> check_number("momentum", 1.0, "[0, 1)")
+        Traceback (most recent call last):
+        nnunet_dro.bad_input.InputError: `momentum` must be a number in [0, 1), got 1.0.
+    """
+    low, high = map(float, interval[1:-1].split(", "))
+    has_low = interval.startswith("[")
+    is_above = value > low or (has_low and value == low)
+    is_below = value < high or (interval.endswith("]") and value == high)
+    if is_above and is_below:
+        return
+
+    rule = f"in {interval}"
+    if high == math.inf:
+        rule = f">= {low:g}" if has_low else f"> {low:g}"
+    raise InputError(name, f"be a number {rule}", repr(value), cure)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nnunet_dro.bad_input import check_number
+
 
 @dataclass(frozen=True)
 class ImportanceWeights:
@@ -61,11 +63,8 @@ class ImportanceWeights:
                 f"`clip` must be two numbers with 0 <= low <= 1 <= high, got {self.low!r} and "
                 f"{self.high!r}. The paper's are 0.1 and 10."
             )
-        if not 0 <= self.momentum < 1:
-            raise ValueError(
-                f"`momentum` must be a number in [0, 1), got {self.momentum!r}. Give the one of "
-                "the history of losses."
-            )
+        cure = "Give the one of the history of losses."
+        check_number("momentum", self.momentum, "[0, 1)", cure)
 
     def __call__(
         self,

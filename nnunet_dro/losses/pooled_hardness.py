@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.losses.dice_ce import DiceCECaseLosses, mean_of_present
 
 #: Turns the rows of this process, shape (b, columns), into those of all processes of a distributed
@@ -59,10 +60,7 @@ class PooledHardness:
     """
 
     def __init__(self, n: int, *, memory: float, gather: RowsOfAllRanks | None = None) -> None:
-        if not 0 <= memory < 1:
-            raise ValueError(
-                f"`memory` must be in [0, 1), got {memory!r}. 0.9 remembers about ten patches."
-            )
+        check_number("memory", memory, "[0, 1)", "0.9 remembers about ten patches.")
         self.n = n
         self.memory = memory
         self.gather = gather

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F  # noqa: N812 - the name everybody uses
 
+from nnunet_dro.bad_input import check_number
+
 LOG_2 = math.log(2)
 
 
@@ -89,20 +91,11 @@ class VoxelLoss(nn.Module):
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, value in (("tau", tau), ("gamma", gamma)):
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(
-                    f"`{name}` must be a number >= 0, got {value!r}. 0 turns the adjustment off."
-                )
-        if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
-            raise ValueError(
-                f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own "
-                "tail."
-            )
-        if not 0 <= smoothing <= 0.5:
-            raise ValueError(
-                f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 smooths nothing."
-            )
+        check_number("tau", tau, "[0, inf)", "0 turns the adjustment off.")
+        check_number("gamma", gamma, "[0, inf)", "0 turns the adjustment off.")
+        check_number("smoothing", smoothing, "[0, 0.5]", "0 smooths nothing.")
+        if alpha is not None:
+            check_number("alpha", alpha, "(0, inf)", "None gives the cross-entropy's own tail.")
         if smoothing and alpha is not None:
             raise ValueError(
                 f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: the margin of "

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.divergences import FloatArray
 
 #: A kind with a smaller share of the cases than this is rare.
@@ -64,8 +65,4 @@ def _sizes(kinds: ArrayLike) -> NDArray[np.int64]:
 
 def check_cap(cap: float) -> None:
     """Raise ValueError unless ``cap`` is > 1."""
-    if not cap > 1:
-        raise ValueError(
-            f"`cap` must be > 1, got {cap!r}. 8 draws no case more than 8 times as often as by "
-            "chance."
-        )
+    check_number("cap", cap, "(1, inf)", "8 draws no case more than 8 times as often as by chance.")

@@ -6,6 +6,8 @@ All functions are pure.
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.bad_input import check_number
+
 FloatArray = NDArray[np.float64]
 
 
@@ -101,12 +103,7 @@ def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> flo
 
     Source: Fidon et al. 2022 (MELBA), eq. (15).
     """
-    if not 0 < share <= 1:
-        raise ValueError(
-            f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the "
-            "losses."
-        )
-
+    check_number("share", share, "(0, 1]", "0.05 bounds the 95th percentile of the losses.")
     robust = kl_robust_loss(losses, beta=beta)
     if beta == 0:
         return float("inf")
@@ -211,11 +208,7 @@ def effective_cases(probabilities: FloatArray) -> float:
 
 def check_beta(beta: float) -> None:
     """Raise ValueError unless ``beta`` is a finite number >= 0."""
-    if not (np.isfinite(beta) and beta >= 0):
-        raise ValueError(
-            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the "
-            "paper's."
-        )
+    check_number("beta", beta, "[0, inf)", "0 is plain nnU-Net, 100 the paper's.")
 
 
 def checked_losses(losses: FloatArray) -> FloatArray:

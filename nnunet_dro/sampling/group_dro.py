@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.group_rules import GroupRule
 
@@ -59,20 +60,9 @@ class GroupDRO(GroupRule):
         momentum: float = 0.0,
     ) -> None:
         super().__init__(groups)
-
-        if not (np.isfinite(nu) and nu > 0):
-            raise ValueError(
-                f"`nu` must be a finite number > 0, got {nu!r}. 0.01 is the paper's value."
-            )
-        if not (np.isfinite(adjustment) and adjustment >= 0):
-            raise ValueError(
-                f"`adjustment` must be a finite number >= 0, got {adjustment!r}. 0 adjusts nothing."
-            )
-        if not 0 <= momentum < 1:
-            raise ValueError(
-                f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each "
-                "group."
-            )
+        check_number("nu", nu, "(0, inf)", "0.01 is the paper's value.")
+        check_number("adjustment", adjustment, "[0, inf)", "0 adjusts nothing.")
+        check_number("momentum", momentum, "[0, 1)", "0 keeps the last loss of each group.")
 
         self.nu = nu
         self.adjustment = adjustment

@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.rules import Rule
 from nnunet_dro.sampling.uncertainty_sets import check_share, kl_ball_beta
@@ -33,10 +34,7 @@ class GroupRule(Rule):
             raise ValueError(
                 "`groups` must have a group per case, got none. Check the fold's split."
             )
-        if not 0 <= power <= 1:
-            raise ValueError(
-                f"`power` must be in [0, 1], got {power!r}. 1 draws every group equally often."
-            )
+        check_number("power", power, "[0, 1]", "1 draws every group equally often.")
 
         self.power = power
         group_of_case = np.asarray(groups, dtype=str)
@@ -151,10 +149,7 @@ class BalancedBall(Balanced):
     ) -> None:
         super().__init__(groups, power=power)
         check_share(share)
-        if not 0 <= exploration <= 1:
-            raise ValueError(
-                f"`exploration` must be in [0, 1], got {exploration!r}. The default is 0.1."
-            )
+        check_number("exploration", exploration, "[0, 1]", "The default is 0.1.")
 
         self.share = share
         self.exploration = exploration

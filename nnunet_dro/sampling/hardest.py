@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.learning import hopeless, learnt
@@ -145,11 +146,7 @@ def _earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
 
 def check_part(part: float) -> None:
     """Raise ValueError unless ``part`` is in (0, 1)."""
-    if not 0 < part < 1:
-        raise ValueError(
-            f"`part` must be in (0, 1), got {part!r}. 0.2 gives a fifth of the draws to the "
-            "hardest cases."
-        )
+    check_number("part", part, "(0, 1)", "0.2 gives a fifth of the draws to the hardest cases.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
@@ -107,7 +108,9 @@ class HardnessTable:
         auto_beta: bool = False,
     ) -> None:
         self.cases = tuple(str(case) for case in cases)
-        _check(self.cases, momentum=momentum, exploration=exploration)
+        _check_names(self.cases)
+        check_number("momentum", momentum, "[0, 1)", "0 keeps the last loss of each case.")
+        check_number("exploration", exploration, "[0, 1]", f"The default is {EXPLORATION:g}.")
         self.rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
@@ -332,7 +335,7 @@ class HardnessTable:
         self._blocks.weigh_all(self.rule)
 
 
-def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None:
+def _check_names(cases: Sequence[str]) -> None:
     if len(cases) == 0:
         raise ValueError(
             "`cases` must name at least one training case, got none. Check the fold's split."
@@ -342,12 +345,4 @@ def _check(cases: Sequence[str], *, momentum: float, exploration: float) -> None
         raise ValueError(
             f"`cases` must be unique, got {', '.join(duplicated[:5])} twice. Check the fold's "
             "split."
-        )
-    if not 0 <= momentum < 1:
-        raise ValueError(
-            f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case."
-        )
-    if not 0 <= exploration <= 1:
-        raise ValueError(
-            f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}."
         )

@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses, kl_probabilities
 
@@ -50,11 +51,8 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0
     fraction.
     """
     losses = checked_losses(losses)
-    if not 0 < alpha <= 1:
-        raise ValueError(
-            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws the hardest "
-            "tenth."
-        )
+    cure = "1 is plain nnU-Net, 0.1 draws the hardest tenth."
+    check_number("alpha", alpha, "(0, 1]", cure)
 
     n_aside = _n_set_aside(len(losses), epsilon)
     # A share of less than one case counts as one case: no probability exceeds 1.
@@ -93,11 +91,8 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
 
 
 def _n_set_aside(n: int, epsilon: float) -> int:
-    if not 0 <= epsilon < 1:
-        raise ValueError(
-            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a "
-            "hundred."
-        )
+    cure = "0 sets no case aside, 0.01 one in a hundred."
+    check_number("epsilon", epsilon, "[0, 1)", cure)
     return min(int(_count(epsilon, n)), n - 1)
 
 
@@ -242,7 +237,4 @@ def earned_part(hardest: float, others: float) -> float:
 
 def check_share(share: float) -> None:
     """Raise ValueError unless ``share`` is in (0, 1]."""
-    if not 0 < share <= 1:
-        raise ValueError(
-            f"`share` must be in (0, 1], got {share!r}. 0.5 draws as if from half of the cases."
-        )
+    check_number("share", share, "(0, 1]", "0.5 draws as if from half of the cases.")

@@ -347,5 +347,5 @@ def test_gathered_rows_are_pooled_as_one_batch_and_fillers_left_out():
 
 @pytest.mark.parametrize("memory", [-0.1, 1.0, math.nan])
 def test_a_memory_out_of_range_is_refused(memory):
-    with pytest.raises(ValueError, match=r"`memory` must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"`memory` must be a number in \[0, 1\)"):
         PooledHardness(1, memory=memory)

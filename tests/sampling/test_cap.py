@@ -35,5 +35,5 @@ def test_without_a_rare_kind_draws_are_by_chance(kinds):
 
 
 def test_a_bound_that_bounds_nothing_is_refused():
-    with pytest.raises(ValueError, match="`cap` must be > 1"):
+    with pytest.raises(ValueError, match="`cap` must be a number > 1"):
         draws_of_kinds([0, 1], cap=1.0)

@@ -122,5 +122,5 @@ def test_a_new_loss_changes_its_own_weight_until_the_next_look():
 
 @pytest.mark.parametrize("part", [0.0, 1.0, -0.1, np.nan])
 def test_a_part_that_is_none_is_refused(part):
-    with pytest.raises(ValueError, match=r"`part` must be in \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"`part` must be a number in \(0, 1\)"):
         hardest_part(np.zeros(3), np.ones(3), part=part, cap=6.0)

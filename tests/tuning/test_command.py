@@ -13,7 +13,7 @@ from tests.tuning.conftest import BETA
         ((), "`--option` must be given at least once"),
         ((*BETA, "--trials", "0"), "value for '--trials'"),
         ((*BETA, "--repeat", "-1"), "value for '--repeat'"),
-        ((*BETA, "--epochs", "0"), "`--epochs` must be at least 1"),
+        ((*BETA, "--epochs", "0"), "`--epochs` must be a number >= 1"),
         ((*BETA, "--objective", "best"), "`--objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
         (

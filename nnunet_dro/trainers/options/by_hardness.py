@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro import sampling
+from nnunet_dro.bad_input import InputError, check_number
 from nnunet_dro.trainers.options.settings import HardnessOptions
 
 if TYPE_CHECKING:
@@ -48,6 +49,16 @@ class HWSOptions(HardnessOptions):
     exploration: float = sampling.EXPLORATION
     #: In the axis order of the preprocessed arrays.
     subvolumes: tuple[int, int, int] = (1, 1, 1)
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        check_number(
+            "sub", min(self.subvolumes), "[1, inf)", "It is the number of cells of an axis."
+        )
+        low, high = self.clip
+        if not (low < high and 0 <= low <= 1 <= high < math.inf):
+            must = "be two numbers with 0 <= lo <= 1 <= hi and lo < hi"
+            raise InputError("clip", must, repr(self.clip))
 
     def _without_effect(self) -> str | None:
         return (

@@ -1,8 +1,7 @@
 """Options of every trainer, which are checked when they are made and read from its name."""
 
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling import UNIFORM, Rule
 from nnunet_dro.trainers.options.forms import OPTIONS
 from nnunet_dro.trainers.options.option import Option
@@ -24,34 +24,17 @@ NNUNET_ITERATIONS = 250
 NNUNET_VALIDATION_ITERATIONS = 50
 NNUNET_LEARNING_RATE = 0.01
 
-#: What the values of some fields must be: in words, and as a test. A field that may be None passes
-#: with it.
-_RULES: dict[tuple[str, ...], tuple[str, Callable[[Any], bool]]] = {
-    ("beta", "adjustment", "penalty", "logit_adjustment", "vector_scaling"): (
-        "a number >= 0",
-        lambda value: 0 <= value < math.inf,
-    ),
-    ("nu", "step_size", "largest_change", "polynomial_tail", "learning_rate"): (
-        "a number > 0",
-        lambda value: 0 < value < math.inf,
-    ),
-    ("earned", "share", "cvar"): (
-        "a number in (0, 1)",
-        lambda value: 0 < value < 1,
-    ),
-    ("hardest",): ("a number in [0, 1)", lambda value: 0 <= value < 1),
-    ("rare",): ("a number >= 1", lambda value: 1 <= value < math.inf),
-    ("doro",): ("a number in (0, 1)", lambda value: 0 <= value < 1),
-    ("momentum", "memory"): ("a number in [0, 1)", lambda value: 0 <= value < 1),
-    ("power", "exploration"): ("a number in [0, 1]", lambda value: 0 <= value <= 1),
-    ("smoothing",): ("a number in [0, 0.5]", lambda value: 0 <= value <= 0.5),
-    ("steps",): ("1 to 15 (nnUNetTrainerLS takes no step)", lambda value: 1 <= value <= 15),
-    ("clip",): (
-        "two numbers with 0 <= lo <= 1 <= hi and lo < hi",
-        lambda clip: clip[0] < clip[1] and 0 <= clip[0] <= 1 <= clip[1] < math.inf,
-    ),
-    ("subvolumes",): ("three numbers of at least 1", lambda grid: min(grid) >= 1),
-    ("epochs", "iterations"): ("at least 1", lambda value: value >= 1),
+#: What the numbers of some fields must be, see `check_number`. A field that may be None passes with
+#: it.
+_INTERVALS: dict[tuple[str, ...], str] = {
+    ("beta", "adjustment", "penalty", "logit_adjustment", "vector_scaling"): "[0, inf)",
+    ("nu", "step_size", "largest_change", "polynomial_tail", "learning_rate"): "(0, inf)",
+    ("earned", "share", "cvar"): "(0, 1)",
+    ("hardest", "doro", "momentum", "memory"): "[0, 1)",
+    ("power", "exploration"): "[0, 1]",
+    ("smoothing",): "[0, 0.5]",
+    ("rare", "epochs", "iterations"): "[1, inf)",
+    ("steps",): "[1, 15]",
 }
 
 
@@ -69,7 +52,7 @@ class History:
 class TrainerOptions:
     """Options of every trainer of this package.
 
-    `OPTIONS` says what each field does, `_RULES` what it may be.
+    `OPTIONS` says what each field does, `_INTERVALS` what it may be.
 
     Example:
         >>> options = TrainerOptions(logit_adjustment=1.0, epochs=20)
@@ -110,16 +93,11 @@ class TrainerOptions:
 
     def _check_values(self) -> None:
         words = {option.field: option.word for option in OPTIONS}
-        own_fields = {field.name for field in fields(self)}
-
-        for names, (rule, holds) in _RULES.items():
+        for names, interval in _INTERVALS.items():
             for name in names:
-                if name not in own_fields:
-                    continue
-
-                value = getattr(self, name)
-                if value is not None and not holds(value):
-                    raise ValueError(f"`{words[name]}` must be {rule}, got {value!r}.")
+                value = getattr(self, name, None)
+                if value is not None:
+                    check_number(words[name], value, interval)
 
     def _without_effect(self) -> str | None:
         """Reason why an option has no effect together with another one, or None.
