@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.shared import (
     Output,
     Overwrite,
@@ -64,8 +65,12 @@ class _Options(EvaluateOptions):
         defaults = {"configuration": None, "trainer": "nnUNetTrainer", "plans": "nnUNetPlans"}
         changed = [name for name, default in defaults.items() if getattr(self, name) != default]
         if changed and not self.dataset:
-            cure = "Add -d DATASET to evaluate a trained model, or leave it out."
-            raise ValueError(f"`{changed[0]}` must come with `dataset`, got no dataset. {cure}")
+            raise InputError(
+                changed[0],
+                must="come with `dataset`",
+                got="no dataset",
+                cure="Add -d DATASET to evaluate a trained model, or leave it out.",
+            )
 
         if self.reference and self.prediction and not self.dataset:
             return self.reference, self.prediction
@@ -78,9 +83,14 @@ class _Options(EvaluateOptions):
             got = "both"
         elif self.reference:
             got = "one folder"
-        cure = "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c CONFIGURATION."
-        raise ValueError(
-            f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}"
+        raise InputError(
+            "evaluate",
+            must="have two folders or a model to evaluate",
+            got=got,
+            cure=(
+                "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c "
+                "CONFIGURATION."
+            ),
         )
 
 

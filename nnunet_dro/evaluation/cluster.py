@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.naming import extra_cure
 
 _Item = TypeVar("_Item")
@@ -58,8 +59,12 @@ def done_on_cluster(
         from distributed import Client, as_completed
         from distributed.scheduler import KilledWorker
     except ImportError as error:
-        needed = f"`workers` must come with the package dask, got {address!r} without it"
-        raise ValueError(f"{needed}. {extra_cure('cluster')}") from error
+        raise InputError(
+            "workers",
+            must="come with the package dask",
+            got=f"{address!r} without it",
+            cure=extra_cure("cluster"),
+        ) from error
 
     with _client(Client, address) as client:
         # Not pure: the same file may have been written again since another run.
@@ -74,9 +79,11 @@ def done_on_cluster(
                 f"`workers` must be able to score, but {error.last_worker} stopped. {cure}"
             ) from error
         except ImportError as error:
-            cure = "Install the same version there."
-            raise ValueError(
-                f"`workers` must have nnunet-dro, got {address!r}, where {error}. {cure}"
+            raise InputError(
+                "workers",
+                must="have nnunet-dro",
+                got=f"{address!r}, where {error}",
+                cure="Install the same version there.",
             ) from error
         finally:
             client.cancel(futures)
@@ -92,17 +99,21 @@ def _client(client_type: Any, address: str) -> Any:
             name="nnunet-dro",
         )
     except (OSError, TimeoutError, ValueError, TypeError) as error:
-        cure = "Start one with `dask scheduler`, and give the address that it prints."
-        raise ValueError(
-            f"`workers` must be the address of a dask scheduler, got {address!r}. {cure}"
+        raise InputError(
+            "workers",
+            must="be the address of a dask scheduler",
+            got=repr(address),
+            cure="Start one with `dask scheduler`, and give the address that it prints.",
         ) from error
 
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except (OSError, TimeoutError) as error:
         client.close()
-        cure = f"Start some with `dask worker {address}`."
-        raise ValueError(
-            f"`workers` must be a scheduler with workers, got {address!r} without any. {cure}"
+        raise InputError(
+            "workers",
+            must="be a scheduler with workers",
+            got=f"{address!r} without any",
+            cure=f"Start some with `dask worker {address}`.",
         ) from error
     return client

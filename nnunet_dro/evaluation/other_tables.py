@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import FILES_READ, read_evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
@@ -114,9 +115,11 @@ def read_scores(path: Path) -> Evaluation:
 
     metrics = [name for name in METRICS if name in scores]
     if not metrics or table.empty:
-        cure = "Let it compute Dice, for example."
-        raise ValueError(
-            f"`evaluations` must have cases with a known metric, got none in {str(path)!r}. {cure}"
+        raise InputError(
+            "evaluations",
+            must="have cases with a known metric",
+            got=f"none in {str(path)!r}",
+            cure="Let it compute Dice, for example.",
         )
 
     cases = pd.Index(table["case"], name="case")
@@ -182,20 +185,23 @@ def _read_table(path: Path) -> tuple[pd.DataFrame, _Software]:
         if not isinstance(table.index, pd.RangeIndex):
             raise ValueError("its rows have more entries than its first one")
     except (ValueError, KeyError) as error:
-        cure = (
-            "Give the folder that `nnunet-dro evaluate` wrote, "
-            "or such a table as its software wrote it."
-        )
-        raise ValueError(
-            f"`evaluations` must be tables of MIST or panoptica, got {str(path)!r}. {cure}"
+        raise InputError(
+            "evaluations",
+            must="be tables of MIST or panoptica",
+            got=repr(str(path)),
+            cure=(
+                "Give the folder that `nnunet-dro evaluate` wrote, or such a table as its software "
+                "wrote it."
+            ),
         ) from error
 
     taken = sorted({"case", "label", *METRICS} & set(others))
     if taken:
-        got = f"a column {taken[0]} in {str(path)!r}"
-        raise ValueError(
-            "`evaluations` must leave names of metrics, `case` and `label` free, "
-            f"got {got}. Rename it."
+        raise InputError(
+            "evaluations",
+            must="leave names of metrics, `case` and `label` free",
+            got=f"a column {taken[0]} in {str(path)!r}",
+            cure="Rename it.",
         )
 
     table = table.fillna("").rename(columns={case_column: "case"})
@@ -285,9 +291,11 @@ def _score_column(table: pd.DataFrame, column: str, name: str, path: Path) -> "p
 
     is_fraction = values.isna() | values.between(-1e-6, 1 + 1e-6)
     if not is_fraction.all():
-        got = f"others in {column} of {str(path)!r}"
-        raise ValueError(
-            f"`{name}` must be between 0 and 1, got {got}. Write fractions, not per cent."
+        raise InputError(
+            name,
+            must="be between 0 and 1",
+            got=f"others in {column} of {str(path)!r}",
+            cure="Write fractions, not per cent.",
         )
     return values.clip(0, 1)
 

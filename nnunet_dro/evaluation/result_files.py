@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
@@ -195,15 +196,18 @@ def read_evaluation(folder: Path) -> Evaluation:
             if not changed:
                 return _parsed(summary, folder)
         except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
-            got = f"{str(path)!r}, which is not one"
-            raise ValueError(
-                f"`evaluation` must hold a summary.json of nnunet-dro, got {got}. {cure}"
+            raise InputError(
+                "evaluation",
+                must="hold a summary.json of nnunet-dro",
+                got=f"{str(path)!r}, which is not one",
+                cure=cure,
             ) from error
 
-    got = f"another {changed[0]}, or none"
-    cure = "Restore the file, or evaluate again."
-    raise ValueError(
-        f"`evaluation` must hold its tables as written, got {got}, in {str(folder)!r}. {cure}"
+    raise InputError(
+        "evaluation",
+        must="hold its tables as written",
+        got=f"another {changed[0]}, or none, in {str(folder)!r}",
+        cure="Restore the file, or evaluate again.",
     )
 
 
@@ -222,18 +226,23 @@ def read_comparison(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             raise ValueError(summary["format"])
         return summary, _table("comparison", _read_csv(folder / "comparison.csv"))
     except (ValueError, KeyError, TypeError) as error:
-        cure = "Compare again with this version of nnunet-dro."
-        raise ValueError(
-            f"`comparison` must hold the files of a comparison, got {str(folder)!r}. {cure}"
+        raise InputError(
+            "comparison",
+            must="hold the files of a comparison",
+            got=repr(str(folder)),
+            cure="Compare again with this version of nnunet-dro.",
         ) from error
 
 
 def _check_file(path: Path, option: str, *, command: str) -> None:
     if not path.is_file():
-        folder = str(path.parent)
         raise FileNotFoundError(
-            f"`{option}` must be a folder with a {path.name}, got {folder!r}. Give the folder that "
-            f"`nnunet-dro {command}` wrote."
+            bad_input(
+                option,
+                must=f"be a folder with a {path.name}",
+                got=repr(str(path.parent)),
+                cure=f"Give the folder that `nnunet-dro {command}` wrote.",
+            )
         )
 
 

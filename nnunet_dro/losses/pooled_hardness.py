@@ -64,7 +64,7 @@ class PooledHardness:
         self.n = n
         self.memory = memory
         self.gather = gather
-        # (n + 1, 4 c + 2): I, P, R, m^k since the last prediction, CE and n. The last row is for
+        # (n + 1, 4 c + 2): I, P, R, CE, n and m^k since the last prediction. The last row is for
         # fillers. The number of classes is known at the first batch.
         self._sums: Tensor | None = None
 
@@ -97,9 +97,9 @@ class PooledHardness:
                 cases.intersection[0],
                 cases.predicted[0],
                 cases.reference[0],
-                cases.is_predicted[0],
                 cases.cross_entropy[0][:, None],
                 cases.n_voxels[0][:, None],
+                cases.is_predicted[0],
             ],
             1,
         )
@@ -140,9 +140,8 @@ class PooledHardness:
         sums.index_add_(0, indices, new)
 
         # m^k is 1 in the visit itself, however often a class was predicted before.
-        n_classes = (sums.shape[1] - 2) // 4
         pooled = sums[indices]
-        pooled[:, 3 * n_classes : 4 * n_classes].clamp_(max=1)
+        pooled[:, _first_prediction(sums) :].clamp_(max=1)
         sums.index_copy_(0, indices, pooled)
 
         self._sums = sums
@@ -152,10 +151,11 @@ class PooledHardness:
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
         """The l_i of the class, from the sums of these cases, shape (b,)."""
         settings = cases.settings
-        cross_entropy = sums[:, -2]
-        n_voxels = sums[:, -1].clamp_min(1)
-
-        intersection, predicted, reference, memory_of_prediction = sums[:, :-2].chunk(4, 1)
+        first = _first_prediction(sums)
+        intersection, predicted, reference = sums[:, : first - 2].chunk(3, 1)
+        cross_entropy = sums[:, first - 2]
+        n_voxels = sums[:, first - 1].clamp_min(1)
+        memory_of_prediction = sums[:, first:]
         is_there = reference >= _LEAST_VOXELS
         is_seen = memory_of_prediction > _LEAST_MEMORY
         dice = cases.dice(intersection, predicted, reference)
@@ -174,13 +174,9 @@ class PooledHardness:
         if self._sums is None:
             return {"sums": None}
 
-        values = self._sums[: self.n].cpu().numpy()
-        n_classes = (values.shape[1] - 2) // 4
-        volumes, predictions, others = np.split(values, [3 * n_classes, 4 * n_classes], axis=1)
-        return {
-            "sums": np.concatenate([volumes, others], axis=1),
-            "predictions": predictions,
-        }
+        values = self._sums[: self.n].cpu().numpy().copy()
+        sums, predictions = np.split(values, [_first_prediction(values)], axis=1)
+        return {"sums": sums, "predictions": predictions}
 
     def load_state_dict(
         self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
@@ -199,14 +195,16 @@ class PooledHardness:
         if state["sums"] is None:
             return
 
-        saved = np.asarray(state["sums"], dtype=np.float32)
-        n_classes = (saved.shape[1] - 2) // 3
-        predictions = np.zeros((len(saved), n_classes), dtype=np.float32)
-        if "predictions" in state:
-            predictions = np.asarray(state["predictions"], dtype=np.float32)
-
-        volumes, others = np.split(saved, [3 * n_classes], axis=1)
-        values = np.concatenate([volumes, predictions, others], axis=1)
+        sums = np.asarray(state["sums"], dtype=np.float32)
+        n_classes = (sums.shape[1] - 2) // 3
+        predictions = state.get("predictions", np.zeros((len(sums), n_classes)))
+        values = np.concatenate([sums, predictions], axis=1, dtype=np.float32)
         self._sums = torch.zeros((self.n + 1, values.shape[1]))
         positions = torch.from_numpy(here)
         self._sums[positions] = torch.from_numpy(values[there])
+
+
+def _first_prediction(sums: Tensor | NDArray[np.float32]) -> int:
+    """The column of the first m^k among the 4 c + 2 of the sums: 3 c + 2."""
+    n_classes = (sums.shape[1] - 2) // 4
+    return 3 * n_classes + 2

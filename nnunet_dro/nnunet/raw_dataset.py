@@ -1,6 +1,7 @@
 """A raw dataset of nnU-Net: its folder, its cases and its case table."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from nnunet_dro.files.case_table import find_case_table
@@ -59,37 +60,24 @@ def training_cases(raw_dataset: Path) -> list[str]:
         ValueError: If dataset.json is not usable, or there are no cases.
     """
     path = raw_dataset / DATASET_JSON
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path."
-        )
-
+    description = read_dataset_json(path)
+    listed = description.get("dataset")
     ending = ""
-    cases: list[str] = []
-    try:
-        description = read_dataset_json(path)
-    except ValueError as error:
-        raise ValueError(f"`dataset` must have a usable dataset.json, but {error}") from error
-
-    try:
-        listed = description.get("dataset")
-        if listed is not None:
-            cases = sorted(listed.keys())
-        else:
-            ending = str(description["file_ending"])
-    except (KeyError, AttributeError) as error:
-        raise ValueError(
-            f"`dataset` must have a usable dataset.json, got {str(path)!r}. Add `file_ending`, or "
-            "`dataset` with an entry per case, which nnU-Net needs as well."
-        ) from error
-
-    if listed is None:
+    if isinstance(listed, Mapping):
+        cases = sorted(listed)
+    elif listed is None and "file_ending" in description:
+        ending = str(description["file_ending"])
         folder = raw_dataset / "labelsTr"
         if not folder.is_dir():
             raise FileNotFoundError(
                 f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path."
             )
         cases = sorted(case_names(folder, ending))
+    else:
+        raise ValueError(
+            f"`dataset` must have a usable dataset.json, got {str(path)!r}. Add `file_ending`, or "
+            "`dataset` with an entry per case, which nnU-Net needs as well."
+        )
     if not cases:
         raise ValueError(
             f"`dataset` must have label maps *{ending} in labelsTr, got none in "

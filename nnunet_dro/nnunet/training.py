@@ -23,6 +23,7 @@ from nnunet_dro.nnunet.folders import (
     read_dataset_json,
 )
 from nnunet_dro.nnunet.raw_dataset import case_names
+from nnunet_dro.nnunet.splits_file import read_splits
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,8 @@ class Target:
             return all_cases
 
         number = int(self.fold)
-        try:
-            splits = read_json(path)
-            if number >= len(splits):
-                return all_cases
-            return sorted(splits[number]["val"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"`fold` must be in a usable splits_final.json, got {str(path)!r}. Write it again "
-                "with `nnunet-dro splits --force`, or remove it."
-            ) from error
+        splits = read_splits(path)
+        return sorted(splits[number]["val"]) if number < len(splits) else all_cases
 
     def prediction(self, trainer: str) -> str:
         """The command that predicts with a trainer of this fold."""

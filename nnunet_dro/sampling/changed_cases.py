@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.naming import name_some
+
 
 def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
     """One line for the log about cases that are new or gone since a checkpoint.
@@ -24,8 +26,8 @@ def change_of_cases(here: Sequence[str], there: Sequence[str]) -> str | None:
         return None
     return (
         "The training cases changed since the checkpoint: "
-        f"{len(new)} new (start unseen{_examples(new)}), "
-        f"{len(gone)} gone (dropped{_examples(gone)})."
+        f"{len(new)} new (start unseen: {name_some(new, at_most=3)}), "
+        f"{len(gone)} gone (dropped: {name_some(gone, at_most=3)})."
     )
 
 
@@ -53,12 +55,3 @@ def positions_in_common(
         np.array(mine, dtype=np.int64),
         np.array(theirs, dtype=np.int64),
     )
-
-
-def _examples(cases: Sequence[str]) -> str:
-    if not cases:
-        return ""
-    names = ", ".join(cases[:3])
-    if len(cases) > 3:
-        names += ", ..."
-    return f": {names}"

@@ -14,7 +14,6 @@ from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 from nnunet_dro.sampling.learning import hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, Rule
-from nnunet_dro.sampling.uncertainty_sets import earned_part
 
 
 @dataclass(frozen=True)
@@ -139,9 +138,10 @@ def _earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
     """How far what gets more draws is learnt, relative to the rest, from 0 to 1."""
     if not rest.any():
         return 0.0
-    hardest = float(more @ losses / more.sum())
+    hardest = more @ losses / more.sum()
     others = float(rest @ losses / rest.sum())
-    return earned_part(hardest, others)
+    (earned,) = learnt(np.array([hardest]), median=others)
+    return float(earned)
 
 
 def check_part(part: float) -> None:

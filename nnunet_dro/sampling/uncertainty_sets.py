@@ -12,15 +12,11 @@ from numpy.typing import NDArray
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses, kl_probabilities
+from nnunet_dro.sampling.learning import learnt
 
 #: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as
 #: far as floats go.
 _LARGEST_EXPONENT = 1e6
-#: How far the hardest are learnt, relative to the others, where they earn nothing and all of the
-#: concentration.
-_EARNS_NOTHING = 0.1
-_EARNS_ALL = 0.3
-_LEAST_LEARNT = 0.05  # Before the others are learnt this far, nothing can be told.
 
 
 def cvar_probabilities(losses: FloatArray, *, alpha: float, epsilon: float = 0.0) -> FloatArray:
@@ -184,12 +180,12 @@ def earned_share(losses: FloatArray, *, share: float, beta: float | None = None)
     would be drawn more often than others. Let h be the mean of their losses, weighted by q_i - 1 /
     n, and o that of the others, weighted likewise by 1 / n - q_i. Then
 
-        1 - (1 - share) min(1, max(0, (h / o - low) / (high - low)))
+        1 - (1 - share) min(1, max(0, (h / o - 0.1) / (0.3 - 0.1)))
 
     is 1, uniform sampling, where next to nothing is found of what is hard (its label is wrong, it
     is too small or faint, or it is too early), and ``share`` where the hardest are at least three
-    tenths as low as the others. Drawing a wrong label more often makes its loss fall, too, at the
-    expense of the others, but not far below 0.
+    tenths as low as the others, see `learnt`. Drawing a wrong label more often makes its loss fall,
+    too, at the expense of the others, but not far below 0.
 
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
@@ -217,22 +213,10 @@ def earned_share(losses: FloatArray, *, share: float, beta: float | None = None)
     if gained == 0 or lost == 0:  # equal losses
         return 1.0
 
-    hardest = float(more @ losses) / gained
+    hardest = more @ losses / gained
     others = float(less @ losses) / lost
-    return 1 - (1 - share) * earned_part(hardest, others)
-
-
-def earned_part(hardest: float, others: float) -> float:
-    """What the hardest cases have earned of their draws, from 0 to 1, see `earned_share`.
-
-    Args:
-        hardest: h, the mean loss of the cases that would be drawn more often.
-        others: o, that of the others.
-    """
-    if others > -_LEAST_LEARNT:
-        return 0.0
-    part = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
-    return min(1.0, max(0.0, part))
+    (earned,) = learnt(np.array([hardest]), median=others)
+    return 1 - (1 - share) * float(earned)
 
 
 def check_share(share: float) -> None:

@@ -28,9 +28,9 @@ from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
 from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
-from nnunet_dro.trainers.draws_without_effect import warnings_of_draws
 from nnunet_dro.trainers.log.epoch_log import Row, TrainingLog
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
+from nnunet_dro.trainers.log.lines import line_of_end, line_of_start, lines_before
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
@@ -165,7 +165,7 @@ class HardnessWeighted(_Trainer):
         )
         self.beginning.restore()
         self.estimate_beta()
-        for line in warnings_of_draws(table, self.loss, self.options, cases=cases, fold=self.fold):
+        for line in lines_before(table, self.loss, self.options, cases=cases, fold=self.fold):
             self.print_to_log_file(line)
 
         # nnU-Net has already started its workers, which draw uniformly.
@@ -215,8 +215,14 @@ class HardnessWeighted(_Trainer):
 
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+        drawn = self.hardness_log
         self.print_to_log_file(
-            self.hardness_log.how_cases_are_drawn(uniformly=self.draws_uniformly)
+            line_of_start(
+                drawn.table,
+                drawn.importance,
+                drawn.items,
+                uniformly=self.draws_uniformly,
+            )
         )
 
     def _epoch_logs(self) -> list[TrainingLog]:
@@ -284,7 +290,7 @@ class HardnessWeighted(_Trainer):
         if self.local_rank != 0:
             return
 
-        if line := self.hardness_log.what_earned_nothing():
+        if line := line_of_end(self.hardness_log.table):
             self.print_to_log_file(line)
 
     def _log_elsewhere(self, row: Row) -> None:

@@ -236,7 +236,7 @@ def per_case_loss(
         tau=options.logit_adjustment,
         gamma=options.vector_scaling,
         alpha=options.polynomial_tail,
-        smoothing=options.label_smoothing,
+        smoothing=options.smoothing,
     )
     dice_ce = DiceCELoss(
         **settings,
@@ -252,7 +252,7 @@ def per_case_loss(
 def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
     """Raise an error if an option is set that only works with nnU-Net's Dice + cross-entropy."""
     is_set = {
-        "smoothing": options.label_smoothing > 0,
+        "smoothing": options.smoothing > 0,
         "hardness": options.history.hardness not in ("loss", "pooled"),
         "logit_adjustment": options.logit_adjustment > 0,
         "vector_scaling": options.vector_scaling > 0,

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -200,12 +201,18 @@ def check_methods(methods: list[str]) -> None:
     for method in methods:
         name = method.strip()
         if not name:
-            cure = "Give it a name."
-            raise ValueError(f"`evaluations` must name every method, got {method!r}. {cure}")
+            raise InputError(
+                "evaluations",
+                must="name every method",
+                got=repr(method),
+                cure="Give it a name.",
+            )
         if name in taken:
-            cure = "Rename one."
-            raise ValueError(
-                f"`evaluations` must name every method once, got {method!r} twice. {cure}"
+            raise InputError(
+                "evaluations",
+                must="name every method once",
+                got=f"{method!r} twice",
+                cure="Rename one.",
             )
         taken.add(name)
 
@@ -227,10 +234,11 @@ def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[st
             # An evaluation that does not record the option, such as one made from other software's
             # files, is accepted.
             if name in expected and name in options and options[name] != expected[name]:
-                values = f"{expected[name]!r} in {first} and {options[name]!r} in {method}"
-                raise ValueError(
-                    f"`{name}` must be the same in every evaluation, got {values}. "
-                    "Evaluate one again."
+                raise InputError(
+                    name,
+                    must="be the same in every evaluation",
+                    got=f"{expected[name]!r} in {first} and {options[name]!r} in {method}",
+                    cure="Evaluate one again.",
                 )
 
 
@@ -248,13 +256,14 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
         differs = (size != expected) & ~np.isnan(size) & ~np.isnan(expected)
         if differs.any():
             row, column = np.argwhere(differs)[0]
-            values = (
-                f"{expected[row, column]:.0f} voxels in {first} and "
-                f"{size[row, column]:.0f} in {method}"
-            )
-            raise ValueError(
-                f"`{ground.cases[row]}` must have the same reference in every evaluation, got "
-                f"{values} of {ground.labels[column]!r}. Evaluate both with the same references."
+            raise InputError(
+                ground.cases[row],
+                must="have the same reference in every evaluation",
+                got=(
+                    f"{expected[row, column]:.0f} voxels in {first} and {size[row, column]:.0f} in "
+                    f"{method} of {ground.labels[column]!r}"
+                ),
+                cure="Evaluate both with the same references.",
             )
 
 

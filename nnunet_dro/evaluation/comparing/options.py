@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import MarginBound, choice_of
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag
 from nnunet_dro.evaluation.options import LockedEvaluation, Resamples, Seed, normalise
@@ -56,8 +57,12 @@ class LockedComparison:
         normalise(self, "requirements")
         margin = self.margin
         if margin is not None and not (math.isfinite(margin) and margin >= 0):
-            cure = "Give percentage points, or mm for distances."
-            raise ValueError(f"`margin` must be 0 or more, got {margin!r}. {cure}")
+            raise InputError(
+                "margin",
+                must="be 0 or more",
+                got=repr(margin),
+                cure="Give percentage points, or mm for distances.",
+            )
         bound = self.margin_bound
         if bound is None:
             return

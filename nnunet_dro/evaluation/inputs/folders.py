@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named, list_label_maps
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
@@ -73,8 +74,14 @@ def find_inputs(
     """
     references = list_label_maps(reference)
     if not prediction.is_dir():
-        cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
-        raise FileNotFoundError(f"`prediction` must be a folder, got {str(prediction)!r}. {cure}")
+        raise FileNotFoundError(
+            bad_input(
+                "prediction",
+                must="be a folder",
+                got=repr(str(prediction)),
+                cure="Give a folder of label maps, a model folder of nnU-Net, or a summary.json.",
+            )
+        )
 
     notes: list[str] = []
     folders = _validation_folders(prediction, notes, folds)
@@ -127,10 +134,11 @@ def _predictions(folders: Sequence[Path], notes: list[str]) -> dict[str, Path]:
 
         in_both = sorted(label_maps.keys() & predictions.keys())
         if in_both:
-            cure = "Give one fold, or the folder of one training."
-            raise ValueError(
-                "`prediction` must hold a case once, "
-                f"got {name_some(in_both)} in several folds. {cure}"
+            raise InputError(
+                "prediction",
+                must="hold a case once",
+                got=f"{name_some(in_both)} in several folds",
+                cure="Give one fold, or the folder of one training.",
             )
         predictions |= label_maps
 
@@ -178,10 +186,11 @@ def _check_missing(
             f"{str(prediction)!r}. Predict them, or give --missing worst to score them as failed."
         )
     if missing is MissingRule.WORST and in_folds and is_part:
-        cure = "Leave --missing out, or evaluate the whole model."
-        raise ValueError(
-            "`missing` must be error where a part of the folds is evaluated, got worst: the "
-            f"references without a prediction ({names}) may be of other folds. {cure}"
+        raise InputError(
+            "missing",
+            must="be error where a part of the folds is evaluated",
+            got=f"worst: the references without a prediction ({names}) may be of other folds",
+            cure="Leave --missing out, or evaluate the whole model.",
         )
 
 

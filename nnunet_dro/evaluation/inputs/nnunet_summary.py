@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.inputs.folders import Inputs, is_one_fold, method_of
 from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named
@@ -61,9 +62,12 @@ def read_summary(
         case = entry.pair.case
         absent = [name for name in names if name not in entry.counts]
         if absent:
-            got = f"none for {name_some(absent)} of {case!r} in {str(path)!r}"
-            cure = "Give the dataset.json that the predictions were evaluated with."
-            raise ValueError(f"`prediction` must have a score for every label, got {got}. {cure}")
+            raise InputError(
+                "prediction",
+                must="have a score for every label",
+                got=f"none for {name_some(absent)} of {case!r} in {str(path)!r}",
+                cure="Give the dataset.json that the predictions were evaluated with.",
+            )
 
         for name in names:
             counts = entry.counts[name]
@@ -91,20 +95,20 @@ def matched_inputs(
     """The files that a summary.json names, with notes on how they match the references."""
     cases = {pair.case for pair in inputs.pairs}
     if not cases & set(references):
-        examples = f"{min(references)} and {min(cases)}"
         cure = "Give the references that the predictions were evaluated with."
         raise ValueError(
             "`reference` and `prediction` must have cases in common, "
-            f"got none (there are {examples}). {cure}"
+            f"got none (there are {min(references)} and {min(cases)}). {cure}"
         )
 
     notes = list(inputs.notes)
     lacking = sorted(set(references) - cases)
     if lacking and missing is MissingRule.WORST:
-        cure = "Give the folder of the predictions instead."
-        raise ValueError(
-            "`missing` must be error where summary.json lacks cases, "
-            f"got worst and no {name_some(lacking)}. {cure}"
+        raise InputError(
+            "missing",
+            must="be error where summary.json lacks cases",
+            got=f"worst and no {name_some(lacking)}",
+            cure="Give the folder of the predictions instead.",
         )
     if lacking:
         some = f"{len(lacking)} of {len(references)} references"
@@ -172,16 +176,22 @@ def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
         )
     contradictions = [text for entry in entries for text in entry.contradictions]
     if contradictions:
-        got = f"{contradictions[0]} in {str(path)!r}"
-        raise ValueError(
-            f"`prediction` must have counts that fit, got {got}. Let nnU-Net evaluate again."
+        raise InputError(
+            "prediction",
+            must="have counts that fit",
+            got=f"{contradictions[0]} in {str(path)!r}",
+            cure="Let nnU-Net evaluate again.",
         )
 
     entries.sort(key=lambda entry: entry.pair.case)
     twice = repeated(entry.pair.case for entry in entries)
     if twice:
-        got = f"{name_some(twice)} twice in {str(path)!r}"
-        raise ValueError(f"`prediction` must hold a case once, got {got}. Remove an entry.")
+        raise InputError(
+            "prediction",
+            must="hold a case once",
+            got=f"{name_some(twice)} twice in {str(path)!r}",
+            cure="Remove an entry.",
+        )
     return entries
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import labels_by_value
 from nnunet_dro.evaluation.report.formatting import (
@@ -201,8 +202,12 @@ def _by_picture(choices: Sequence[Choice], labels: Labels) -> dict[tuple[str, st
     by_picture: dict[tuple[str, str], list[Choice]] = defaultdict(list)
     for choice in choices:
         if choice.label not in labels.values:
-            got = f"got none of {choice.label!r}"
-            raise ValueError(f"`labels` must have the values of every label, {got}. Add them.")
+            raise InputError(
+                "labels",
+                must="have the values of every label",
+                got=f"none of {choice.label!r}",
+                cure="Add them.",
+            )
         by_picture[choice.case, choice.label].append(choice)
     return by_picture
 

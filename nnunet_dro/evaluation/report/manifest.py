@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from nnunet_dro import __version__
+from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.json_file import json_text, read_json
 from nnunet_dro.naming import name_some
@@ -51,9 +52,13 @@ def check_manifest(folder: Path) -> int:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        cure = "Give the folder that `nnunet-dro report --pack` wrote."
         raise FileNotFoundError(
-            f"`evaluation` must be a pack with a {MANIFEST}, got {str(folder)!r}. {cure}"
+            bad_input(
+                "evaluation",
+                must=f"be a pack with a {MANIFEST}",
+                got=repr(str(folder)),
+                cure="Give the folder that `nnunet-dro report --pack` wrote.",
+            )
         )
 
     sha256 = _read_manifest(path)
@@ -72,9 +77,12 @@ def check_manifest(folder: Path) -> int:
 
     parts = [f"{word} {name_some(names)}" for word, names in differences.items() if names]
     if parts:
-        got = f"{'; '.join(parts)} in {str(folder)!r}"
-        cure = "Restore the pack from where it is kept, or write another."
-        raise ValueError(f"`evaluation` must be a pack as it was written, got {got}. {cure}")
+        raise InputError(
+            "evaluation",
+            must="be a pack as it was written",
+            got=f"{'; '.join(parts)} in {str(folder)!r}",
+            cure="Restore the pack from where it is kept, or write another.",
+        )
     return len(sha256)
 
 
@@ -86,8 +94,9 @@ def _read_manifest(path: Path) -> dict[str, str]:
             raise ValueError(content["format"])
         return {str(name): str(digest) for name, digest in content["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cure = "Restore it, or write another pack."
-        raise ValueError(
-            f"`evaluation` must have a manifest of format {FORMAT!r}, got {str(path)!r}, which is "
-            f"none. {cure}"
+        raise InputError(
+            "evaluation",
+            must=f"have a manifest of format {FORMAT!r}",
+            got=f"{str(path)!r}, which is none",
+            cure="Restore it, or write another pack.",
         ) from error

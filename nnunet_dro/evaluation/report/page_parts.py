@@ -24,11 +24,11 @@ from nnunet_dro.pages.svg import legend_line, legend_mark
 MOST_STRATA_ROWS = 3_000
 MOST_PRINTED_ROWS = 1_000
 
-#: The most rows of a page's table of cases: with its names they take about 4 MB.
-MOST_CASE_ROWS = 60_000
+#: The most rows of a page's table of cases: with its names they take about 2 MB.
+MOST_CASE_ROWS = 30_000
 
 #: The most dots on a page; with more cases, figures draw only the worst of each stratum.
-MOST_DOTS = 40_000
+MOST_DOTS = 30_000
 
 
 def lede(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.grid import TOLERANCE_VOXELS, FloatArray, IntegerArray
 from nnunet_dro.evaluation.scoring.slices import DECIMALS, SliceStack
 from nnunet_dro.naming import extra_cure
@@ -81,8 +82,12 @@ def read_segmentation(path: Path, value_of: ValueOf | None = None) -> SliceStack
         dataset = pydicom.dcmread(path)
     _check_class(dataset, path)
     if dataset.get("SegmentationType") == "FRACTIONAL":
-        got = f"the fractions of {str(path)!r}"
-        raise ValueError(f"`path` must hold labels or binary segments, got {got}. {_EXPORT}")
+        raise InputError(
+            "path",
+            must="hold labels or binary segments",
+            got=f"the fractions of {str(path)!r}",
+            cure=_EXPORT,
+        )
 
     with reading_dicom(path):
         segmentation = highdicom.seg.Segmentation.from_dataset(dataset, copy=False)
@@ -163,10 +168,14 @@ class _Frames:
         others = plane[is_inside & (plane != 0) & (plane != value)]
         if others.size:
             other = next(key for key, entry in self.values.items() if entry == others[0])
-            names = f"{self.segments[other].label!r} and {self.segments[number].label!r}"
-            raise ValueError(
-                f"`path` must hold segments that do not overlap, got {names} in one voxel of "
-                f"{str(self.path)!r}. {_EXPORT}"
+            raise InputError(
+                "path",
+                must="hold segments that do not overlap",
+                got=(
+                    f"{self.segments[other].label!r} and {self.segments[number].label!r} in one "
+                    f"voxel of {str(self.path)!r}"
+                ),
+                cure=_EXPORT,
             )
         plane[is_inside] = value
 
@@ -181,8 +190,12 @@ class _Frames:
         if value is not None:
             return value
         if number not in self.segments:
-            got = f"{number} in {str(self.path)!r}"
-            raise ValueError(f"`path` must describe all its segments, got {got}. Write it again.")
+            raise InputError(
+                "path",
+                must="describe all its segments",
+                got=f"{number} in {str(self.path)!r}",
+                cure="Write it again.",
+            )
 
         got = f"{self.segments[number].label!r} in {str(self.path)!r}"
         cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
@@ -199,9 +212,12 @@ def _stack(frames: _Frames) -> SliceStack:
         position = getattr(frames.group("PlanePosition", n), "ImagePositionPatient", None)
         orientation = getattr(frames.group("PlaneOrientation", n), "ImageOrientationPatient", None)
         if position is None or orientation is None:
-            got = f"one without in {str(frames.path)!r}"
-            cure = "Slides and projections are not read."
-            raise ValueError(f"`path` must have slices with a position, got {got}. {cure}")
+            raise InputError(
+                "path",
+                must="have slices with a position",
+                got=f"one without in {str(frames.path)!r}",
+                cure="Slides and projections are not read.",
+            )
         places.append([*position, *orientation])
 
     measures = frames.group("PixelMeasures", 0)
@@ -247,10 +263,11 @@ def _frame(
     y_mm, x_mm = map(float, spacing)
     is_stack = np.abs(beside).max() <= TOLERANCE_VOXELS * min(x_mm, y_mm)
     if not is_stack or np.ptp(places[:, 3:], axis=0).max() > _PARALLEL:
-        cure = "Resample image and segmentation to an upright grid, and store them as NIfTI."
-        raise ValueError(
-            f"`path` must have parallel slices, one above the other, got others in {str(path)!r}. "
-            f"{cure}"
+        raise InputError(
+            "path",
+            must="have parallel slices, one above the other",
+            got=f"others in {str(path)!r}",
+            cure="Resample image and segmentation to an upright grid, and store them as NIfTI.",
         )
 
     frame = np.eye(4)
@@ -285,8 +302,12 @@ def _check_class(dataset: Any, path: Path) -> None:
     if sop_class in _SEGMENTATIONS:
         return
     name = getattr(sop_class, "name", "nothing")
-    cure = "Give one segmentation CASE.dcm per case."
-    raise ValueError(f"`path` must be a DICOM segmentation, got {name} in {str(path)!r}. {cure}")
+    raise InputError(
+        "path",
+        must="be a DICOM segmentation",
+        got=f"{name} in {str(path)!r}",
+        cure="Give one segmentation CASE.dcm per case.",
+    )
 
 
 @contextmanager
@@ -298,11 +319,17 @@ def reading_dicom(path: Path) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except ImportError as error:
-        needed = f"`path` must come with the package highdicom, got {str(path)!r} without it"
-        raise ValueError(f"{needed}. {extra_cure('dicom')}") from error
+        raise InputError(
+            "path",
+            must="come with the package highdicom",
+            got=f"{str(path)!r} without it",
+            cure=extra_cure("dicom"),
+        ) from error
     except Exception as error:  # whatever they meet in a damaged file
         reason = str(error).partition("\n")[0] or type(error).__name__
-        cure = "Write it again."
-        raise ValueError(
-            f"`path` must be a whole DICOM file, got {str(path)!r} ({reason}). {cure}"
+        raise InputError(
+            "path",
+            must="be a whole DICOM file",
+            got=f"{str(path)!r} ({reason})",
+            cure="Write it again.",
         ) from error

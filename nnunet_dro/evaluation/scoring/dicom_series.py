@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.dicom import reading_dicom
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 
@@ -32,9 +33,12 @@ def read_series(folder: Path) -> tuple[npt.NDArray[Any], Grid]:
 
     n_series = len({dataset.get("SeriesInstanceUID") for dataset in slices})
     if n_series != 1:
-        got = f"{n_series} in {str(folder)!r}"
-        cure = "Leave one series of single slices there."
-        raise ValueError(f"`images` must hold one series per case, got {got}. {cure}")
+        raise InputError(
+            "images",
+            must="hold one series per case",
+            got=f"{n_series} in {str(folder)!r}",
+            cure="Leave one series of single slices there.",
+        )
     if len(slices) == 1 and "SpacingBetweenSlices" not in slices[0]:
         slices[0].SpacingBetweenSlices = slices[0].get("SliceThickness")
     with reading_dicom(folder):

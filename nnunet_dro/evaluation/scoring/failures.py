@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.naming import name_some
 
@@ -88,15 +89,21 @@ class Failure:
         """Read a condition on a metric."""
         match = _CONDITION.fullmatch(text)
         if match is None or match[1] not in METRICS:
-            cure = "Write, for example, dice<0.5, hd95>20 or volume_error<-5, without a unit."
-            raise ValueError(f"`failure` must be a condition on one metric, got {text!r}. {cure}")
+            raise InputError(
+                "failure",
+                must="be a condition on one metric",
+                got=repr(text),
+                cure="Write, for example, dice<0.5, hd95>20 or volume_error<-5, without a unit.",
+            )
 
         metric, comparison, number = match.groups()
         bound = float(number)
         if is_bounded(metric) and not 0 <= bound <= 1:
-            cure = "Write 0.5 for 50 %."
-            raise ValueError(
-                f"`failure` must compare {metric} with a fraction, got {text!r}. {cure}"
+            raise InputError(
+                "failure",
+                must=f"compare {metric} with a fraction",
+                got=repr(text),
+                cure="Write 0.5 for 50 %.",
             )
         if bound < 0 and not METRICS[metric].is_signed:
             raise ValueError(
@@ -127,9 +134,12 @@ def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
     """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed."""
     failure = Failure.of(text or DEFAULT_FAILURE)
     if text and failure.metric not in metrics:
-        computed = name_some(list(metrics))
-        cure = f"Add {failure.metric} to --metrics, or choose from: {computed}."
-        raise ValueError(f"`failure` must be about a metric that is computed, got {text!r}. {cure}")
+        raise InputError(
+            "failure",
+            must="be about a metric that is computed",
+            got=repr(text),
+            cure=f"Add {failure.metric} to --metrics, or choose from: {name_some(list(metrics))}.",
+        )
     return failure
 
 

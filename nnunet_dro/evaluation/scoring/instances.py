@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import name_some
 
@@ -137,9 +138,11 @@ class Instances:
                 f"`connectivity` must be 6, 18 or 26, got {self.connectivity!r}. Choose one."
             )
         if not 0 <= self.above_mm3 < math.inf:
-            cure = "Give a volume in mm3."
-            raise ValueError(
-                f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. {cure}"
+            raise InputError(
+                "lesions_above_mm3",
+                must="be 0 or more",
+                got=repr(self.above_mm3),
+                cure="Give a volume in mm3.",
             )
 
     @classmethod
@@ -178,8 +181,12 @@ class Instances:
         """Check that all labels are among these names."""
         unknown = [label for label in self.labels if label not in (*names, EVERY_LABEL)]
         if unknown:
-            cure = f"Choose from: {name_some(names, at_most=20)}, or * for all of them."
-            raise ValueError(f"`instances` must be labels, got {name_some(unknown)}. {cure}")
+            raise InputError(
+                "instances",
+                must="be labels",
+                got=name_some(unknown),
+                cure=f"Choose from: {name_some(names, at_most=20)}, or * for all of them.",
+            )
 
     @property
     def definition(self) -> str:
@@ -234,9 +241,11 @@ def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tu
     """
     on_lesions = lesion_metrics(names)
     if on_lesions and instances is None:
-        got = name_some(on_lesions)
-        raise ValueError(
-            f"`metrics` must come with instances to be on lesions, got {got}. {_WITH_LABELS}"
+        raise InputError(
+            "metrics",
+            must="come with instances to be on lesions",
+            got=name_some(on_lesions),
+            cure=_WITH_LABELS,
         )
     if instances and not on_lesions:
         return (*names, *DEFAULT_LESION_METRICS)

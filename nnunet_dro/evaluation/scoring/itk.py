@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
 
 #: Formats that store no position in space, whatever libraries make of their tags.
@@ -34,9 +35,11 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     try:
         image = SimpleITK.ReadImage(str(path))
     except RuntimeError as error:
-        cure = "Write it again."
-        raise ValueError(
-            f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}"
+        raise InputError(
+            "path",
+            must="be a readable label map",
+            got=f"{str(path)!r}, which is not",
+            cure="Write it again.",
         ) from error
 
     if image.HasMetaDataKey(_SOP_CLASS):
@@ -48,8 +51,12 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
         values = values[0]
     if values.ndim > 3:
         sizes = ", ".join(map(str, image.GetSize()))
-        got = f"{values.ndim} axes ({sizes}) in {str(path)!r}"
-        raise ValueError(f"`path` must hold one volume, got {got}. Split it.")
+        raise InputError(
+            "path",
+            must="hold one volume",
+            got=f"{values.ndim} axes ({sizes}) in {str(path)!r}",
+            cure="Split it.",
+        )
     shape = (1,) * (3 - values.ndim) + values.shape
 
     is_picture = path.suffix.lower() in PICTURES

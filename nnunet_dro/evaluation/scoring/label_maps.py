@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.dicom import (
     DICOM_ENDING,
     is_dicom,
@@ -120,9 +121,11 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     except UnusualNiftiError:
         return read_with_itk(path)
     except ValueError as error:
-        cure = "Write it again, as one volume of label values."
-        raise ValueError(
-            f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}"
+        raise InputError(
+            "path",
+            must="be a whole label map",
+            got=f"{str(path)!r}: {error}",
+            cure="Write it again, as one volume of label values.",
         ) from error
 
     grid = Grid(voxels.shape[:3], affine)
@@ -207,9 +210,11 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
         if case is None or path.name.startswith("."):
             continue
         if case in files:
-            names = f"{files[case].name} and {path.name}"
-            raise ValueError(
-                f"`folder` must hold one file per case, got {names} in {str(folder)!r}. Remove one."
+            raise InputError(
+                "folder",
+                must="hold one file per case",
+                got=f"{files[case].name} and {path.name} in {str(folder)!r}",
+                cure="Remove one.",
             )
         files[case] = path
 
@@ -245,12 +250,20 @@ class Labels:
 
     def __post_init__(self) -> None:
         if not self.values:
-            cure = "Name them in dataset.json."
-            raise ValueError(f"`labels` must be at least one foreground label, got none. {cure}")
+            raise InputError(
+                "labels",
+                must="be at least one foreground label",
+                got="none",
+                cure="Name them in dataset.json.",
+            )
         for name, values in self.values.items():
             if not values:
-                got = f"{values!r} for {name!r}"
-                raise ValueError(f"`labels` must be lists of values, got {got}. Give its values.")
+                raise InputError(
+                    "labels",
+                    must="be lists of values",
+                    got=f"{values!r} for {name!r}",
+                    cure="Give its values.",
+                )
 
     @classmethod
     def from_dataset_json(cls, dataset: Mapping[str, Any]) -> "Labels":

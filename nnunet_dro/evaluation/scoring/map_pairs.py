@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.dicom import (
     Segment,
     is_dicom,
@@ -131,8 +132,12 @@ def _check_names(files: Collection[Path], labels: Labels | None) -> None:
     named = f"the segments of {str(with_names[0])!r}"
     if with_values:
         named += f" and the values of {str(with_values[0])!r}"
-    cure = "Give a dataset.json with the names and values of the labels (--dataset-json)."
-    raise ValueError(f"`labels` must be known to compare segments, got {named} without. {cure}")
+    raise InputError(
+        "labels",
+        must="be known to compare segments",
+        got=f"{named} without",
+        cure="Give a dataset.json with the names and values of the labels (--dataset-json).",
+    )
 
 
 def _values_by(labels: Labels | None) -> Callable[[Segment], int | None] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.foreground import BoolArray, Box, Foreground, Runs, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
@@ -75,8 +76,11 @@ def score_case(
         [('liver', 0.667), ('tumour', 1.0)]
     """
     if reference.shape != prediction.shape:
-        rule = f"of the reference's shape {reference.shape}"
-        raise ValueError(f"`prediction` must be {rule}, got {prediction.shape}.")
+        raise InputError(
+            "prediction",
+            must=f"be of the reference's shape {reference.shape}",
+            got=prediction.shape,
+        )
 
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference = reference.reshape(shape)

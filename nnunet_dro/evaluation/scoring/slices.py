@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.grid import (
     TOLERANCE_VOXELS,
     FloatArray,
@@ -70,9 +71,12 @@ def laid_on(stack: SliceStack, grid: Grid) -> tuple[IntegerArray, Grid]:
             or the voxels within slices differ. The message names the file of the slices.
     """
     if grid.affine is None:
-        got = f"one without for {str(stack.path)!r}"
-        cure = "Store it as NIfTI."
-        raise ValueError(f"`path` must be compared with a map with a position, got {got}. {cure}")
+        raise InputError(
+            "path",
+            must="be compared with a map with a position",
+            got=f"one without for {str(stack.path)!r}",
+            cure="Store it as NIfTI.",
+        )
 
     try:
         return _laid_on(stack, grid, grid.affine), grid
@@ -122,9 +126,12 @@ def common_grid(stacks: Sequence[SliceStack]) -> Grid:
     start = float(offsets.min())
     step = _common_step(stacks)
     if not _are_multiples(offsets - start, step):
-        got = f"others in {str(stacks[-1].path)!r}"
-        cure = "Use segmentations of one image."
-        raise ValueError(f"`path` must have the slices of {str(first.path)!r}, got {got}. {cure}")
+        raise InputError(
+            "path",
+            must=f"have the slices of {str(first.path)!r}",
+            got=f"others in {str(stacks[-1].path)!r}",
+            cure="Use segmentations of one image.",
+        )
 
     n_slices = 1 + round(float(offsets.max() - start) / step)
     return Grid((n_slices, *first.planes.shape[1:]), _affine(first, start, step))
@@ -140,9 +147,12 @@ def _common_step(stacks: Sequence[SliceStack]) -> float:
     if step:
         return step
 
-    got = repr(str(stacks[0].path))
-    cure = "Give the images with --images, or write Spacing Between Slices."
-    raise ValueError(f"`path` must say how far apart slices are, got {got}. {cure}")
+    raise InputError(
+        "path",
+        must="say how far apart slices are",
+        got=repr(str(stacks[0].path)),
+        cure="Give the images with --images, or write Spacing Between Slices.",
+    )
 
 
 def _step(stack: SliceStack) -> float:
@@ -162,9 +172,12 @@ def _step(stack: SliceStack) -> float:
         step = float(distances[-1] / n_to_last)
         if _are_multiples(distances, step):
             return step
-    got = repr(str(stack.path))
-    cure = "Give the images with --images, or convert it to NIfTI."
-    raise ValueError(f"`path` must have slices at even distances, got {got}. {cure}")
+    raise InputError(
+        "path",
+        must="have slices at even distances",
+        got=repr(str(stack.path)),
+        cure="Give the images with --images, or convert it to NIfTI.",
+    )
 
 
 def _are_multiples(distances: FloatArray, step: float) -> bool:
@@ -189,9 +202,12 @@ def _filled(
     is_labelled = stack.planes.any(axis=(1, 2))
     is_off = is_labelled & (away > TOLERANCE_VOXELS)
     if is_off.any():
-        got = f"one {float(away[is_off].max()) * step:.3g} mm away in {str(stack.path)!r}"
-        cure = "Use the segmentation of this image."
-        raise ValueError(f"`path` must have its slices on those of the grid, got {got}. {cure}")
+        raise InputError(
+            "path",
+            must="have its slices on those of the grid",
+            got=f"one {float(away[is_off].max()) * step:.3g} mm away in {str(stack.path)!r}",
+            cure="Use the segmentation of this image.",
+        )
 
     values = np.zeros((n_slices, *stack.planes.shape[1:]), stack.planes.dtype)
     values[nearest[is_labelled]] = stack.planes[is_labelled]

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.naming import count, name_some
 
@@ -174,6 +175,9 @@ def whole(row: Any, column: str) -> int:
 def enough_cases(statistic: str, n: int) -> bool:
     """Whether a statistic rests on enough cases: a percentile has at least one case beyond it."""
     if statistic not in STATISTICS:
-        names = name_some(STATISTICS, at_most=len(STATISTICS))
-        raise ValueError(f"`statistic` must be among {names}, got {statistic!r}.")
+        raise InputError(
+            "statistic",
+            must=f"be among {name_some(STATISTICS, at_most=len(STATISTICS))}",
+            got=repr(statistic),
+        )
     return n >= STATISTICS[statistic].n_needed

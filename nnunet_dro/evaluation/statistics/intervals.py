@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.statistics.betting_bounds import STAKES, bounded_mean
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.sample_bounds import (
@@ -244,10 +245,18 @@ def _blocks(
 
 def _check_values(group: FloatArray, *, is_bounded: bool, low: float) -> None:
     if not np.isfinite(group).all():
-        cure = "Correct the score or make it NaN."
-        raise ValueError(f"`values` must be finite or NaN, got an infinite one. {cure}")
+        raise InputError(
+            "values",
+            must="be finite or NaN",
+            got="an infinite one",
+            cure="Correct the score or make it NaN.",
+        )
     if not is_bounded or not group.size:
         return
     if group.min() < low or group.max() > 1:
-        cure = "Write fractions, not per cent."
-        raise ValueError(f"`values` must be between {low:g} and 1, got others. {cure}")
+        raise InputError(
+            "values",
+            must=f"be between {low:g} and 1",
+            got="others",
+            cure="Write fractions, not per cent.",
+        )

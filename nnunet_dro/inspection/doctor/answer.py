@@ -224,31 +224,28 @@ def conclude(
             relative to chance.
         length: Number of epochs, and of iterations per epoch.
     """
-    columns = [str(name) for name in table.columns]
-    patches = [name for name in columns if name.startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()
-    losses: Sequence[Sequence[float]]
+    patches = table[is_training].filter(regex=f"^{LOSS}").astype(np.float64)
+    n_patches = len(patches.columns)
+    source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
     if history is None:
-        losses = table.loc[is_training, patches].to_numpy(dtype=np.float64).tolist()
+        history = patches.to_numpy().tolist()
         hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
-        source = f"{count(len(patches), 'augmented patch')} of every training case"
+        source = f"{count(n_patches, 'augmented patch')} of every training case"
     else:
-        losses = history
         hardness = np.array([losses_of_case[-1] for losses_of_case in history], dtype=np.float64)
-        source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
 
     # Without a finite loss, nothing is known of the draws.
     spread = None
     draws = None
     share = np.full(len(table), np.nan)
     if np.isfinite(hardness).any():
-        spread = loss_spread(losses)
+        spread = loss_spread(history)
         draws = default_draws(hardness, draws_of_images)
         share[is_training] = draws.probabilities
 
-    n_epochs, n_iterations_per_epoch = length
-    n_iterations = n_epochs * n_iterations_per_epoch
-    options = DROOptions(epochs=n_epochs, iterations=n_iterations_per_epoch)
+    n_iterations = math.prod(length)
+    options = DROOptions(epochs=length[0], iterations=length[1])
     return Answer(
         fold=fold,
         cases=table.assign(share=share).reset_index(drop=True),
@@ -260,8 +257,8 @@ def conclude(
         draws=draws,
         trainer=f"nnUNetTrainerDRO{options.suffix()}",
         n_iterations=n_iterations,
-        n_patches=len(patches),
-        has_predictions=any(name.startswith(DICE) for name in columns),
+        n_patches=n_patches,
+        has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(fold.folder),
         has_hardness_log=any((fold.folder / kind.file).is_file() for kind in (LOSSES, WEIGHTS)),
     )

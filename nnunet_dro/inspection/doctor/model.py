@@ -24,13 +24,12 @@ from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.inspection.doctor.columns import CONTRAST, DICE, VOXELS
 from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
-from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
 from nnunet_dro.sampling import draws_of_kinds
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.data.image_rarity import image_rarity
-from nnunet_dro.trainers.data.preprocessed_cases import not_preprocessed
+from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.registry import find_trainer
@@ -75,14 +74,8 @@ class FinishedModel:
         Those in both are training cases only.
         """
         training, validation = ({str(case) for case in cases} for cases in self._split)
-        folder = self.trainer.preprocessed_dataset_folder
-        missing = not_preprocessed(Path(folder), training | validation)
-        if missing:
-            raise FileNotFoundError(
-                "`nnUNet_preprocessed` must hold every case of the fold, got no "
-                f"{name_some(missing)} in {folder!r}. Preprocess the dataset again with the same "
-                "plans."
-            )
+        folder = Path(self.trainer.preprocessed_dataset_folder)
+        check_preprocessed(folder, training | validation)
         return sorted(training), sorted(validation - training)
 
     @property

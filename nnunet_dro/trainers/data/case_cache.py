@@ -9,9 +9,24 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
+from torch import distributed as dist
 
 Value = TypeVar("Value")
+
+#: Largest number of threads; more would wait for the disk.
+_MOST_JOBS = 8
+
+
+def training_dataset(trainer: Any) -> tuple[Any, int]:
+    """nnU-Net's dataset of a trainer's training cases, without the input of a cascade.
+
+    Also returned is in how many threads this rank may look at them.
+    """
+    dataset, _ = trainer.get_tr_and_val_datasets()
+    dataset.folder_with_segs_from_previous_stage = None
+    n_ranks = dist.get_world_size() if trainer.is_ddp else 1
+    return dataset, max(1, cpu_count() // n_ranks)
 
 
 @contextmanager
@@ -49,15 +64,21 @@ class CaseCache(Generic[Value]):
     the second, which copying preserves. A cache that cannot be read is created again.
     """
 
-    file: Path
     #: Folder of the preprocessed cases.
     folder: Path
+    #: End of the name of the cache, after that of the folder.
+    name: str
     #: Ends of the names of the files that a case may have, the one that counts first.
     endings: tuple[str, ...]
     #: Name of the value in an entry.
     key: str
     #: Turns a value as JSON has it into one; any of the usual errors means that it is invalid.
     parse: Callable[[Any], Value]
+
+    @property
+    def file(self) -> Path:
+        """The cache."""
+        return self.folder.with_name(f"{self.folder.name}_{self.name}.json")
 
     def values(
         self,
@@ -76,7 +97,7 @@ class CaseCache(Generic[Value]):
             measure: Gives the value of a case; called in threads.
             doing: What is done to missing cases, for the log: "Counting the voxels in".
             log: Takes the lines of the log.
-            jobs: Number of threads.
+            jobs: Number of threads, 8 at most.
             progress: Called with the numbers of cases that were measured and of those to measure.
         """
         stamps = {case: self._stamp(case) for case in cases}
@@ -88,7 +109,9 @@ class CaseCache(Generic[Value]):
         missing = [case for case in stamps if case not in values]
         if missing:
             log(f"{doing} {len(missing)} of {len(stamps)} training cases, to keep in {self.file}")
-            parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")
+            parallel = Parallel(
+                n_jobs=min(_MOST_JOBS, jobs), prefer="threads", return_as="generator"
+            )
             new = {}
             measured = parallel(delayed(measure)(case) for case in missing)
             for case, value in zip(missing, measured, strict=True):

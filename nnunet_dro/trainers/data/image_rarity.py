@@ -9,19 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import cpu_count
 from numpy.typing import NDArray
-from torch import distributed as dist
 
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.fingerprints import fingerprint, kinds, rarity
 from nnunet_dro.sampling import draws_of_kinds
-from nnunet_dro.trainers.data.case_cache import CaseCache, reading
+from nnunet_dro.trainers.data.case_cache import CaseCache, reading, training_dataset
 
 #: The file in the folder of a training with the rarity of each of its cases.
 RARITY_FILE = "rarity.csv"
-#: Largest number of threads; more would wait for the disk.
-_MOST_JOBS = 8
 #: Number of cases, and of kinds, that the log names.
 _N_NAMED = 6
 
@@ -44,18 +40,9 @@ def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
         ValueError: If an image cannot be read, or has a value that is not finite.
         FileNotFoundError: If a case is not preprocessed.
     """
-    dataset, _ = trainer.get_tr_and_val_datasets()
+    dataset, jobs = training_dataset(trainer)
     cases = [str(case) for case in dataset.identifiers]
-    # The input of a cascade is not looked at, so it need not be opened.
-    dataset.folder_with_segs_from_previous_stage = None
-    n_ranks = dist.get_world_size() if trainer.is_ddp else 1
-
-    table = image_rarity(
-        dataset,
-        cases,
-        log=trainer.print_to_log_file,
-        jobs=max(1, cpu_count() // n_ranks),
-    )
+    table = image_rarity(dataset, cases, log=trainer.print_to_log_file, jobs=jobs)
     draws = draws_of_kinds(table["kind"], cap=cap)
     table = table.assign(times_as_often=draws)
     if trainer.local_rank == 0:
@@ -80,7 +67,7 @@ def image_rarity(
         dataset: A dataset of nnU-Net, which opens the cases.
         cases: Their names.
         log: Takes a line on what is done.
-        jobs: Number of threads, which is bounded.
+        jobs: Number of threads, 8 at most.
         progress: Called with the numbers of images that were looked at and of all.
 
     Returns:
@@ -93,8 +80,8 @@ def image_rarity(
     """
     folder = Path(dataset.source_folder)
     kept = CaseCache(
-        file=folder.with_name(f"{folder.name}_fingerprints.json"),
         folder=folder,
+        name="fingerprints",
         endings=(".b2nd", ".npz", ".npy"),
         key="fingerprint",
         parse=_parse,
@@ -104,7 +91,7 @@ def image_rarity(
         lambda case: _fingerprint_of_case(dataset, case, folder),
         doing="Looking at the images of",
         log=log,
-        jobs=min(_MOST_JOBS, jobs),
+        jobs=jobs,
         progress=progress,
     )
     fingerprints = [by_case[case] for case in cases]

@@ -11,26 +11,19 @@ from nnunet_dro.nnunet.folders import SPLITS_FILE
 _ENDINGS = (".b2nd", ".npz")
 
 
-def not_preprocessed(folder: Path, cases: Iterable[str]) -> list[str]:
-    """The cases without a file in a folder of preprocessed cases, sorted.
-
-    nnU-Net's own list of the cases of a folder lacks those called ``X_seg``, which it trains all
-    the same. In a folder of another format no case is missed.
-    """
-    files = os.listdir(folder)
-    if not any(file.endswith(_ENDINGS) for file in files):
-        return []
-
-    present = {file.removesuffix(ending) for ending in _ENDINGS for file in files}
-    return sorted(set(cases) - present)
-
-
 def check_preprocessed(folder: Path, cases: Iterable[str]) -> None:
     """Raise FileNotFoundError if a case of a fold is not preprocessed.
 
-    nnU-Net would say so when the case is first drawn, hours later perhaps.
+    nnU-Net would say so when the case is first drawn, hours later perhaps. Its own list of the
+    cases of a folder lacks those called ``X_seg``, which it trains all the same. In a folder of
+    another format no case is missed.
     """
-    missing = not_preprocessed(folder, cases)
+    files = os.listdir(folder)
+    if not any(file.endswith(_ENDINGS) for file in files):
+        return
+
+    present = {file.removesuffix(ending) for ending in _ENDINGS for file in files}
+    missing = sorted(set(cases) - present)
     if missing:
         raise FileNotFoundError(
             f"`{SPLITS_FILE}` must name preprocessed cases, got {name_some(missing)}, not in "

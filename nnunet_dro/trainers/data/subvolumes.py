@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.naming import name_some
+
 Report = Callable[[str], None]
 
 #: Number of cases that are read at the same time; reading waits for the disk, not for a core.
@@ -153,12 +155,9 @@ def subvolumes_of(
     without = [cases[i] for i in np.flatnonzero(~is_annotated)]
     never = ""
     if without:
-        names = ", ".join(without[:5])
-        if len(without) > 5:
-            names += ", ..."
         never = (
             f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be "
-            f"drawn: {names}."
+            f"drawn: {name_some(without)}."
         )
     report(
         f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are "

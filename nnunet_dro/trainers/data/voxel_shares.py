@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
-from torch import distributed as dist
 
-from nnunet_dro.trainers.data.case_cache import CaseCache, reading
+from nnunet_dro.trainers.data.case_cache import CaseCache, reading, training_dataset
 
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it
 #: into background.
@@ -17,8 +15,6 @@ OUTSIDE = -1
 
 #: Number of voxels that are counted at a time, few enough for the cache of the processor.
 BLOCK = 2**18
-#: Largest number of threads; more would wait for the disk.
-MOST_JOBS = 8
 
 
 def voxel_shares(trainer: Any) -> tuple[float, ...]:
@@ -27,19 +23,8 @@ def voxel_shares(trainer: Any) -> tuple[float, ...]:
     The voxels are counted once, and the counts kept for other folds and trainings beside the
     preprocessed data. Every rank may call this, and waits for no other.
     """
-    dataset, _ = trainer.get_tr_and_val_datasets()
-    # The input of a cascade is not counted, so it need not be opened.
-    dataset.folder_with_segs_from_previous_stage = None
-    n_ranks = dist.get_world_size() if trainer.is_ddp else 1
-    folder = Path(trainer.preprocessed_dataset_folder)
-    counts = voxel_counts(
-        dataset,
-        dataset.identifiers,
-        folder=folder,
-        cache=folder.with_name(f"{folder.name}_voxel_counts.json"),
-        log=trainer.print_to_log_file,
-        jobs=max(1, min(MOST_JOBS, cpu_count() // n_ranks)),
-    )
+    dataset, jobs = training_dataset(trainer)
+    counts = voxel_counts(dataset, dataset.identifiers, log=trainer.print_to_log_file, jobs=jobs)
 
     total: Counter[int] = Counter()
     for counts_of_case in counts.values():
@@ -92,19 +77,18 @@ def voxel_counts(
     dataset: Any,
     cases: Iterable[str],
     *,
-    folder: Path,
-    cache: Path,
     log: Callable[[str], object],
     jobs: int = 1,
 ) -> dict[str, dict[int, int]]:
     """Number of voxels by case and label, as stored.
 
-    `OUTSIDE` and the ignore label are labels like others. Counts in the file ``cache`` are used
-    again, see `CaseCache`.
+    `OUTSIDE` and the ignore label are labels like others. Counts of before are used again, see
+    `CaseCache`.
     """
+    folder = Path(dataset.source_folder)
     kept = CaseCache(
-        file=cache,
         folder=folder,
+        name="voxel_counts",
         # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
         endings=("_seg.b2nd", ".npz", "_seg.npy"),
         key="voxels",

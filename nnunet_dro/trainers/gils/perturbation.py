@@ -96,12 +96,7 @@ def ascend(
 
     original = data.detach()
     surrogate = _Surrogate(network, features, losses_of, original, ascent.gamma, n, n_channels)
-    radius = None
-    if ascent.largest_change is not None:
-        # The variance over the voxels of the patch, and its mean over the channels.
-        variance = original[:, :n_channels].flatten(2).var(2, correction=0).mean(1)
-        radius = ascent.largest_change * variance.sqrt()
-
+    deviation = original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
     with _as_one_function(network):
         start = surrogate(original, needs_gradient=ascent.steps > 0)
         best = start
@@ -111,9 +106,9 @@ def ascend(
         for step in range(1, ascent.steps + 1):
             # The gradient is that of the sum over voxels: it contains the n of the formula.
             moved = best.data + _per_case(eta, best.data) * best.gradient
-            if radius is not None:
+            if ascent.largest_change is not None:
+                radius = ascent.largest_change * deviation
                 moved = _within(moved, original, radius, n_channels)
-
             there = surrogate(moved, needs_gradient=step < ascent.steps)
             is_better = there.is_finite & (there.value >= best.value)
             is_non_finite |= ~there.is_finite

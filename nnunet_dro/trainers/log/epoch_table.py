@@ -43,49 +43,29 @@ COLUMNS = {
 }
 
 
-def row_of(
-    epoch: int,
-    table: sampling.HardnessTable,
-    *,
-    n_refused: int,
-    clipped_share: float,
-    mean_weight: float,
-    falls: Mapping[str, float],
-) -> Row:
-    """All `COLUMNS` of an epoch, from the table at its end and from what was counted in it.
+def row_of(table: sampling.HardnessTable) -> Row:
+    """All `COLUMNS` of an epoch, of which those that the table gives at its end have numbers.
 
-    A column without a number in this epoch is NaN.
+    The others are NaN.
     """
     rule = table.rule
     losses = table.losses
     stored = losses[~np.isnan(losses)]
-
-    bound = math.nan
+    row: Row = dict.fromkeys(COLUMNS, math.nan)
+    row["effective_cases"] = sampling.effective_cases(table.probabilities())
+    row["mean_loss"] = _mean(stored)
+    row["robust_loss"] = rule.robust_loss(losses)
     if len(stored):
-        bound = rule.percentile_bound(losses, share=0.05)
-    beta = math.nan
+        row["worst_5_percent_bound"] = rule.percentile_bound(losses, share=0.05)
     if isinstance(rule, sampling.RuleWithBeta):
-        beta = rule.beta
+        row["beta"] = rule.beta
+
     ages = table.staleness
     ages = ages[~np.isnan(ages)]
-    if table.n_unseen:
-        ages = ages[:0]
-
-    return {
-        "epoch": epoch,
-        "effective_cases": sampling.effective_cases(table.probabilities()),
-        "clipped_share": clipped_share,
-        "refused_losses": n_refused,
-        "mean_loss": _mean(stored),
-        "robust_loss": rule.robust_loss(losses),
-        "worst_5_percent_bound": bound,
-        "beta": beta,
-        "mean_weight": mean_weight,
-        "mean_staleness": _mean(ages),
-        "largest_staleness": float(ages.max()) if len(ages) else math.nan,
-        "fall_of_drawn": falls.get("fall_of_drawn", math.nan),
-        "fall_of_others": falls.get("fall_of_others", math.nan),
-    }
+    if len(ages) and not table.n_unseen:
+        row["mean_staleness"] = float(ages.mean())
+        row["largest_staleness"] = float(ages.max())
+    return row
 
 
 def row_of_groups(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
@@ -19,7 +20,6 @@ from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import concentration, epoch_table
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
-from nnunet_dro.trainers.log.lines import line_of_end, line_of_start
 
 #: Number of the hardest items, and of suspected outliers, that the line of an epoch names.
 _N_HARDEST = 5
@@ -85,14 +85,6 @@ class HardnessLog(CaseLog):
         self._n_steps = 0
         self._refused_before = self.table.refused
 
-    def how_cases_are_drawn(self, *, uniformly: bool) -> str:
-        """One line for the log at the start of a training."""
-        return line_of_start(self.table, self.importance, self.items, uniformly=uniformly)
-
-    def what_earned_nothing(self) -> str | None:
-        """One line for the log at the end of a training if an earned share has come to nothing."""
-        return line_of_end(self.table)
-
     def record(self, cases: CaseColumns) -> None:
         """Count the draws and clipped weights of one iteration."""
         np.add.at(self._draws, cases.indices, 1)
@@ -122,30 +114,18 @@ class HardnessLog(CaseLog):
     def _row(self, epoch: int, draws: NDArray[np.int32], losses: NDArray[np.float64]) -> Row:
         """The scalars of an epoch, from the draws and the mean losses of the cases."""
         table = self.table
-        rule = table.rule
-
-        clipped_share = math.nan
-        mean_weight = math.nan
+        row = epoch_table.row_of(table)
+        row["epoch"] = epoch
+        row["refused_losses"] = table.refused - self._refused_before
         if self.importance is not None:
             n_draws = int(draws.sum())
-            clipped_share = self._n_clipped / max(1, n_draws)
+            row["clipped_share"] = self._n_clipped / max(1, n_draws)
             if self._n_steps:
-                mean_weight = self._sum_of_weights / self._n_steps
+                row["mean_weight"] = self._sum_of_weights / self._n_steps
 
-        falls = {}
-        if rule.needs_losses:
-            falls = concentration.falls(self._history, self._times)
-
-        row = epoch_table.row_of(
-            epoch,
-            table,
-            n_refused=table.refused - self._refused_before,
-            clipped_share=clipped_share,
-            mean_weight=mean_weight,
-            falls=falls,
-        )
-        row |= epoch_table.row_of_groups(self.groups, rule, draws, losses)
-        return row
+        if table.rule.needs_losses:
+            row |= concentration.falls(self._history, self._times)
+        return row | epoch_table.row_of_groups(self.groups, table.rule, draws, losses)
 
     def _write_others(self, folder: Path) -> None:
         epoch_table.write_table(folder / "training.csv", self.rows)
@@ -153,19 +133,9 @@ class HardnessLog(CaseLog):
             self._list_subvolumes(folder / "subvolumes.csv")
 
         if self._is_time_for_a_picture():
-            self._draw_picture(folder / "hardness.png")
-
-    def _draw_picture(self, path: Path) -> None:
-        with self.pace.drawing():
-            save_picture(
-                path,
-                draw_hardness,
-                self._history,
-                self.cases,
-                self.rows,
-                len(self.table),
-                self.items,
-            )
+            data = (self._history, self.cases, self.rows, len(self.table), self.items)
+            with self.pace.drawing():
+                save_picture(folder / "hardness.png", draw_hardness, *data)
 
     def _warnings(self) -> list[str]:
         rule = self.table.rule
@@ -186,13 +156,10 @@ class HardnessLog(CaseLog):
     def _shares_of_groups(self) -> dict[str, float]:
         """Each group's share of the cases, by the column with its share of the draws."""
         shares = {}
-        n_cases = len(self.cases)
         for column, group_of_case in self.groups.items():
-            names = np.asarray(group_of_case, dtype=str)
-            groups, counts = np.unique(names, return_counts=True)
-            for group, n in zip(groups, counts, strict=True):
-                name = epoch_table.group_column("draws", column, group)
-                shares[name] = float(n / n_cases)
+            share_of_group = pd.Series(group_of_case).value_counts(normalize=True)
+            for group, share in share_of_group.sort_index().items():
+                shares[epoch_table.group_column("draws", column, str(group))] = float(share)
         return shares
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -1,12 +1,12 @@
 """Options of the trainers that draw by groups of cases."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nnunet_dro import sampling
 from nnunet_dro.trainers.options.by_hardness import DROOptions
-from nnunet_dro.trainers.options.settings import HardnessOptions, History, TrainerOptions
+from nnunet_dro.trainers.options.settings import HardnessOptions, History, Idle, TrainerOptions
 
 #: Characters that one file system or another does not take in the name of a folder; nnU-Net names
 #: folders after trainers.
@@ -87,13 +87,10 @@ class IWOptions(GroupOptions):
     power: float = 1.0
     share: float | None = None
 
-    def _without_effect(self) -> str | None:
-        about_groups = self.given_options("power", "share")
-        if self.as_weights and about_groups:
-            return (
-                f"`{about_groups[0].word}` has no effect with `asWeights`, which leaves no groups."
-            )
-        return super()._without_effect()
+    def _without_effect(self) -> Iterator[Idle]:
+        if self.as_weights:
+            yield self.given_options("power", "share"), "with `asWeights`, which leaves no groups."
+        yield from super()._without_effect()
 
     @property
     def history(self) -> History:

@@ -1,7 +1,7 @@
 """Options of the trainers that draw by hardness."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro import sampling
 from nnunet_dro.bad_input import InputError, check_number
-from nnunet_dro.trainers.options.settings import HardnessOptions
+from nnunet_dro.trainers.options.settings import HardnessOptions, Idle
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -21,6 +21,10 @@ _BETA = 100.0
 EARNED = 0.5
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
+#: Fields that decide what is drawn in place of a share, and in place of ``hardest``; the first that
+#: is given counts.
+_RULES = ("cvar", "auto_beta", "chi2", "beta")
+_SHARES = ("share", "earned", "importance_sampling")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,53 +64,28 @@ class HWSOptions(HardnessOptions):
             must = "be two numbers with 0 <= lo <= 1 <= hi and lo < hi"
             raise InputError("clip", must, repr(self.clip))
 
-    def _without_effect(self) -> str | None:
-        return (
-            self._rule_without_effect()
-            or self._weights_without_effect()
-            or super()._without_effect()
-        )
-
-    def _rule_without_effect(self) -> str | None:
-        """Reason why one of the options that choose the rule has no effect, or None."""
-        has_beta = bool(self.given_options("beta"))
-        if self.auto_beta and has_beta:
-            return "`beta` has no effect with `betaauto`, which estimates it."
-
-        if self.cvar is None:
-            if self.doro:
-                return (
-                    "`doro` has no effect without `cvar<a>`, the share of the cases to draw from."
-                )
-            return None
-
-        if self.chi2:
-            return "`chi2` has no effect with `cvar`, which draws by rank."
+    def _without_effect(self) -> Iterator[Idle]:
+        given = self.given_options
         if self.auto_beta:
-            return "`betaauto` has no effect with `cvar`, which draws by rank."
-        if has_beta:
-            return "`beta` has no effect with `cvar`, which draws by rank."
-        return None
+            yield given("beta"), "with `betaauto`, which estimates it."
+        if self.chi2:
+            yield given(*_WEIGHING), "with `chi2`: only KL has weights."
+        if self.cvar is None:
+            yield given("doro"), "without `cvar<a>`, the share of the cases to draw from."
+        else:
+            yield given("beta", "auto_beta", "chi2"), "with `cvar`, which draws by rank."
+            yield given(*_WEIGHING), "with `cvar`: only KL has weights."
 
-    def _weights_without_effect(self) -> str | None:
-        """Reason why an option of the importance weights, or any with beta 0, has no effect."""
-        words = [option.word for option in self.given_options(*_WEIGHING)]
-        if words and self.chi2:
-            return f"`{words[0]}` has no effect with `chi2`: only KL has weights."
-        if words and self.cvar is not None:
-            return f"`{words[0]}` has no effect with `cvar`: only KL has weights."
-
-        details = [word for word in words if word not in ("IS", "noIS")]
-        if details and not self.importance_sampling:
-            switch = "without `IS`, which turns importance weights on"
-            if "noIS" in words:
-                switch = "with `noIS`, which turns importance weights off"
-            return f"`{details[0]}` has no effect {switch}."
-
-        steering = self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")
-        if steering and self.beta == 0:
-            return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
-        return None
+        if not self.importance_sampling:
+            is_named = given("importance_sampling")
+            switch = "with `noIS`, which turns importance weights off."
+            if not is_named:
+                switch = "without `IS`, which turns importance weights on."
+            yield given("exact_ratio", "normalised", "clip"), switch
+        if self.beta == 0:
+            steering = given(*_WEIGHING, "chi2", "warmup", "exploration")
+            yield steering, "with `beta0`: all cases count the same."
+        yield from super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
         """What decides how likely each case is to be drawn.
@@ -165,79 +144,43 @@ class DROOptions(HWSOptions):
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
     exploration: float = 0.1
 
-    def _without_effect(self) -> str | None:
-        other = self._rule_in_place_of_shares()
-        shares = self.given_options("hardest", "share", "earned")
-        if other is not None and shares:
-            return f"`{shares[0].word}` has no effect with `{other}`, which decides instead."
+    def _without_effect(self) -> Iterator[Idle]:
+        given = self.given_options
+        rule = self._first_given(_RULES)
+        decides = rule or self._first_given(_SHARES)
+        shares = given("hardest", "share", "earned")
+        if rule is not None:
+            yield shares, f"with `{rule}`, which decides instead."
+        elif self.importance_sampling and self.earned == EARNED:
+            yield given("earned"), "with `IS`, with which it is 0.5."
         if len(shares) > 1:
-            return f"`{shares[0].word}` has no effect with `{shares[1].word}`: choose one of them."
-        if self.importance_sampling and self.earned == EARNED and other is None:
-            return "`earned` has no effect with `IS`, with which it is 0.5."
+            yield shares, f"with `{shares[1].word}`: choose one of them."
 
-        decides = other or self._share_in_place_of_hardest()
-        return (
-            self._hardest_without_effect(decides)
-            or self._rare_without_effect(decides)
-            or super()._without_effect()
-        )
-
-    def _hardest_without_effect(self, decides: str | None) -> str | None:
-        """Reason why ``hardest``, or an option of the losses beside it, has no effect, or None.
-
-        Args:
-            decides: Word of the option that decides in place of ``hardest``, or None.
-        """
-        if decides is not None and self.given_options("hardest"):
-            return f"`hardest` has no effect with `{decides}`, which decides instead."
-        if self.hardness == "ce" and decides in (None, "earned", "IS"):
-            return (
-                "`hardCE` has no effect without a share or beta, being never below 0: give one, as "
-                "in `share0.5_hardCE`."
-            )
-        history = self.given_options("hardness", "momentum", "memory")
-        if decides is None and self.hardest == 0 and history:
-            return f"`{history[0].word}` has no effect with `hardest0`: no loss decides."
-        return None
-
-    def _rare_without_effect(self, decides: str | None) -> str | None:
-        """Reason why `rare`, or `hardest0`, which looks at images alone, has no effect, or None."""
         has_images = math.prod(self.subvolumes) == 1
-        is_plain = self.hardest == 0 and (self.rare == 1 or not has_images)
-        if is_plain and decides is None:
-            return "`hardest0` has no effect where no image is looked at: plain nnU-Net is `beta0`."
-        if not self.given_options("rare"):
-            return None
         if not has_images:
-            return "`rare` has no effect with `sub`, whose sub-volumes have no images of their own."
+            yield given("rare"), "with `sub`, whose sub-volumes have no images of their own."
+        if self.hardness == "ce" and decides in (None, "earned", "IS"):
+            cure = "give one, as in `share0.5_hardCE`."
+            yield given("hardness"), f"without a share or beta, being never below 0: {cure}"
         if decides is not None:
-            return f"`rare` has no effect with `{decides}`, which does not look at images."
-        return None
+            yield given("hardest"), f"with `{decides}`, which decides instead."
+            yield given("rare"), f"with `{decides}`, which does not look at images."
+        elif self.hardest == 0:
+            yield given("hardness", "momentum", "memory"), "with `hardest0`: no loss decides."
+            if self.rare == 1 or not has_images:
+                plain = "plain nnU-Net is `beta0`."
+                yield given("hardest"), f"with 0 where no image is looked at: {plain}"
+        yield from super()._without_effect()
 
-    def _share_in_place_of_hardest(self) -> str | None:
-        """Word of the option by which a share decides in place of ``hardest``, or None."""
-        if self.share is not None:
-            return "share"
-        if self.earned is not None:
-            return "earned"
-        return "IS" if self.importance_sampling else None
-
-    def _rule_in_place_of_shares(self) -> str | None:
-        """Word of the option that decides what is drawn in place of a share, or None."""
-        if self.cvar is not None:
-            return "cvar"
-        if self.auto_beta:
-            return "betaauto"
-        if self.chi2:
-            return "chi2"
-        if self.beta is not None:
-            return "beta"
-        return None
+    def _first_given(self, choices: Sequence[str]) -> str | None:
+        """Word of the first of some fields that differs from its default, or None."""
+        words = [option.word for field in choices for option in self.given_options(field)]
+        return next(iter(words), None)
 
     @property
     def cap_of_kinds(self) -> float:
         """See `TrainerOptions`; 1 where another rule than ``hardest`` decides."""
-        decides = self._rule_in_place_of_shares() or self._share_in_place_of_hardest()
+        decides = self._first_given(_RULES + _SHARES)
         has_images = math.prod(self.subvolumes) == 1
         return self.rare if decides is None and has_images else 1.0
 
@@ -246,10 +189,10 @@ class DROOptions(HWSOptions):
 
         It is the rule before it has followed any losses.
         """
-        other = self._rule_in_place_of_shares()
-        if other == "chi2" and self.beta is None:
+        rule = self._first_given(_RULES)
+        if rule == "chi2" and self.beta is None:
             return sampling.Chi2(_BETA)
-        if other is not None:
+        if rule is not None:
             return super().rule(groups)
 
         if self.share is not None:

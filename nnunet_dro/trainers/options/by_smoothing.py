@@ -15,11 +15,6 @@ class LSOptions(TrainerOptions):
 
     smoothing: float = 0.1
 
-    @property
-    def label_smoothing(self) -> float:
-        """Probability that the reference of the cross-entropy gives to the other classes."""
-        return self.smoothing
-
     def __post_init__(self) -> None:
         if self.polynomial_tail is not None:
             raise ValueError(

@@ -1,35 +1,9 @@
 """How each option is written in a trainer's name."""
 
-import re
-
-from nnunet_dro.trainers.options.option import (
-    NUMBER,
-    Option,
-    count_option,
-    number,
-    number_option,
-    switch,
-)
+from nnunet_dro.trainers.options.option import number_option, switch
 
 _FIDON = "Fidon et al. 2022"
 _WANG = "Wang et al. 2024"
-
-
-def _read_clip(low: str, high: str) -> tuple[float, float]:
-    return float(low), float(high)
-
-
-def _write_clip(clip: tuple[float, float]) -> str:
-    low, high = clip
-    return f"clip{number(low)}to{number(high)}"
-
-
-def _read_grid(*grid: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in grid)
-
-
-def _write_grid(grid: tuple[int, ...]) -> str:
-    return "sub" + "x".join(str(n) for n in grid)
 
 
 #: All options, in the order in which names give them.
@@ -118,11 +92,12 @@ OPTIONS = (
         field="smoothing",
         source=_WANG,
     ),
-    count_option(
-        "steps",
+    number_option(
         "T<n>",
         "Number of gradient steps from a batch to the generated batch, 1 to 15.",
+        field="steps",
         source=_WANG,
+        read=int,
     ),
     number_option(
         "eta<x>",
@@ -171,26 +146,18 @@ OPTIONS = (
         "stays the same.",
         field="normalised",
     ),
-    Option(
-        field="clip",
-        form="clip<lo>to<hi>",
-        pattern=re.compile(f"clip{NUMBER}to{NUMBER}"),
-        read=_read_clip,
-        write=_write_clip,
-        help="Smallest and largest importance weight.",
-        source=_FIDON,
-    ),
+    number_option("clip<lo>to<hi>", "Smallest and largest importance weight.", source=_FIDON),
     number_option(
         "momentum<m>",
         "Averages the losses of a case over its visits: "
         "stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1. 0 keeps the last loss.",
     ),
-    count_option(
-        "warmup",
+    number_option(
         "warmup<n>",
         "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates "
         "no batches in them.",
         source="Fidon et al. 2020, one epoch",
+        read=int,
     ),
     number_option(
         "explore<e>",
@@ -201,15 +168,13 @@ OPTIONS = (
         "replace",
         "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones.",
     ),
-    Option(
-        field="subvolumes",
-        form="sub<a>x<b>x<c>",
-        pattern=re.compile(r"sub(\d+)x(\d+)x(\d+)"),
-        read=_read_grid,
-        write=_write_grid,
-        help="Divides each case into a grid of sub-volumes, each with a stale loss of its own. A "
+    number_option(
+        "sub<a>x<b>x<c>",
+        "Divides each case into a grid of sub-volumes, each with a stale loss of its own. A "
         "draw also decides in which sub-volume the patch is centred.",
+        field="subvolumes",
         source=f"{_FIDON}, section 4.2.1",
+        read=int,
     ),
     switch(
         "hardPooled",
@@ -276,10 +241,11 @@ OPTIONS = (
         "Learning rate of the first epoch; it falls to 0 as in nnU-Net.",
         field="learning_rate",
     ),
-    count_option("epochs", "<n>epochs", "Number of epochs."),
-    count_option(
-        "iterations",
+    number_option("<n>epochs", "Number of epochs.", field="epochs", read=int),
+    number_option(
         "<n>iters",
         "Training iterations per epoch; the validation iterations change in proportion.",
+        field="iterations",
+        read=int,
     ),
 )

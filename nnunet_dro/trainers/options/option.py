@@ -55,36 +55,30 @@ def number(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def number_option(form: str, help: str, *, field: str = "", source: str = "") -> Option:
-    """An option with one number; its field is what stands before the number, if not named."""
-    before, after = re.split("<.*>", form)
+def number_option(
+    form: str, help: str, *, field: str = "", source: str = "", read: type[float] = float
+) -> Option:
+    """An option with a number, or with several, between words.
 
-    def write(value: float) -> str:
-        return f"{before}{number(value)}{after}"
+    Its field is the first word, if it is not named. ``read`` is ``int`` for whole numbers.
+    """
+    words = re.split("<[^>]*>", form)
+    n_numbers = len(words) - 1
+    pattern = r"(\d+)" if read is int else NUMBER
 
-    return Option(
-        field=field or before,
-        form=form,
-        pattern=re.compile(f"{before}{NUMBER}{after}"),
-        read=float,
-        write=write,
-        help=help,
-        source=source,
-    )
+    def read_all(*numbers: str) -> tuple[float, ...]:
+        return tuple(map(read, numbers))
 
-
-def count_option(field: str, form: str, help: str, *, source: str = "") -> Option:
-    """An option with one whole number."""
-    before, after = re.split("<.*>", form)
-
-    def write(count: int) -> str:
-        return f"{before}{count}{after}"
+    def write(value: Any) -> str:
+        numbers = value if n_numbers > 1 else (value,)
+        texts = map(str if read is int else number, numbers)
+        return "".join(word + text for word, text in zip(words, [*texts, ""], strict=True))
 
     return Option(
-        field=field,
+        field=field or words[0],
         form=form,
-        pattern=re.compile(rf"{before}(\d+){after}"),
-        read=int,
+        pattern=re.compile(pattern.join(words)),
+        read=read_all if n_numbers > 1 else read,
         write=write,
         help=help,
         source=source,

@@ -1,7 +1,7 @@
 """Options of every trainer, which are checked when they are made and read from its name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -36,6 +36,10 @@ _INTERVALS: dict[tuple[str, ...], str] = {
     ("rare", "epochs", "iterations"): "[1, inf)",
     ("steps",): "[1, 15]",
 }
+
+
+#: Options that are given, and what they have no effect with.
+Idle = tuple[list[Option], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,7 @@ class TrainerOptions:
     auto_beta = False
     normalised = False
     exploration = 0.0
+    smoothing = 0.0
     subvolumes = (1, 1, 1)
 
     def __post_init__(self) -> None:
@@ -87,9 +92,9 @@ class TrainerOptions:
                 f"{warmup!r}."
             )
 
-        reason = self._without_effect()
-        if reason is not None:
-            raise ValueError(f"{reason} Leave it out.")
+        for options, why in self._without_effect():
+            if options:
+                raise ValueError(f"`{options[0].word}` has no effect {why} Leave it out.")
 
     def _check_values(self) -> None:
         words = {option.field: option.word for option in OPTIONS}
@@ -99,12 +104,12 @@ class TrainerOptions:
                 if value is not None:
                     check_number(words[name], value, interval)
 
-    def _without_effect(self) -> str | None:
-        """Reason why an option has no effect together with another one, or None.
+    def _without_effect(self) -> Iterable[Idle]:
+        """Options that would have no effect with the others, and why, where they are given.
 
         Such options are refused, so that one configuration has one name.
         """
-        return None
+        return ()
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """What decides how likely each case is to be drawn.
@@ -139,11 +144,6 @@ class TrainerOptions:
     def history(self) -> History:
         """How the losses of the cases are collected."""
         return History()
-
-    @property
-    def label_smoothing(self) -> float:
-        """Probability that the reference of the cross-entropy gives to the other classes."""
-        return 0.0
 
     @property
     def validation_iterations(self) -> int:
@@ -198,10 +198,10 @@ class HardnessOptions(TrainerOptions, History):
         """How the losses of the cases are collected."""
         return self
 
-    def _without_effect(self) -> str | None:
-        if self.hardness != "pooled" and self.given_options("memory"):
-            return "`memory` has no effect without the pooled hardness (`hardPooled`)."
-        return super()._without_effect()
+    def _without_effect(self) -> Iterator[Idle]:
+        if self.hardness != "pooled":
+            yield self.given_options("memory"), "without the pooled hardness (`hardPooled`)."
+        yield from super()._without_effect()
 
 
 Options = TypeVar("Options", bound=TrainerOptions)
