@@ -275,7 +275,7 @@ def test_damaged_splits_are_told_before_anything_is_written(target, source):
     splits.write_text("[")
 
     try:
-        refused(finetune(target, source), "must be in a usable splits_final.json")
+        refused(finetune(target, source), "`splits_final.json` must be a list of folds")
     finally:
         splits.unlink() if before is None else splits.write_text(before)
 

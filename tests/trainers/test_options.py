@@ -151,8 +151,8 @@ REFUSED = [
     ("DRO_rare4", "must be written `nnUNetTrainerDRO`"),
     ("DRO_rare8_beta0", "`rare` has no effect with `beta`, which does not look at images"),
     ("DRO_share0.3_rare8", "`rare` has no effect with `share`, which does not look at images"),
-    ("DRO_hardest0_rare1", "`hardest0` has no effect where no image is looked at"),
-    ("DRO_hardest0_sub1x2x2", "`hardest0` has no effect where no image is looked at"),
+    ("DRO_hardest0_rare1", "`hardest` has no effect with 0 where no image is looked at"),
+    ("DRO_hardest0_sub1x2x2", "`hardest` has no effect with 0 where no image is looked at"),
     ("DRO_hardest1", r"`hardest` must be a number in \[0, 1\)"),
     ("DRO_earned0.3_rare8", "`rare` has no effect with `earned`"),
     ("DRO_hardest0.3_IS", "`hardest` has no effect with `IS`"),
@@ -353,7 +353,7 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
         )
     assert TrainerOptions().rule() is UNIFORM
     assert LSOptions(smoothing=0.3).rule() is UNIFORM
-    assert (LSOptions(smoothing=0.3).label_smoothing, HWSOptions().label_smoothing) == (0.3, 0)
+    assert (LSOptions(smoothing=0.3).smoothing, HWSOptions().smoothing) == (0.3, 0)
 
     told = GroupDROOptions(
         column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce"

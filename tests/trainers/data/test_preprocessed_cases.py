@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nnunet_dro.trainers.data.preprocessed_cases import not_preprocessed
+from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 
 
 @pytest.mark.parametrize("endings", [(".b2nd", "_seg.b2nd", ".pkl"), (".npz", ".pkl")])
@@ -13,14 +13,15 @@ def test_cases_without_an_image_are_not_preprocessed(tmp_path, endings):
         for ending in endings:
             (tmp_path / f"{case}{ending}").touch()
 
-    assert not_preprocessed(tmp_path, ["a", "b.c", "lung_seg"]) == []
-    assert not_preprocessed(tmp_path, ["ghost", "a", "b", "a ghost"]) == ["a ghost", "b", "ghost"]
+    check_preprocessed(tmp_path, ["a", "b.c", "lung_seg"])
+    with pytest.raises(FileNotFoundError, match="got a ghost, b, ghost, not in"):
+        check_preprocessed(tmp_path, ["ghost", "a", "b", "a ghost"])
 
 
 def test_cases_of_another_format_are_not_looked_for(tmp_path):
     (tmp_path / "a.zarr").touch()
 
-    assert not_preprocessed(tmp_path, ["a", "b"]) == []
+    check_preprocessed(tmp_path, ["a", "b"])
 
 
 @pytest.mark.parametrize("part", ["train", "val"])

@@ -9,6 +9,7 @@ from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import hardness_log, pace
 from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
+from nnunet_dro.trainers.log.lines import line_of_end
 from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d"]
@@ -182,15 +183,15 @@ def test_odd_names_are_logged_and_drawn(tmp_path):
     assert figure.axes[1].get_ylim()[1] > 8
 
 
-def log_at_the_end(losses):
+def table_at_the_end(losses):
     cases = [f"c{i}" for i in range(len(losses))]
     table = HardnessTable(cases, rule=Hardest())
     table.update(np.arange(len(losses)), losses)
-    return HardnessLog(table, None)
+    return table
 
 
 def test_the_last_line_blames_only_cases_of_which_nothing_is_found():
-    line = log_at_the_end([*[-0.9] * 8, -0.79, -0.78, 0.01]).what_earned_nothing()
+    line = line_of_end(table_at_the_end([*[-0.9] * 8, -0.79, -0.78, 0.01]))
 
     assert "c10 (loss 0.01)." in line
     assert "-0.79" not in line
@@ -199,7 +200,7 @@ def test_the_last_line_blames_only_cases_of_which_nothing_is_found():
 
 
 def test_the_last_line_of_too_short_a_training_blames_no_case():
-    line = log_at_the_end([0.1, 0.2, 0.3]).what_earned_nothing()
+    line = line_of_end(table_at_the_end([0.1, 0.2, 0.3]))
 
     assert "median loss is 0.20" in line
     assert "train for longer" in line
@@ -210,9 +211,9 @@ def test_nothing_is_blamed_while_cases_are_unseen_or_where_all_are_learnt():
     table = HardnessTable(list("abc"), rule=Hardest())
     table.update([0, 1], [0.1, 0.2])
 
-    assert HardnessLog(table, None).what_earned_nothing() is None
-    assert log_at_the_end([-0.9, -0.9, -0.9]).what_earned_nothing() is None
-    assert log_at_the_end([-0.9, -0.8, -0.5]).what_earned_nothing() is None
+    assert line_of_end(table) is None
+    assert line_of_end(table_at_the_end([-0.9, -0.9, -0.9])) is None
+    assert line_of_end(table_at_the_end([-0.9, -0.8, -0.5])) is None
 
 
 def test_sub_volumes_are_summed_up_per_case(tmp_path):
