@@ -72,9 +72,9 @@ def test_page_of_5000_cases_draws_every_case_and_stays_small():
     html = evaluation_html(
         evaluation_of(*scores_of(5000, labels=tuple(f"label {n}" for n in range(14))))
     )
-    assert html.count('class="dot ') <= 120_000
-    assert "Of each row only the worst 476 are drawn; band and lines are of all." in html
-    assert "Only the worst 952 cases of each label are drawn." in html
+    assert html.count('class="dot ') <= 90_000
+    assert "Of each row only the worst 357 are drawn; band and lines are of all." in html
+    assert "Only the worst 714 cases of each label are drawn." in html
 
 
 @pytest.mark.parametrize("values", [[math.nan], [1.0], [0.0]])
