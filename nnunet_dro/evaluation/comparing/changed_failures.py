@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
-from nnunet_dro.evaluation.comparing.one_sided import MethodValues
 from nnunet_dro.evaluation.scoring.failures import (
     BoolArray,
     Failure,
@@ -18,7 +17,6 @@ from nnunet_dro.evaluation.scoring.failures import (
 from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
-from nnunet_dro.evaluation.stratifying.stratify import divide
 
 #: The columns of `Comparison.table` on failures; empty for other metrics than that of the failure.
 COLUMNS = (
@@ -137,7 +135,9 @@ def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailur
         units = compared.patient_of_case.to_numpy(dtype=object)
 
     changes = []
-    for place, inside, position in _places(compared, failure.metric):
+    for place, inside, position in compared.places():
+        if not compared.ground.reports(place["label"], failure.metric):
+            continue
         for method, (before, after) in failed.items():
             key = place | {"metric": failure.metric, "baseline": baseline, "method": method}
             change = _of_units(
@@ -151,19 +151,6 @@ def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailur
     return changes
 
 
-def _places(compared: Compared, metric: str) -> Iterator[tuple[dict[str, str], CodeArray, int]]:
-    """Every attribute, stratum and label, with the places of its cases and of the label."""
-    ground = compared.ground
-    for attribute, stratum_of_case in compared.strata.items():
-        codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
-        for code, stratum in enumerate(names):
-            inside = np.flatnonzero(codes == code)
-            for position, label in enumerate(ground.labels):
-                if ground.reports(label, metric):
-                    place = {"attribute": attribute, "stratum": stratum, "label": label}
-                    yield place, inside, position
-
-
 def _failed(
     compared: Compared, failure: Failure, baseline: str, method: str
 ) -> tuple[_FloatArray, _FloatArray]:
@@ -175,17 +162,18 @@ def _failed(
     names = compared.trainings.names
     before = [values[name] for name in names[baseline]]
     after = [values[name] for name in names[method]]
-    failed = np.stack([_failed_by_itself(failure, training) for training in (*before, *after)])
+    failed = np.stack(
+        [
+            failure.of_cases(training.values, {"left_out": training.failed})
+            for training in (*before, *after)
+        ]
+    )
 
     # Where both rightly left out the label there is nothing to fail in.
     right = np.stack([training.right for training in (*before, *after)])
     is_known_of_some = ~np.isnan(failed).all(axis=0)
     failed = np.where(np.isnan(failed) & right & is_known_of_some, 0.0, failed)
     return failed[: len(before)], failed[len(before) :]
-
-
-def _failed_by_itself(failure: Failure, training: MethodValues) -> _FloatArray:
-    return failure.of_cases(training.values, {"left_out": training.failed})
 
 
 def _of_units(

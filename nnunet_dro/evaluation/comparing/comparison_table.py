@@ -1,7 +1,7 @@
 """The table of a comparison: a row per attribute, stratum, label, metric and method."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -85,34 +85,47 @@ class Compared:
         names = [name for method in methods for name in self.trainings.names[method]]
         return completed(self.values[metric], metric, among=names)
 
-
-@dataclass(frozen=True, eq=False)
-class _Contrast:
-    """A method and the baseline in one metric; arrays are (n_trainings, n_labels, n_cases)."""
-
-    baseline: str
-    method: str
-    metric: str
-    before: _FloatArray  # the values of the baseline's trainings
-    after: _FloatArray  # the values of the method's trainings
-    failed_before: BoolArray  # where a training of the baseline failed, and so has no value
-    failed_after: BoolArray  # where a training of the method did
+    def places(self) -> Iterator[tuple[dict[str, str], CodeArray, int]]:
+        """Every attribute, stratum and label, with the numbers of its cases and of the label."""
+        for attribute, stratum_of_case in self.strata.items():
+            codes, names = divide(stratum_of_case, self.ground.cases, attribute=attribute)
+            for code, stratum in enumerate(names):
+                inside = np.flatnonzero(codes == code)
+                for position, label in enumerate(self.ground.labels):
+                    place = {"attribute": attribute, "stratum": stratum, "label": label}
+                    yield place, inside, position
 
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """What one row is about: a contrast in one stratum and label.
+    """A method and the baseline in one metric: what one row is about.
 
-    The arrays of values and failures have a row per training, a column per case.
+    The arrays of values and failures have a row per training, a column per case; before a stratum
+    and a label are chosen, also an axis of labels between these.
     """
 
-    key: dict[str, Any]
-    before: _FloatArray
-    after: _FloatArray
-    failed_before: BoolArray
-    failed_after: BoolArray
+    key: dict[str, str]
+    before: _FloatArray  # the values of the baseline's trainings
+    after: _FloatArray  # the values of the method's trainings
+    failed_before: BoolArray  # where a training of the baseline failed, and so has no value
+    failed_after: BoolArray  # where a training of the method did
     patients: CodeArray | None  # the number of each case's patient, where patients count once
     patient_score: PatientScore
+
+    def inside(self, place: dict[str, str], cases: CodeArray, label: int) -> "_Pair":
+        """The row of a stratum and label, of these cases and of the label with this number."""
+        patients = self.patients
+        if patients is not None:
+            patients = patients[cases]
+        return replace(
+            self,
+            key=place | self.key,
+            before=self.before[:, label][:, cases],
+            after=self.after[:, label][:, cases],
+            failed_before=self.failed_before[:, label][:, cases],
+            failed_after=self.failed_after[:, label][:, cases],
+            patients=patients,
+        )
 
     @cached_property
     def defined(self) -> BoolArray:
@@ -127,7 +140,7 @@ class _Pair:
 
         They are those of patients, in the defined cases.
         """
-        worst_by = worst_metric(str(self.key["metric"]), self.patient_score)
+        worst_by = worst_metric(self.key["metric"], self.patient_score)
         before = self.of_patients(self.before[:, self.defined], worst_by)
         after = self.of_patients(self.after[:, self.defined], worst_by)
         return before, after
@@ -156,8 +169,10 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
         if are_repeated:
             row |= _without_tests(pair)
         else:
+            (before,), (after,) = pair.values
             ranked.append(_ranked(pair))
-            row |= _typical(pair, with_interval=with_intervals) | _wins(pair, ranked[-1])
+            typical = typical_value(after - before, with_interval=with_intervals)
+            row |= dict(zip(TYPICAL, typical, strict=True)) | _wins(pair, ranked[-1])
         rows.append(row)
 
     table: pd.DataFrame = pd.DataFrame(rows)
@@ -198,60 +213,33 @@ def trainings_table(compared: Compared) -> pd.DataFrame:
 
 def _pairs(compared: Compared) -> Iterator[_Pair]:
     """The rows of the table, in their order."""
-    ground = compared.ground
     contrasts = list(_contrasts(compared))
+    for place, cases, label in compared.places():
+        for contrast in contrasts:
+            if compared.ground.reports(place["label"], contrast.key["metric"]):
+                yield contrast.inside(place, cases, label)
+
+
+def _contrasts(compared: Compared) -> Iterator[_Pair]:
+    """Every metric and method over all labels and cases, in the order of the table."""
+    names = compared.trainings.names
+    baseline, *others = names
     patients = None
     if compared.patient_of_case is not None:
         patients = pd.factorize(compared.patient_of_case)[0]
-
-    for attribute, stratum_of_case in compared.strata.items():
-        codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
-        for code, stratum in enumerate(names):
-            inside = np.flatnonzero(codes == code)
-            patients_inside = None
-            if patients is not None:
-                patients_inside = patients[inside]
-            for position, label in enumerate(ground.labels):
-                for contrast in contrasts:
-                    if not ground.reports(label, contrast.metric):
-                        continue
-
-                    key = {
-                        "attribute": attribute,
-                        "stratum": stratum,
-                        "label": label,
-                        "metric": contrast.metric,
-                        "baseline": contrast.baseline,
-                        "method": contrast.method,
-                    }
-                    yield _Pair(
-                        key,
-                        before=contrast.before[:, position][:, inside],
-                        after=contrast.after[:, position][:, inside],
-                        failed_before=contrast.failed_before[:, position][:, inside],
-                        failed_after=contrast.failed_after[:, position][:, inside],
-                        patients=patients_inside,
-                        patient_score=compared.patient_score,
-                    )
-
-
-def _contrasts(compared: Compared) -> Iterator[_Contrast]:
-    """Every metric and method, in the order of the table."""
-    names = compared.trainings.names
-    baseline, *others = names
 
     for metric in compared.ground.metrics:
         values = compared.values[metric]
         for method in others:
             filled = compared.filled(metric, baseline, method)
-            yield _Contrast(
-                baseline,
-                method,
-                metric,
+            yield _Pair(
+                {"metric": metric, "baseline": baseline, "method": method},
                 before=np.stack([filled[name].T for name in names[baseline]]),
                 after=np.stack([filled[name].T for name in names[method]]),
                 failed_before=np.stack([values[name].failed.T for name in names[baseline]]),
                 failed_after=np.stack([values[name].failed.T for name in names[method]]),
+                patients=patients,
+                patient_score=compared.patient_score,
             )
 
 
@@ -286,13 +274,6 @@ def _ranked(pair: _Pair) -> _FloatArray:
     ranked = differences + pair.of_patients(decided)
     # A patient of whom either method failed a case has the difference of the values.
     return np.where(np.isnan(ranked), differences, ranked)
-
-
-def _typical(pair: _Pair, *, with_interval: bool) -> dict[str, float]:
-    """The typical difference of one training of each method."""
-    (before,), (after,) = pair.values
-    typical = typical_value(after - before, with_interval=with_interval)
-    return dict(zip(TYPICAL, typical, strict=True))
 
 
 def _without_tests(pair: _Pair) -> dict[str, Any]:
