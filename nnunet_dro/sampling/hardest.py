@@ -12,7 +12,7 @@ import numpy as np
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.cap import check_cap
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses
-from nnunet_dro.sampling.learning import hopeless, learnt
+from nnunet_dro.sampling.learning import earned, hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, Rule
 
 
@@ -111,10 +111,10 @@ def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: floa
     room = cap - (1 - part) * base
     threshold, at_threshold = _hardest(losses, room, amount=part * float(base.sum()))
     taken = np.where(losses == threshold, at_threshold, losses > threshold)
-    earned = _earned(losses, more=taken * room, rest=(1 - taken) * base)
-    if earned == 0:
+    is_learnt = earned(losses, more=taken * room, rest=(1 - taken) * base)
+    if is_learnt == 0:
         return NO_PART
-    return HardestPart(part, earned, cap, threshold, at_threshold, median)
+    return HardestPart(part, is_learnt, cap, threshold, at_threshold, median)
 
 
 def _hardest(losses: FloatArray, room: FloatArray, *, amount: float) -> tuple[float, float]:
@@ -132,16 +132,6 @@ def _hardest(losses: FloatArray, room: FloatArray, *, amount: float) -> tuple[fl
     left = amount - float(room[losses > threshold].sum())
     at_threshold = left / float(room[losses == threshold].sum())
     return threshold, min(1.0, at_threshold)
-
-
-def _earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
-    """How far what gets more draws is learnt, relative to the rest, from 0 to 1."""
-    if not rest.any():
-        return 0.0
-    hardest = more @ losses / more.sum()
-    others = float(rest @ losses / rest.sum())
-    (earned,) = learnt(np.array([hardest]), median=others)
-    return float(earned)
 
 
 def check_part(part: float) -> None:
@@ -202,13 +192,6 @@ class Hardest(Rule):
         weights = self.weigh(losses, slice(0, len(losses)))
         total = float(weights.sum())
         return weights / total if total > 0 else weights
-
-    def robust_loss(self, losses: FloatArray) -> float:
-        """The mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        has_loss = ~np.isnan(losses)
-        if not has_loss.any():
-            return float("nan")
-        return float(self.probabilities(losses)[has_loss] @ losses[has_loss])
 
     def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""

@@ -43,6 +43,25 @@ def learnt(losses: FloatArray, *, median: float) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(how_far, 0.0), 1.0))
 
 
+def earned(losses: FloatArray, *, more: FloatArray, rest: FloatArray) -> float:
+    """How far what would be drawn more often is learnt, relative to the rest, from 0 to 1.
+
+    With h the mean of the losses weighted by ``more``, and o that by ``rest``, it is the g of
+    `learnt` of a case with the loss h where the median is o; 0 where either has no weight.
+
+    Args:
+        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
+        more: By how much each case would be drawn more often, shape (n,), >= 0.
+        rest: How much each case counts among the others, shape (n,), >= 0.
+    """
+    if not (more.any() and rest.any()):
+        return 0.0
+    hardest = more @ losses / more.sum()
+    others = float(rest @ losses / rest.sum())
+    (part,) = learnt(np.array([hardest]), median=others)
+    return float(part)
+
+
 def hopeless(losses: FloatArray, *, median: float) -> NDArray[np.intp]:
     """Positions of the few cases of which nothing is found that say nothing of the others.
 

@@ -22,8 +22,8 @@ class Rule:
 
     Losses are arrays of shape (n,), finite, or NaN for a case without one. The public methods deal
     with such cases; a derived rule implements the methods with an underscore, which get the known
-    losses only: its probabilities, and the robust loss where that is not the mean of the losses
-    with these as weights.
+    losses only: its probabilities, and the robust loss where that is not the sum of the losses
+    times these.
     """
 
     #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before
@@ -65,10 +65,10 @@ class Rule:
 
         NaN without losses.
         """
-        stored = losses[~np.isnan(losses)]
-        if not len(stored):
+        has_loss = ~np.isnan(losses)
+        if not has_loss.any():
             return float("nan")
-        return self._robust_loss(stored)
+        return self._robust_loss(losses[has_loss], self.probabilities(losses)[has_loss])
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """Bound on the losses that at most this share of the cases exceeds.
@@ -123,8 +123,8 @@ class Rule:
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         raise NotImplementedError
 
-    def _robust_loss(self, losses: FloatArray) -> float:
-        return float(self._probabilities(losses) @ losses)
+    def _robust_loss(self, losses: FloatArray, probabilities: FloatArray) -> float:
+        return float(probabilities @ losses)
 
 
 class ByWeight(Rule):
@@ -163,17 +163,9 @@ class ByWeight(Rule):
         """The weights divided by their sum, shape (n,), with or without a loss."""
         return np.asarray(self.weights)
 
-    def robust_loss(self, losses: FloatArray) -> float:
-        """Mean of the losses, weighted as the cases are drawn; NaN without losses."""
-        has_loss = ~np.isnan(losses)
-        if not has_loss.any():
-            return float("nan")
-        return float(
-            np.average(
-                losses[has_loss],
-                weights=self.weights[has_loss],
-            )
-        )
+    def _robust_loss(self, losses: FloatArray, probabilities: FloatArray) -> float:
+        """Mean of the losses; those of cases without one are left out of the weights."""
+        return float(np.average(losses, weights=probabilities))
 
 
 @dataclass(frozen=True)
@@ -219,7 +211,7 @@ class KL(RuleWithBeta):
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         return divergences.kl_probabilities(losses, beta=self.beta)
 
-    def _robust_loss(self, losses: FloatArray) -> float:
+    def _robust_loss(self, losses: FloatArray, probabilities: FloatArray) -> float:
         return divergences.kl_robust_loss(losses, beta=self.beta)
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
@@ -265,9 +257,9 @@ class KLBall(KL):
         """The beta of these losses, which is looked for near the last one."""
         return uncertainty_sets.kl_ball_beta(losses, share=self.share, start=self.beta)
 
-    def _robust_loss(self, losses: FloatArray) -> float:
+    def _robust_loss(self, losses: FloatArray, probabilities: FloatArray) -> float:
         """The worst weighted mean on the ball, which has the probabilities as weights."""
-        return float(self._probabilities(losses) @ losses)
+        return float(probabilities @ losses)
 
 
 @dataclass(frozen=True)
@@ -302,7 +294,7 @@ class Chi2(RuleWithBeta):
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         return divergences.chi2_probabilities(losses, beta=self.beta)
 
-    def _robust_loss(self, losses: FloatArray) -> float:
+    def _robust_loss(self, losses: FloatArray, probabilities: FloatArray) -> float:
         return divergences.chi2_robust_loss(losses, beta=self.beta)
 
 

@@ -66,6 +66,13 @@ class Spread:
         #: Running mean of half the squared difference between a case's last two losses.
         self._noise = np.full(n, np.nan)
         self._counts = np.zeros(n, dtype=np.uint8)
+        #: What a checkpoint carries, and what a case without any loss has of it.
+        self._state: dict[str, tuple[NDArray[Any], float]] = {
+            "means": (self._means, np.nan),
+            "last": (self._last, np.nan),
+            "noise": (self._noise, np.nan),
+            "counts": (self._counts, 0),
+        }
 
     def record(self, case: int, loss: float) -> None:
         """Take one finite loss of a case."""
@@ -123,28 +130,13 @@ class Spread:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries, one entry per case."""
-        arrays = {
-            "means": self._means,
-            "last": self._last,
-            "noise": self._noise,
-            "counts": self._counts,
-        }
-        return {name: values.copy() for name, values in arrays.items()}
+        return {name: values.copy() for name, (values, _) in self._state.items()}
 
     def load_state_dict(
         self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]
     ) -> None:
         """Restore what was collected of the cases that the state has."""
-        arrays = {
-            "means": self._means,
-            "last": self._last,
-            "noise": self._noise,
-        }
-        for name, values in arrays.items():
-            saved = np.asarray(state[name], dtype=np.float64)
-            values[:] = np.nan
+        for name, (values, unknown) in self._state.items():
+            saved = np.asarray(state[name])
+            values[:] = unknown
             values[here] = saved[there]
-
-        counts = np.asarray(state["counts"], dtype=np.uint8)
-        self._counts[:] = 0
-        self._counts[here] = counts[there]

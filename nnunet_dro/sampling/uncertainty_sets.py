@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.balls import beta_of_divergence
 from nnunet_dro.sampling.divergences import FloatArray, checked_losses, kl_probabilities
-from nnunet_dro.sampling.learning import learnt
+from nnunet_dro.sampling.learning import earned
 
 #: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as
 #: far as floats go.
@@ -207,16 +207,7 @@ def earned_share(losses: FloatArray, *, share: float, beta: float | None = None)
     tilt = kl_probabilities(losses, beta=beta) - 1 / len(losses)
 
     more = np.maximum(tilt, 0)
-    less = more - tilt
-    gained = float(more.sum())
-    lost = float(less.sum())
-    if gained == 0 or lost == 0:  # equal losses
-        return 1.0
-
-    hardest = more @ losses / gained
-    others = float(less @ losses) / lost
-    (earned,) = learnt(np.array([hardest]), median=others)
-    return 1 - (1 - share) * float(earned)
+    return 1 - (1 - share) * earned(losses, more=more, rest=more - tilt)
 
 
 def check_share(share: float) -> None:
