@@ -121,12 +121,8 @@ class VoxelLoss(nn.Module):
             raise ValueError(
                 "`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel."
             )
-        if self.regions:
-            rule = "between 0 and 1, both excluded,"
-            high = 1.0
-        else:
-            rule = "positive and finite"
-            high = math.inf
+        rule = "between 0 and 1, both excluded," if self.regions else "positive and finite"
+        high = 1.0 if self.regions else math.inf
         if len(shares) == 0 or not all(0 < share < high for share in shares):
             raise ValueError(
                 f"`shares` must be {rule} for every channel, got {list(shares)!r}. Add 1 to the "
@@ -134,23 +130,20 @@ class VoxelLoss(nn.Module):
             )
 
         # (pi_c / max pi)^gamma and tau log pi_c, for regions by the two sides of each.
-        scale = []
-        outside = []
-        shift = []
-        for share in shares:
-            if self.regions:
-                larger = max(share, 1 - share)
-                outside.append(((1 - share) / larger) ** self.gamma)
-                shift.append(self.tau * math.log(share / (1 - share)))
-            else:
-                larger = max(shares)
-                shift.append(self.tau * math.log(share))
-            scale.append((share / larger) ** self.gamma)
-
-        self.n_shares = len(shares)
-        buffers = {"scale": scale, "scale_outside": outside, "shift": shift}
+        pi = torch.tensor(shares, dtype=torch.float64)
+        larger = pi.max()
+        shift = self.tau * pi.log()
+        if self.regions:
+            larger = torch.maximum(pi, 1 - pi)
+            shift = self.tau * (pi / (1 - pi)).log()
+        buffers = {
+            "scale": (pi / larger) ** self.gamma,
+            "scale_outside": ((1 - pi) / larger) ** self.gamma,
+            "shift": shift,
+        }
         for name, values in buffers.items():
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
+            self.register_buffer(name, values.float(), persistent=False)
+        self.n_shares = len(shares)
 
     def forward(self, logits: Tensor, target: Tensor, ignore_label: int | None = None) -> Tensor:
         """Compute the loss of every voxel.
