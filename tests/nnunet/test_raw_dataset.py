@@ -34,7 +34,8 @@ def test_cases_listed_in_dataset_json_are_used(bare):
     ("text", "message"),
     [
         ('{"file_ending": ".nii", "file_ending": ".png"}', "'file_ending' is duplicated. Correct"),
-        *((text, r"usable dataset\.json") for text in ("{", "[]", "{}", '{"dataset": 3}')),
+        *((text, "`dataset_json` must be") for text in ("{", "[]")),
+        *((text, r"usable dataset\.json") for text in ("{}", '{"dataset": 3}')),
         ('{"file_ending": ".nii"}', r"label maps \*\.nii in labelsTr, got none"),
     ],
 )
