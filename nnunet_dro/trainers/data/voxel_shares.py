@@ -24,7 +24,13 @@ def voxel_shares(trainer: Any) -> tuple[float, ...]:
     preprocessed data. Every rank may call this, and waits for no other.
     """
     dataset, jobs = training_dataset(trainer)
-    counts = voxel_counts(dataset, dataset.identifiers, log=trainer.print_to_log_file, jobs=jobs)
+    counts = voxel_counts(
+        dataset,
+        dataset.identifiers,
+        folder=Path(trainer.preprocessed_dataset_folder),
+        log=trainer.print_to_log_file,
+        jobs=jobs,
+    )
 
     total: Counter[int] = Counter()
     for counts_of_case in counts.values():
@@ -77,6 +83,7 @@ def voxel_counts(
     dataset: Any,
     cases: Iterable[str],
     *,
+    folder: Path,
     log: Callable[[str], object],
     jobs: int = 1,
 ) -> dict[str, dict[int, int]]:
@@ -85,7 +92,6 @@ def voxel_counts(
     `OUTSIDE` and the ignore label are labels like others. Counts of before are used again, see
     `CaseCache`.
     """
-    folder = Path(dataset.source_folder)
     kept = CaseCache(
         folder=folder,
         name="voxel_counts",

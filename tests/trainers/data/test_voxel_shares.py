@@ -233,8 +233,8 @@ def cache_of(folder):
     return folder.with_name(f"{folder.name}_voxel_counts.json")
 
 
-def counted(dataset, *, cases=CASES, log=None, jobs=1):
-    return voxel_counts(dataset, cases, log=log or (lambda line: None), jobs=jobs)
+def counted(dataset, folder, *, cases=CASES, log=None, jobs=1):
+    return voxel_counts(dataset, cases, folder=folder, log=log or (lambda line: None), jobs=jobs)
 
 
 class OnlySegmentations(nnUNetDatasetBlosc2):
@@ -251,7 +251,7 @@ class OnlySegmentations(nnUNetDatasetBlosc2):
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_chunked_segmentations_are_counted_without_their_images(folder, jobs):
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
-    assert counted(OnlySegmentations(str(folder)), jobs=jobs) == expected
+    assert counted(OnlySegmentations(str(folder)), folder, jobs=jobs) == expected
 
 
 @pytest.mark.parametrize("unpacked", [False, True])
@@ -259,14 +259,14 @@ def test_numpy_segmentations_are_counted(folder, unpacked):
     expected = made_dataset(folder, nnUNetDatasetNumpy)
     dataset = nnUNetDatasetNumpy(str(folder))
 
-    assert counted(dataset) == expected
+    assert counted(dataset, folder) == expected
 
     if unpacked:
         nnUNetDatasetNumpy.unpack_dataset(str(folder), num_processes=1)
         dataset.load_case = None
-        assert counted(dataset) == expected, "what is unpacked is not new"
+        assert counted(dataset, folder) == expected, "what is unpacked is not new"
         cache_of(folder).unlink()
-        assert counted(nnUNetDatasetNumpy(str(folder))) == expected
+        assert counted(nnUNetDatasetNumpy(str(folder)), folder) == expected
 
 
 def test_large_segmentations_are_read_in_parts(folder, monkeypatch):
@@ -288,7 +288,7 @@ def test_large_segmentations_are_read_in_parts(folder, monkeypatch):
             parts.append((key[1].start, key[1].stop))
             return self.array[key]
 
-    assert counted(Parts(str(folder))) == expected
+    assert counted(Parts(str(folder)), folder) == expected
     assert parts == [(start, start + 7) for start in range(0, 30, 7)] * 3, "along the chunks"
 
 
@@ -299,7 +299,7 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
     lines = []
     for _ in range(2):
-        counted(nnUNetDatasetBlosc2(str(folder)), log=lines.append)
+        counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append)
 
     cache = cache_of(folder)
 
@@ -328,7 +328,7 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
 
     monkeypatch.setattr(Path, "write_text", refuse)
 
-    assert counted(nnUNetDatasetBlosc2(str(folder)), log=lines.append) == expected
+    assert counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append) == expected
     assert lines[-1].startswith(f"WARNING: could not keep {cache} ([Errno 13]")
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
@@ -337,7 +337,7 @@ def test_a_case_that_was_preprocessed_again_is_counted_again(folder):
     """In the same second, with another size."""
     made_dataset(folder, nnUNetDatasetBlosc2)
     dataset = OnlySegmentations(str(folder))
-    before = counted(dataset)
+    before = counted(dataset, folder)
     time = (folder / "b_seg.b2nd").stat().st_mtime
     changed = made_dataset(folder, nnUNetDatasetBlosc2, cases=("b",), shape=(40, 41, 37))
     os.utime(folder / "b_seg.b2nd", (time, time))
@@ -345,7 +345,7 @@ def test_a_case_that_was_preprocessed_again_is_counted_again(folder):
     dataset.n_loaded = 0
 
     for _ in range(2):
-        assert counted(dataset) == before | changed != before
+        assert counted(dataset, folder) == before | changed != before
         assert dataset.n_loaded == 1
 
 
@@ -354,14 +354,14 @@ def test_a_file_of_another_second_is_counted_again(folder, seconds, n_new):
     """Newer, or older as from a backup; not if a copy lost the fractions of its second."""
     made_dataset(folder, nnUNetDatasetBlosc2)
     dataset = OnlySegmentations(str(folder))
-    expected = counted(dataset)
+    expected = counted(dataset, folder)
     time = int((folder / "b_seg.b2nd").stat().st_mtime) + seconds
     os.utime(folder / "b_seg.b2nd", (time, time))
 
     dataset.n_loaded = 0
 
     for _ in range(2):
-        assert counted(dataset) == expected
+        assert counted(dataset, folder) == expected
         assert dataset.n_loaded == n_new
 
 
@@ -385,7 +385,7 @@ def test_a_file_of_counts_that_is_not_understood_is_made_anew(folder, content):
     dataset = OnlySegmentations(str(folder))
 
     for _ in range(2):
-        assert counted(dataset) == expected
+        assert counted(dataset, folder) == expected
     assert dataset.n_loaded == len(CASES)
 
 
@@ -399,7 +399,7 @@ def test_many_may_count_and_write_at_the_same_time(folder):
     def work():
         dataset = nnUNetDatasetBlosc2(str(folder))
         start.wait()
-        results.extend(counted(dataset, cases=cases) for _ in range(3))
+        results.extend(counted(dataset, folder, cases=cases) for _ in range(3))
 
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
@@ -429,7 +429,7 @@ def test_cases_of_another_format_are_counted_each_time(folder):
     dataset = Own()
 
     for _ in range(2):
-        assert counted(dataset) == {"a": {0: 8}, "b": {1: 8}, "c": {2: 8}}
+        assert counted(dataset, folder) == {"a": {0: 8}, "b": {1: 8}, "c": {2: 8}}
     assert dataset.n_loaded == 6
 
 
@@ -443,7 +443,7 @@ def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     message = r"^Training case 'b' must be preprocessed.*Run nnUNetv2_preprocess again"
 
     with pytest.raises(FileNotFoundError, match=message):
-        counted(nnUNetDatasetBlosc2(str(folder)))
+        counted(nnUNetDatasetBlosc2(str(folder)), folder)
 
     made_dataset(folder, nnUNetDatasetBlosc2)
     path = folder / "b_seg.b2nd"
@@ -452,7 +452,7 @@ def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     with pytest.raises(
         ValueError, match=r"^The segmentation of training case 'b' in .* must be readable"
     ):
-        counted(nnUNetDatasetBlosc2(str(folder)))
+        counted(nnUNetDatasetBlosc2(str(folder)), folder)
 
     class Broken:
         def load_case(self, case):
@@ -461,4 +461,4 @@ def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     with pytest.raises(
         ValueError, match=r"case 'a' .* must be readable: File is not a zip file. Run nnUNetv2_prep"
     ):
-        counted(Broken())
+        counted(Broken(), folder)
