@@ -87,9 +87,7 @@ class HardnessWeighted(_Trainer):
 
         It is called when the cases are known.
         """
-        if self._draws_of_images is None:
-            return self.options.rule()
-        return self.options.rule_with_rarity(self._draws_of_images)
+        return self.options.rule(rarity=self._draws_of_images)
 
     @cached_property
     def _draws_of_images(self) -> NDArray[np.float64] | None:

@@ -404,8 +404,8 @@ def test_a_polynomial_tail_is_refused_with_label_smoothing_in_code_too():
 def test_hardness_and_rare_images_decide_together_or_alone():
     weights = np.array([7.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
 
-    both = DROOptions(rare=8.0, hardest=0.1).rule_with_rarity(weights)
-    alone = DROOptions(rare=8.0, hardest=0.0).rule_with_rarity(weights)
+    both = DROOptions(rare=8.0, hardest=0.1).rule(rarity=weights)
+    alone = DROOptions(rare=8.0, hardest=0.0).rule(rarity=weights)
 
     assert (both.part, both.cap) == (0.1, 7.0)
     np.testing.assert_array_equal(both.base, weights)

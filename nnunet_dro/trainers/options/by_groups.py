@@ -4,7 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnunet_dro import sampling
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.trainers.options.by_hardness import DROOptions
 from nnunet_dro.trainers.options.settings import HardnessOptions, History, Idle, TrainerOptions
 
@@ -21,19 +25,15 @@ class GroupOptions(TrainerOptions):
     has_column: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        rule = None
         if not self.column:
-            rule = (
-                "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
-            )
-        elif not _fits_in_a_name(self.column):
-            rule = (
-                "a column whose name has no `__`, no `_` at its ends, no control character and "
+            where = "written after the trainer's name (nnUNetTrainerIW_centre)"
+            raise InputError("column", f"be a column of cases.csv, {where}", repr(self.column))
+        if not _fits_in_a_name(self.column):
+            must = (
+                "be a column whose name has no `__`, no `_` at its ends, no control character and "
                 f"none of {' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
             )
-        if rule is not None:
-            raise ValueError(f"`column` must be {rule}, got {self.column!r}.")
-
+            raise InputError("column", must, repr(self.column))
         super().__post_init__()
 
     def suffix(self) -> str:
@@ -66,7 +66,9 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
     nu: float = 0.01
     adjustment: float = 0.0
 
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+    def rule(
+        self, groups: Sequence[str] = (), rarity: NDArray[np.float64] | None = None
+    ) -> sampling.Rule:
         """Group weights that follow the losses of the groups."""
         return sampling.GroupDRO(
             groups,
@@ -99,7 +101,9 @@ class IWOptions(GroupOptions):
             return History()
         return History(hardness=DROOptions.hardness)
 
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+    def rule(
+        self, groups: Sequence[str] = (), rarity: NDArray[np.float64] | None = None
+    ) -> sampling.Rule:
         """Draws by group, and within a group by hardness if there is a share.
 
         With ``as_weights``, the entries are weights as text, and cases are drawn by them.

@@ -87,7 +87,9 @@ class HWSOptions(HardnessOptions):
             yield steering, "with `beta0`: all cases count the same."
         yield from super()._without_effect()
 
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+    def rule(
+        self, groups: Sequence[str] = (), rarity: NDArray[np.float64] | None = None
+    ) -> sampling.Rule:
         """What decides how likely each case is to be drawn.
 
         With ``auto_beta`` it is the rule before the first estimate of beta.
@@ -184,7 +186,9 @@ class DROOptions(HWSOptions):
         has_images = math.prod(self.subvolumes) == 1
         return self.rare if decides is None and has_images else 1.0
 
-    def rule(self, groups: Sequence[str] = ()) -> sampling.Rule:
+    def rule(
+        self, groups: Sequence[str] = (), rarity: NDArray[np.float64] | None = None
+    ) -> sampling.Rule:
         """What decides how likely each case is to be drawn.
 
         It is the rule before it has followed any losses.
@@ -201,10 +205,8 @@ class DROOptions(HWSOptions):
             return sampling.EarnedBall(0.0, self.earned)
         if self.importance_sampling:
             return sampling.EarnedBall(0.0, EARNED)
-        return sampling.Hardest(self.hardest)
-
-    def rule_with_rarity(self, rarity: NDArray[np.float64]) -> sampling.Rule:
-        """What decides how likely each case is to be drawn, see `TrainerOptions`."""
+        if rarity is None:
+            return sampling.Hardest(self.hardest)
         if self.hardest == 0:
             return sampling.ByWeight(rarity)
         cap = max(sampling.Hardest.cap, float(rarity.max()))

@@ -111,21 +111,15 @@ class TrainerOptions:
         """
         return ()
 
-    def rule(self, groups: Sequence[str] = ()) -> Rule:
+    def rule(self, groups: Sequence[str] = (), rarity: NDArray[np.float64] | None = None) -> Rule:
         """What decides how likely each case is to be drawn.
 
-        Only `GroupOptions` use the groups, one per case.
+        Args:
+            groups: The group of each case, which only `GroupOptions` use.
+            rarity: How often each case is drawn for its image, relative to uniform draws, shape
+                (n,), with a mean of 1; None where images are not looked at, see `cap_of_kinds`.
         """
         return UNIFORM
-
-    def rule_with_rarity(self, rarity: NDArray[np.float64]) -> Rule:
-        """What decides how likely each case is to be drawn where `rare` looks at images.
-
-        Args:
-            rarity: How often each case is drawn for its image, relative to uniform draws, shape
-                (n,), with a mean of 1.
-        """
-        return self.rule()
 
     @property
     def cap_of_kinds(self) -> float:
