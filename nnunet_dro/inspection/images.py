@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_onto
-from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
+from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable, settings_of
 from nnunet_dro.nnunet.splits_file import training_cases_in
 from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
 from nnunet_dro.pages.svg import N_COLOURS
@@ -244,7 +244,7 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
     if labels is None:
         labels = _labels(read_if_usable(dataset / DATASET_JSON))
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
-    settings = fold.settings_in(plans)
+    settings = settings_of(plans, fold.configuration)
     usual_name = f"{fold.plans}_{fold.configuration}"
     folder = dataset / str(settings.get("data_identifier", usual_name))
     if labels is None or not folder.is_dir():

@@ -22,6 +22,7 @@ from nnunet_dro.nnunet.folders import (
     dataset_folder,
     described_model,
     folder_of,
+    settings_of,
 )
 
 
@@ -66,7 +67,7 @@ def find_training(folder: Path) -> TrainingFiles:
 
     preprocessed = folder_of("nnUNet_preprocessed") / str(plans.get("dataset_name", fold.dataset))
     _check_folder(preprocessed)
-    identifier = fold.settings_in(plans).get("data_identifier")
+    identifier = settings_of(plans, fold.configuration).get("data_identifier")
     if identifier is None:
         raise ValueError(
             f"`plans.json` must have a data_identifier, got none for {fold.configuration}. Plan "

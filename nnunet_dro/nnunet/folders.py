@@ -305,10 +305,6 @@ class Fold:
         """
         return read_if_usable(self.folder.parent / name)
 
-    def settings_in(self, plans: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the configuration in plans.json, see `settings_of`."""
-        return settings_of(plans, self.configuration)
-
 
 def settings_of(plans: Mapping[str, Any], configuration: str) -> dict[str, Any]:
     """The settings of a configuration in plans.json, with those that it inherits.

@@ -93,7 +93,11 @@ def parse_objective(text: str) -> Objective:
         )
 
     metric = metric_or_none or "dice"
-    choices = _metrics_to_optimise()
+    # What is no better the larger, or the smaller, it is cannot be optimised.
+    computed = {name: METRICS[name] for name in COMPUTED}
+    choices = [
+        name for name, choice in computed.items() if not choice.on_lesions and not choice.is_signed
+    ]
     if metric not in choices:
         raise ValueError(
             f"`objective` must have a known metric, got {metric!r} in {text!r}. Choose from: "
@@ -102,14 +106,6 @@ def parse_objective(text: str) -> Objective:
 
     over: Literal["worst", "mean"] = "mean" if over_or_none == "mean" else "worst"
     return Objective(statistic, metric, by, over)
-
-
-def _metrics_to_optimise() -> list[str]:
-    """The metrics of a whole label whose values are better the larger, or the smaller, they are."""
-    metrics = {name: METRICS[name] for name in COMPUTED}
-    return [
-        name for name, metric in metrics.items() if not metric.on_lesions and not metric.is_signed
-    ]
 
 
 def check_objective(

@@ -28,7 +28,9 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
 
     All have the same axes, whose range follows from these cases.
     """
-    bins = _bins(len(log.epochs))
+    # The number of the point that stands for each epoch.
+    n_epochs = len(log.epochs)
+    bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
     epochs = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
     values = log.values[list(cases)]
     once = values.notna().astype(int)
@@ -57,12 +59,6 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
         )
         for case, curve_of_case in curves.items()
     }
-
-
-def _bins(n_epochs: int) -> npt.NDArray[np.intp]:
-    """The number of the point that stands for each epoch."""
-    n_points = min(n_epochs, _MOST_POINTS)
-    return np.arange(n_epochs) * n_points // n_epochs
 
 
 def _binned(values: pd.DataFrame, counts: pd.DataFrame, bins: npt.NDArray[np.intp]) -> pd.DataFrame:

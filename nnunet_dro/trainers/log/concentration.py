@@ -70,7 +70,8 @@ def concentration_warnings(
         n_draws: Number of draws of an epoch.
     """
     warnings = []
-    cure = _cure_of(rule)
+    cures = (cure for kind, cure in _CURES.items() if isinstance(rule, kind))
+    cure = next(cures, _CURE)
 
     if _began(rows, lambda so_far: _is_concentrated(so_far, n_items, rule)):
         n_effective = rows[-1]["effective_cases"]
@@ -102,12 +103,6 @@ def concentration_warnings(
     if neglected:
         warnings.append(_warning_of_neglected(neglected, rows, shares))
     return warnings
-
-
-def _cure_of(rule: sampling.Rule) -> str:
-    """What to do against draws by this rule that are too concentrated."""
-    cures = (cure for kind, cure in _CURES.items() if isinstance(rule, kind))
-    return next(cures, _CURE)
 
 
 def _warning_of_neglected(
