@@ -3,7 +3,8 @@
 What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins
 where its program would begin after its imports: with its own arguments, environment, folder and
 output, and with fresh random numbers. Processes that nnU-Net would spawn, to export predictions and
-compute metrics, are forked for the same reason.
+compute metrics, are forked for the same reason. Nor does a forked training draw nnU-Net's
+progress.png, which takes longer than an epoch of the tests; one that begins anew does.
 
 Read as a program, this file is the process that forks.
 """
@@ -126,6 +127,7 @@ def main() -> None:
     code of one."""
     import nnunet_dro.trainers.registry  # noqa: F401
 
+    _draw_no_progress()
     programs = {
         point.name: point for point in importlib.metadata.entry_points(group="console_scripts")
     }
@@ -151,6 +153,16 @@ def main() -> None:
             # Falls through to the interpreter's own end, as a program does.
             sys.exit(program())
         print(child, flush=True)
+
+
+def _draw_no_progress() -> None:
+    """Leave out nnU-Net's own picture of a training, which no test looks at."""
+    from nnunetv2.training.logging import nnunet_logger
+
+    # Versions before 2.7 have one logger, with another name.
+    for name in ("LocalLogger", "nnUNetLogger"):
+        if logger := getattr(nnunet_logger, name, None):
+            logger.plot_progress_png = lambda self, output_folder: None
 
 
 def _run_module(words: Sequence[str]) -> None:

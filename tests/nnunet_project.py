@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk  # noqa: N813
+from nnunetv2.paths import nnUNet_results
 
 from tests.command_server import CommandServer, ForkedCommand
 
@@ -97,9 +98,17 @@ def environment(root: Path) -> dict[str, str]:
     }
 
 
-@cache
 def server(root: Path) -> CommandServer:
-    started = CommandServer(environment(root))
+    """The process that forks nnU-Net's commands, one for all projects.
+
+    Versions of nnU-Net that read their folders when they are imported need one for each.
+    """
+    return _server(None if hasattr(nnUNet_results, "require") else root)
+
+
+@cache
+def _server(root: Path | None) -> CommandServer:
+    started = CommandServer(os.environ if root is None else environment(root))
     atexit.register(started.close)
     return started
 

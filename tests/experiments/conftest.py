@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from experiments.convergence import training
 from experiments.nnunet_runs import runs
 from experiments.nnunet_runs.results import rows_by_seed
 from experiments.record import Options
 from nnunet_dro.nnunet.command import CommandError, last_lines
-from tests.command_server import CommandServer
 from tests.experiments.made_trainings import NNUNet, tiny_trainings
+from tests.nnunet_project import server
 
 
 @pytest.fixture(autouse=True)
@@ -30,23 +31,18 @@ def nnunet(monkeypatch):
 @pytest.fixture
 def forked(monkeypatch):
     """Real commands for one seed, in processes forked from one that has imported nnU-Net already."""
-    servers = []
 
     def run_forked(arguments, *, log, environment):
         whole = {**os.environ, **environment}
-        # Made when the folders are known: older versions of nnU-Net read them when they are
-        # imported.
-        servers[:] = servers or [CommandServer(whole)]
         log.parent.mkdir(parents=True, exist_ok=True)
-        folders = {"environment": whole, "folder": Path(__file__).parents[2]}
-        if code := servers[0].start(*arguments, **folders, files=(log, log)).wait():
+        settings = {"environment": whole, "folder": Path(__file__).parents[2], "files": (log, log)}
+        fork = server(Path(whole["nnUNet_results"]).parent)
+        if code := fork.start(*arguments, **settings).wait():
             raise CommandError(arguments[0], code, last_lines(log), log)
 
     if hasattr(os, "fork"):
-        monkeypatch.setattr(runs, "run_command", run_forked)
-    yield
-    for server in servers:
-        server.close()
+        for module in (runs, training):
+            monkeypatch.setattr(module, "run_command", run_forked)
 
 
 @pytest.fixture

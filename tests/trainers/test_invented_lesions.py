@@ -57,16 +57,26 @@ def plan(project: Project) -> None:
     path.write_text(json.dumps(plans))
 
 
+def train_on_all(project: Project) -> None:
+    """Fold 0 has all cases for training, and one for nnU-Net's validation, which takes long."""
+    cases = sorted(
+        path.name.removesuffix(".nii.gz") for path in (project.raw / "labelsTr").iterdir()
+    )
+    splits = [{"train": cases, "val": cases[:1]}]
+    (project.preprocessed / "splits_final.json").write_text(json.dumps(splits))
+
+
 def test_cases_in_which_lesions_are_invented_are_the_hardest(tmp_path):
     """Their Dice is 0; they had the smallest hardness while it looked at the reference alone."""
     project = Project(tmp_path, "labels")
     write_lesions(project)
     plan(project)
+    train_on_all(project)
 
-    arguments = (project.dataset_id, "3d_small", "all", "-tr", TRAINER, "-device", "cpu")
+    arguments = (project.dataset_id, "3d_small", 0, "-tr", TRAINER, "-device", "cpu")
     project.run("nnUNetv2_train", *arguments)
 
-    rows = pd.read_csv(project.fold_folder(TRAINER, "3d_small", fold="all") / "hardness.csv")
+    rows = pd.read_csv(project.fold_folder(TRAINER, "3d_small") / "hardness.csv")
     last = rows[rows["epoch"] == rows["epoch"].max()].sort_values("loss", ascending=False)
     is_control = last["case"].str.startswith("control").to_numpy()
     assert is_control.tolist() == [True] * 4 + [False] * 6, last

@@ -128,7 +128,7 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
 
 @pytest.mark.slow
 def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
-    words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO", "held_out"]
+    words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "held_out"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
 
@@ -137,15 +137,14 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     assert "Smoke run" in page
 
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
-    # Three methods, four moments, three pathologies and three labels.
-    assert len(table) == 3 * 4 * 3 * 3
+    # Two methods, four moments, three pathologies and three labels.
+    assert len(table) == 2 * 4 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(
         table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4
     )
     assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == [
         "plain",
-        "DRO",
         "held_out",
     ]
 
@@ -163,7 +162,7 @@ def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     (runs,) = (tmp_path / "work").glob("quick/slices/finished")
     finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
 
-    assert len(finished) == 3
+    assert len(finished) == 2
 
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
@@ -289,11 +288,14 @@ def test_percentiles_are_compared_in_pairs_of_draws():
     assert dro["median"] == f"+7.5 [{7.5 - half:+.1f}, {7.5 + half:+.1f}]"
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_an_ensemble_of_three_folds_is_tested_at_its_end(tmp_path):
     words = [
         "convergence-tail",
         "--quick",
+        "--jobs",
+        "1",
         "--methods",
         "plain",
         "--work",
