@@ -50,34 +50,27 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     Raises:
         ValueError: If it cannot be opened, or is no database of Optuna.
     """
-    is_shared = url is not None
-    if url is None:
+    address = url
+    cure = "Check the URL and its driver."
+    if address is None:
         file = str(folder / "study.db")
-        url = sqlalchemy.URL.create("sqlite", database=file).render_as_string()
+        address = sqlalchemy.URL.create("sqlite", database=file).render_as_string()
+        cure = "Remove the file, or name another with --study."
 
     try:
-        return _open_shared(url) if is_shared else _open_file(url)
+        if url is not None:
+            return _open_shared(url)
+        # No pool leaves no connection open where the file turns out to be none of a study.
+        options = {
+            "connect_args": {"timeout": _LOCK_SECONDS},
+            "poolclass": sqlalchemy.pool.NullPool,
+        }
+        return RDBStorage(address, engine_kwargs=options)
     except _OPENING_ERRORS as error:
-        cure = "Remove the file, or name another with --study."
-        if is_shared:
-            cure = "Check the URL and its driver."
         raise ValueError(
-            f"`storage` must be a database of Optuna, got {_without_password(url)!r}: "
+            f"`storage` must be a database of Optuna, got {_without_password(address)!r}: "
             f"{message_of(error)}. {cure}"
         ) from error
-
-
-def _open_file(url: str) -> RDBStorage:
-    """Open a storage of this machine alone.
-
-    It has no pool, so that no connection is left open where the file turns out to be none of a
-    study.
-    """
-    options = {
-        "connect_args": {"timeout": _LOCK_SECONDS},
-        "poolclass": sqlalchemy.pool.NullPool,
-    }
-    return RDBStorage(url, engine_kwargs=options)
 
 
 def _open_shared(url: str) -> RDBStorage:
