@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk  # noqa: N813
-from nnunetv2.paths import nnUNet_results
 
 from tests.command_server import CommandServer, ForkedCommand
 
@@ -103,6 +102,8 @@ def server(root: Path) -> CommandServer:
 
     Versions of nnU-Net that read their folders when they are imported need one for each.
     """
+    from nnunetv2.paths import nnUNet_results
+
     return _server(None if hasattr(nnUNet_results, "require") else root)
 
 

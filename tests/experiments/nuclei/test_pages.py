@@ -73,18 +73,15 @@ PAGES = [
         *("nuclei-unseen", "nuclei-unseen", "There is no verdict without several seeds."),
         *(list(unseen.METHODS), len(unseen.METHODS), domains),
     ),
-    pytest.param(
-        *(
-            "nuclei-wrong-labels",
-            "nuclei-wrong-labels",
-            rf"\| {re.escape(wrong_labels_training.FINETUNED)} ",
-        ),
+    (
+        *("nuclei-wrong-labels", "nuclei-wrong-labels"),
+        rf"\| {re.escape(wrong_labels_training.FINETUNED)} ",
         *(list(wrong_labels_training.METHODS), len(wrong_labels_training.TRAININGS), labels),
-        marks=pytest.mark.slow,
     ),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "page", "words", "methods", "n_runs", "check"), PAGES)
 def test_it_runs_from_images_to_page(
     tmp_path, monkeypatch, name, page, words, methods, n_runs, check
